@@ -1,0 +1,1 @@
+"""Kafka's log as a Python library."""

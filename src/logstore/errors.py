@@ -1,0 +1,250 @@
+"""Every error that logstore raises on purpose, with Kafka's number for it.
+
+One class for each thing a caller would do differently. `code` is the number that a broker
+answers with (Kafka protocol guide, "Error Codes"); `retriable` says whether the same call may
+succeed later without a change by the caller. A class also inherits the builtin that a Python
+programmer would catch (`LookupError`, `ValueError`, `BlockingIOError` and so on).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+
+class LogstoreError(Exception):
+    """Root of every error that logstore raises on purpose.
+
+    ``path`` and ``position`` name the file and the byte in it where the error was found,
+    ``offset`` the record; each is None where it does not apply.
+    """
+
+    code: ClassVar[int] = -1  #: Kafka's error code; the broker answers with it
+    retriable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.path = None if path is None else os.fspath(path)
+        self.position = position
+        self.offset = offset
+        places = []
+        if offset is not None:
+            places.append(f"offset {offset}")
+        if self.path is not None:
+            places.append(f"file {self.path}")
+        if position is not None:
+            places.append(f"position {position}")
+        super().__init__(f"{message} [{', '.join(places)}]" if places else message)
+
+
+# --- the bytes of records --------------------------------------------------------------------
+
+
+class RecordError(LogstoreError):
+    """The bytes of a record or batch cannot be taken."""
+
+
+class CorruptRecordError(RecordError, ValueError):
+    """Stored or received bytes disagree with their own length, count, varint or CRC-32C."""
+
+    code = 2
+    retriable = True
+
+
+class DamagedLogError(CorruptRecordError):
+    """A file of a log is damaged below its recovery point, where every byte was promised.
+
+    Nothing was cut. Restore the file from a copy, or open the log read-only to save what is whole.
+    """
+
+    code = 56
+    retriable = False
+
+
+class InvalidRecordError(RecordError, ValueError):
+    """A batch is whole but breaks a rule of the log: its count, offset deltas or flags."""
+
+    code = 87
+
+
+class UnsupportedFormatError(RecordError, ValueError):
+    """The batch has a magic byte other than 2: a format before Kafka 0.11, or no batch at all."""
+
+    code = 43
+
+
+class UnsupportedCodecError(RecordError, ValueError):
+    """The codec number is unknown, or the package that implements it is not installed."""
+
+    code = 76
+
+
+class RecordTooLargeError(RecordError, ValueError):
+    """The batch is larger than ``max.message.bytes``."""
+
+    code = 10
+
+
+class DecompressedTooLargeError(RecordTooLargeError):
+    """The batch decompresses to more than ``logstore.decompressed.max.bytes``."""
+
+
+class InvalidTimestampError(RecordError, ValueError):
+    """A record's timestamp lies outside ``message.timestamp.before.max.ms`` or ``.after.max.ms``."""
+
+    code = 32
+
+
+# --- producers and transactions --------------------------------------------------------------
+
+
+class ProducerStateError(LogstoreError):
+    """What a producer sends does not fit what it has sent before."""
+
+
+class OutOfOrderSequenceError(ProducerStateError):
+    """A sequence number is missing before this batch."""
+
+    code = 45
+
+
+class DuplicateSequenceError(ProducerStateError):
+    """The batch was written before, longer ago than the last five whose offsets are known."""
+
+    code = 46
+
+
+class ProducerFencedError(ProducerStateError):
+    """A newer epoch of this producer id has written here."""
+
+    code = 47
+
+
+class InvalidTransactionError(ProducerStateError):
+    """The batch does not fit the state of the producer's transaction."""
+
+    code = 48
+
+
+class CoordinatorFencedError(ProducerStateError):
+    """A transaction marker comes from an older transaction coordinator."""
+
+    code = 52
+
+
+# --- where a log stands ----------------------------------------------------------------------
+
+
+class OffsetOutOfRangeError(LogstoreError, LookupError):
+    """The offset is below the log start offset or above the end that the reader may see."""
+
+    code = 1
+
+
+class UnexpectedOffsetError(LogstoreError, ValueError):
+    """A replicated batch does not begin at the log end offset."""
+
+    code = 1
+
+
+class NotLeaderError(LogstoreError):
+    """This replica does not lead the partition."""
+
+    code = 6
+    retriable = True
+
+
+class FencedLeaderEpochError(NotLeaderError):
+    """The leader epoch of the caller is older than the one of the log."""
+
+    code = 74
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+class StorageError(LogstoreError, OSError):
+    """The file system said no. The `OSError` behind it is the ``__cause__``."""
+
+    code = 56
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        LogstoreError.__init__(self, message, path=path, position=position, offset=offset)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class StorageFailedError(StorageError):
+    """A write or flush failed, now or earlier; the log takes no more writes.
+
+    What was acknowledged as synced is on disk. Close the log and open it again: opening rewrites
+    what the kernel may have lost.
+    """
+
+
+class DiskFullError(StorageError):
+    """There is no room for the batch. Nothing of it is left in the log; try again when there is."""
+
+    retriable = True
+
+
+class DirectoryLockedError(StorageError, BlockingIOError):
+    """Another process, or another open log of this one, writes the directory."""
+
+
+class ReadOnlyError(StorageError, PermissionError):
+    """The log was opened read-only, or its directory cannot be written."""
+
+
+class NotALogError(StorageError):
+    """The directory is not a log, or not one that this process may write."""
+
+    code = 57
+
+
+class LogClosedError(LogstoreError, ValueError):
+    """The log is closed."""
+
+    code = 56
+
+
+class ForkedError(LogstoreError, RuntimeError):
+    """The log was opened before a fork and is used in the child. Open it again there."""
+
+    code = 56
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+class ConfigError(LogstoreError, ValueError):
+    """Settings are wrong. Every wrong one is named in the message and in ``problems``."""
+
+    code = 40
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{key}: {what}" for key, what in problems.items())
+        super().__init__(f"{len(problems)} setting(s) refused: {listed}")
+
+
+class UnknownSettingError(ConfigError):
+    """At least one key is none of Kafka's and none of logstore's."""
+
+
+class InvalidSettingError(ConfigError):
+    """Every key is known, at least one value is not allowed."""
