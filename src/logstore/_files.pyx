@@ -1,0 +1,748 @@
+# cython: language_level=3
+"""The one seam between logstore and the operating system: a C table of file operations.
+
+`Files` holds a table (libc by default; a test hands in another), counts its calls and keeps at
+most `descriptor_limit` descriptors open: a `File` whose descriptor was closed to make room opens
+it again when it is used. A file with unsynced writes is synced before its descriptor goes, because
+a failed write-back is reported to open descriptors only; a failure then sticks to the `File` and
+is raised at its next sync. Nothing here decides what to create, rename or remove: `log.files` does.
+
+Every method may be called from any thread; system calls that may block run without the GIL.
+"""
+
+import errno
+import os
+import resource
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.errno cimport EINTR, EAGAIN, EACCES, ENOSYS, EINVAL, errno as c_errno
+from libc.string cimport memset
+
+from logstore.errors import DiskFullError, ReadOnlyError, StorageError
+
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <dirent.h>
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <pthread.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <sys/sendfile.h>
+    #include <sys/stat.h>
+    #include <sys/statvfs.h>
+    #include <sys/uio.h>
+    #include <unistd.h>
+
+    static int logstore_libc_fstat(int fd, int64_t *size, int64_t *allocated, int64_t *modified_ns,
+                                   uint64_t *device, uint64_t *inode, uint32_t *mode) {
+        struct stat st;
+        if (fstat(fd, &st) != 0) return -errno;
+        *size = st.st_size;
+        *allocated = (int64_t)st.st_blocks * 512;
+        *modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        *device = st.st_dev;
+        *inode = st.st_ino;
+        *mode = st.st_mode;
+        return 0;
+    }
+    static int logstore_libc_fsync_dir(const char *path) {
+        int status, fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0) return -errno;
+        status = fsync(fd) == 0 ? 0 : -errno;
+        close(fd);
+        return status;
+    }
+    static int logstore_libc_listdir(const char *path, int (*emit)(void *, const char *), void *sink) {
+        struct dirent *entry;
+        int status = 0;
+        DIR *dir = opendir(path);
+        if (dir == NULL) return -errno;
+        for (;;) {
+            errno = 0;
+            entry = readdir(dir);
+            if (entry == NULL) { status = -errno; break; }
+            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+            status = emit(sink, entry->d_name);
+            if (status != 0) break;
+        }
+        closedir(dir);
+        return status;
+    }
+    static int logstore_libc_statvfs(const char *path, int64_t *total, int64_t *available) {
+        struct statvfs st;
+        if (statvfs(path, &st) != 0) return -errno;
+        *total = (int64_t)st.f_blocks * (int64_t)st.f_frsize;
+        *available = (int64_t)st.f_bavail * (int64_t)st.f_frsize;
+        return 0;
+    }
+    static int logstore_libc_mmap_ro(int fd, size_t size, const uint8_t **out) {
+        void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) return -errno;
+        *out = (const uint8_t *)data;
+        return 0;
+    }
+    /* Java's FileLock is an fcntl lock of the whole file, so Kafka and we exclude each other. */
+    static int logstore_libc_lock(int fd, int *owner_pid) {
+        struct flock lock;
+        memset(&lock, 0, sizeof lock);
+        lock.l_type = F_WRLCK;
+        lock.l_whence = SEEK_SET;
+        if (fcntl(fd, F_SETLK, &lock) == 0) return 0;
+        int status = -errno;
+        if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) *owner_pid = (int)lock.l_pid;
+        return status;
+    }
+    static volatile uint64_t logstore_forks = 0;
+    static void logstore_in_child(void) { logstore_forks++; }
+    static int logstore_watch_forks(void) { return pthread_atfork(NULL, NULL, logstore_in_child); }
+    """
+    int c_open "open"(const char *path, int flags, int mode) nogil
+    int c_close "close"(int fd) nogil
+    int64_t c_pwrite "pwrite"(int fd, const void *data, size_t size, int64_t position) nogil
+    int64_t c_pwritev "pwritev"(int fd, const iovec *parts, int count, int64_t position) nogil
+    int64_t c_preadv "preadv"(int fd, const iovec *parts, int count, int64_t position) nogil
+    int c_fdatasync "fdatasync"(int fd) nogil
+    int c_ftruncate "ftruncate"(int fd, int64_t size) nogil
+    int c_fallocate "fallocate"(int fd, int mode, int64_t position, int64_t size) nogil
+    int c_rename "rename"(const char *old, const char *new) nogil
+    int c_unlink "unlink"(const char *path) nogil
+    int c_link "link"(const char *old, const char *new) nogil
+    int c_mkdir "mkdir"(const char *path, int mode) nogil
+    int c_rmdir "rmdir"(const char *path) nogil
+    int c_fadvise "posix_fadvise"(int fd, int64_t position, int64_t size, int advice) nogil
+    int c_munmap "munmap"(void *data, size_t size) nogil
+    int64_t c_sendfile "sendfile"(int out_fd, int in_fd, int64_t *position, size_t size) nogil
+    int logstore_libc_fstat(int fd, int64_t *size, int64_t *allocated, int64_t *modified_ns,
+                            uint64_t *device, uint64_t *inode, uint32_t *mode) nogil
+    int logstore_libc_fsync_dir(const char *path) nogil
+    int logstore_libc_listdir(const char *path, name_sink emit, void *sink) nogil
+    int logstore_libc_statvfs(const char *path, int64_t *total, int64_t *available) nogil
+    int logstore_libc_mmap_ro(int fd, size_t size, const uint8_t **out) nogil
+    int logstore_libc_lock(int fd, int *owner_pid) nogil
+    uint64_t logstore_forks
+    int logstore_watch_forks()
+    enum: O_RDONLY
+    enum: O_RDWR
+    enum: O_CREAT
+    enum: O_EXCL
+    enum: O_TRUNC
+    enum: O_CLOEXEC
+
+
+# --- the libc table ---------------------------------------------------------------------------
+
+cdef int libc_open(void *context, const char *path, int flags, int mode) noexcept nogil:
+    cdef int fd
+    while True:
+        fd = c_open(path, flags | O_CLOEXEC, mode)
+        if fd >= 0:
+            return fd
+        if c_errno != EINTR:
+            return -c_errno
+
+cdef int libc_close(void *context, int fd) noexcept nogil:
+    # Linux frees the descriptor even on EINTR; closing again could hit another thread's file.
+    return 0 if c_close(fd) == 0 or c_errno == EINTR else -c_errno
+
+cdef int libc_fstat(void *context, int fd, FileInfo *out) noexcept nogil:
+    return logstore_libc_fstat(fd, &out.size, &out.allocated_bytes, &out.modified_ns,
+                               &out.device, &out.inode, &out.mode)
+
+cdef int64_t libc_pwrite(void *context, int fd, const void *data, size_t size,
+                         int64_t position) noexcept nogil:
+    cdef int64_t count = c_pwrite(fd, data, size, position)
+    return count if count >= 0 else -c_errno
+
+cdef int64_t libc_pwritev(void *context, int fd, const iovec *parts, int count,
+                          int64_t position) noexcept nogil:
+    cdef int64_t written = c_pwritev(fd, parts, count, position)
+    return written if written >= 0 else -c_errno
+
+cdef int64_t libc_preadv(void *context, int fd, const iovec *parts, int count,
+                         int64_t position) noexcept nogil:
+    cdef int64_t got = c_preadv(fd, parts, count, position)
+    return got if got >= 0 else -c_errno
+
+cdef int libc_fdatasync(void *context, int fd) noexcept nogil:
+    return 0 if c_fdatasync(fd) == 0 else -c_errno
+
+cdef int libc_ftruncate(void *context, int fd, int64_t size) noexcept nogil:
+    while c_ftruncate(fd, size) != 0:
+        if c_errno != EINTR:
+            return -c_errno
+    return 0
+
+cdef int libc_fallocate(void *context, int fd, int mode, int64_t position, int64_t size) noexcept nogil:
+    while c_fallocate(fd, mode, position, size) != 0:
+        if c_errno != EINTR:
+            return -c_errno
+    return 0
+
+cdef int libc_rename(void *context, const char *old, const char *new) noexcept nogil:
+    return 0 if c_rename(old, new) == 0 else -c_errno
+
+cdef int libc_unlink(void *context, const char *path) noexcept nogil:
+    return 0 if c_unlink(path) == 0 else -c_errno
+
+cdef int libc_link(void *context, const char *old, const char *new) noexcept nogil:
+    return 0 if c_link(old, new) == 0 else -c_errno
+
+cdef int libc_mkdir(void *context, const char *path, int mode) noexcept nogil:
+    return 0 if c_mkdir(path, mode) == 0 else -c_errno
+
+cdef int libc_rmdir(void *context, const char *path) noexcept nogil:
+    return 0 if c_rmdir(path) == 0 else -c_errno
+
+cdef int libc_listdir(void *context, const char *path, name_sink emit, void *sink) noexcept nogil:
+    return logstore_libc_listdir(path, emit, sink)
+
+cdef int libc_fsync_dir(void *context, const char *path) noexcept nogil:
+    return logstore_libc_fsync_dir(path)
+
+cdef int libc_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nogil:
+    return logstore_libc_statvfs(path, &out.total_bytes, &out.free_bytes)
+
+cdef int libc_fadvise(void *context, int fd, int64_t position, int64_t size, int advice) noexcept nogil:
+    return -c_fadvise(fd, position, size, advice)
+
+cdef int libc_mmap_ro(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil:
+    return logstore_libc_mmap_ro(fd, size, out)
+
+cdef int libc_munmap(void *context, const uint8_t *data, size_t size) noexcept nogil:
+    return 0 if c_munmap(<void *>data, size) == 0 else -c_errno
+
+cdef int libc_lock(void *context, int fd, int *owner_pid) noexcept nogil:
+    return logstore_libc_lock(fd, owner_pid)
+
+cdef int64_t libc_sendfile(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil:
+    cdef int64_t at = position
+    cdef int64_t sent = c_sendfile(out_fd, in_fd, &at, size)
+    return sent if sent >= 0 else -c_errno
+
+
+cdef void set_libc(FileOps *ops) noexcept:
+    ops.context = NULL
+    ops.open = libc_open
+    ops.close = libc_close
+    ops.fstat = libc_fstat
+    ops.pwrite = libc_pwrite
+    ops.pwritev = libc_pwritev
+    ops.preadv = libc_preadv
+    ops.fdatasync = libc_fdatasync
+    ops.ftruncate = libc_ftruncate
+    ops.fallocate = libc_fallocate
+    ops.rename = libc_rename
+    ops.unlink = libc_unlink
+    ops.link = libc_link
+    ops.mkdir = libc_mkdir
+    ops.rmdir = libc_rmdir
+    ops.listdir = libc_listdir
+    ops.fsync_dir = libc_fsync_dir
+    ops.statvfs = libc_statvfs
+    ops.fadvise = libc_fadvise
+    ops.mmap_ro = libc_mmap_ro
+    ops.munmap = libc_munmap
+    ops.lock = libc_lock
+    ops.sendfile = libc_sendfile
+
+
+# --- leaves over a table ----------------------------------------------------------------------
+
+cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
+    """Write all of data at position; 0 or the negative errno, when an unknown part is written."""
+    cdef int64_t done = 0, count
+    while done < size:
+        count = ops.pwrite(ops.context, fd, data + done, <size_t>(size - done), position + done)
+        if count == -EINTR:
+            continue
+        if count < 0:
+            return <int>count
+        if count == 0:
+            return -EINVAL
+        done += count
+    return 0
+
+
+cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_t position) noexcept nogil:
+    """Read until size bytes or the end of the file; the count, or the negative errno."""
+    cdef int64_t done = 0, count
+    cdef iovec part
+    while done < size:
+        part.iov_base = data + done
+        part.iov_len = <size_t>(size - done)
+        count = ops.preadv(ops.context, fd, &part, 1, position + done)
+        if count == -EINTR:
+            continue
+        if count < 0:
+            return count
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_REFUSED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+cdef int raise_status(int64_t status, str action, str path, object position=None) except -1:
+    """Raise the error of a negative status; 0 or a count passes."""
+    if status >= 0:
+        return 0
+    number = <int>-status
+    cause = OSError(number, os.strerror(number), path)
+    if number in _FULL:
+        raise DiskFullError(
+            f"no room to {action}: {cause.strerror}; free some space and try again",
+            path=path, position=position) from cause
+    if number in _REFUSED:
+        raise ReadOnlyError(
+            f"not allowed to {action}: {cause.strerror}; check the owner and mode of the directory",
+            path=path, position=position) from cause
+    advice = ""
+    if number in (errno.EMFILE, errno.ENFILE):
+        advice = "; raise the limit on open files (ulimit -n) or lower the descriptor limit"
+    raise StorageError(f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
+
+
+def errno_of(error):
+    """The errno behind a StorageError, or 0."""
+    cause = error.__cause__
+    return (cause.errno or 0) if isinstance(cause, OSError) else 0
+
+
+def fork_generation():
+    """How many forks lie between the first import of logstore and this process."""
+    return logstore_forks
+
+
+if logstore_watch_forks() != 0:
+    raise MemoryError("no room to watch for forks")
+
+
+cdef int collect_name(void *sink, const char *name) noexcept nogil:
+    with gil:
+        try:
+            (<list>sink).append(os.fsdecode(<bytes>name))
+            return 0
+        except BaseException:
+            return -12  # ENOMEM
+
+
+_OP_NAMES = (
+    "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
+    "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "fadvise",
+    "mmap_ro", "munmap", "lock", "sendfile",
+)
+
+
+cdef class Files:
+    """A table of file operations with its descriptor cache.
+
+    Owns: the descriptors of the `File`s that it opened, through them.
+    Threads: any; the list of open files is changed only under the GIL.
+    """
+
+    def __cinit__(self, *, descriptor_limit=None):
+        set_libc(&self.ops)
+        memset(self.calls, 0, sizeof(self.calls))
+        if descriptor_limit is None:
+            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            # Half is left to sockets, to other libraries and to slices that pin their file.
+            descriptor_limit = 65_536 if soft == resource.RLIM_INFINITY else max(16, min(soft // 2, 65_536))
+        if descriptor_limit < 1:
+            raise ValueError(f"descriptor_limit: expected at least 1, found {descriptor_limit}")
+        self.descriptor_limit = descriptor_limit
+
+    def open(self, str path not None, *, bint create=False, bint writable=False, bint exclusive=False,
+             bint truncate=False):
+        """A `File`; opened at once, so that a missing file is an error here."""
+        cdef File file = File(self, path)
+        if writable:
+            file._flags = O_RDWR
+        if create:
+            file._flags |= O_CREAT
+        if exclusive:
+            file._flags |= O_EXCL
+        if truncate:
+            file._flags |= O_TRUNC
+        file.acquire()
+        file.release()
+        # Only the first open creates and empties; a descriptor that comes back finds the file as it is.
+        file._flags &= ~(O_CREAT | O_EXCL | O_TRUNC)
+        return file
+
+    def lazy(self, str path not None, *, bint writable=False):
+        """A `File` that is opened when it is first used."""
+        cdef File file = File(self, path)
+        if writable:
+            file._flags = O_RDWR
+        return file
+
+    def rename(self, str old not None, str new not None):
+        self._path_call(OP_RENAME, "rename", old, new)
+
+    def unlink(self, str path not None):
+        self._path_call(OP_UNLINK, "remove", path, None)
+
+    def link(self, str old not None, str new not None):
+        self._path_call(OP_LINK, "link", old, new)
+
+    def mkdir(self, str path not None):
+        self._path_call(OP_MKDIR, "make directory", path, None)
+
+    def rmdir(self, str path not None):
+        self._path_call(OP_RMDIR, "remove directory", path, None)
+
+    def sync_directory(self, str path not None):
+        """Make the names in a directory durable."""
+        self._path_call(OP_FSYNC_DIR, "sync directory", path, None)
+
+    cdef int _path_call(self, int op, str action, str first, str second) except -1:
+        cdef bytes a = os.fsencode(first)
+        cdef bytes b = os.fsencode(second) if second is not None else b""
+        cdef const char *pa = PyBytes_AS_STRING(a)
+        cdef const char *pb = PyBytes_AS_STRING(b)
+        cdef int status = -ENOSYS
+        self.calls[op] += 1
+        with nogil:
+            if op == OP_RENAME:
+                status = self.ops.rename(self.ops.context, pa, pb)
+            elif op == OP_UNLINK:
+                status = self.ops.unlink(self.ops.context, pa)
+            elif op == OP_LINK:
+                status = self.ops.link(self.ops.context, pa, pb)
+            elif op == OP_MKDIR:
+                status = self.ops.mkdir(self.ops.context, pa, 0o777)
+            elif op == OP_RMDIR:
+                status = self.ops.rmdir(self.ops.context, pa)
+            elif op == OP_FSYNC_DIR:
+                status = self.ops.fsync_dir(self.ops.context, pa)
+        return raise_status(status, action, first)
+
+    def listdir(self, str path not None):
+        """Names in a directory, unsorted."""
+        cdef bytes encoded = os.fsencode(path)
+        cdef const char *p = PyBytes_AS_STRING(encoded)
+        cdef list names = []
+        cdef void *sink = <void *>names
+        cdef int status
+        self.calls[OP_LISTDIR] += 1
+        with nogil:
+            status = self.ops.listdir(self.ops.context, p, collect_name, sink)
+        raise_status(status, "list directory", path)
+        return names
+
+    def space(self, str path not None):
+        """(total bytes, bytes free to this user) of the file system that holds path."""
+        cdef SpaceInfo info
+        cdef bytes encoded = os.fsencode(path)
+        self.calls[OP_STATVFS] += 1
+        raise_status(self.ops.statvfs(self.ops.context, PyBytes_AS_STRING(encoded), &info),
+                     "read the free space", path)
+        return info.total_bytes, info.free_bytes
+
+    def call_counts(self):
+        """How often each operation was called through this table, by its name."""
+        return {name: self.calls[op] for op, name in enumerate(_OP_NAMES)}
+
+    cdef int _make_room(self) except -1:
+        """Close the least recently used descriptor that nobody pins, if the limit is reached.
+
+        A clean file goes before a dirty one, which has to be synced first; when every file is
+        pinned the limit is passed, since refusing work would be worse.
+        """
+        cdef File file, dirty
+        while self.open_descriptors >= self.descriptor_limit:
+            file = self._oldest
+            dirty = None
+            while file is not None and (file._pins or file.dirty):
+                if dirty is None and not file._pins:
+                    dirty = file
+                file = file._newer
+            if file is None:
+                file = dirty
+            if file is None:
+                return 0
+            file._close_descriptor()
+        return 0
+
+    cdef void _unlink_node(self, File file) noexcept:
+        if file._older is not None:
+            file._older._newer = file._newer
+        else:
+            self._oldest = file._newer
+        if file._newer is not None:
+            file._newer._older = file._older
+        else:
+            self._newest = file._older
+        file._older = None
+        file._newer = None
+        file._listed = False
+
+    cdef void _push_node(self, File file):
+        file._older = self._newest
+        file._newer = None
+        if self._newest is not None:
+            self._newest._newer = file
+        else:
+            self._oldest = file
+        self._newest = file
+        file._listed = True
+
+
+cdef class File:
+    """One file, with a descriptor while the cache grants it one.
+
+    Owns: its descriptor. Reads and writes pin it; a closed `File` is never opened again.
+    """
+
+    def __cinit__(self, Files files not None, str path not None):
+        self.files = files
+        self.path = path
+        self._path = os.fsencode(path)
+        self._flags = O_RDONLY
+        self._fd = -1
+
+    cdef int acquire(self) except -1:
+        """The descriptor, pinned until `release`."""
+        cdef int fd
+        cdef Files files = self.files
+        cdef const char *path
+        if self._fd >= 0:
+            self._pins += 1
+            if files._newest is not self:
+                files._unlink_node(self)
+                files._push_node(self)
+            return self._fd
+        if self._closed:
+            raise StorageError("the file is closed", path=self.path)
+        files._make_room()
+        path = PyBytes_AS_STRING(self._path)
+        files.calls[OP_OPEN] += 1
+        with nogil:
+            fd = files.ops.open(files.ops.context, path, self._flags, 0o666)
+        if fd < 0:
+            raise_status(fd, "open", self.path)
+        if self._fd >= 0:
+            # Another thread opened it while the GIL was away.
+            files.ops.close(files.ops.context, fd)
+        else:
+            self._fd = fd
+            files.open_descriptors += 1
+            files._push_node(self)
+        self._pins += 1
+        return self._fd
+
+    cdef void release(self) noexcept:
+        self._pins -= 1
+        if self._pins == 0 and self._closed and self._fd >= 0:
+            self._drop_descriptor()
+
+    cdef int _close_descriptor(self) except -1:
+        """Give the descriptor back; unsynced writes are synced first."""
+        cdef int status
+        if self._fd < 0:
+            return 0
+        if self.dirty:
+            self._pins += 1
+            try:
+                self._sync()
+            finally:
+                self._pins -= 1
+            if self._pins or self._fd < 0:
+                return 0
+        self._drop_descriptor()
+        return 0
+
+    cdef void _drop_descriptor(self) noexcept:
+        cdef int fd = self._fd
+        self._fd = -1
+        self.files.open_descriptors -= 1
+        if self._listed:
+            self.files._unlink_node(self)
+        self.files.calls[OP_CLOSE] += 1
+        self.files.ops.close(self.files.ops.context, fd)
+
+    cdef int _sync(self) except -1:
+        """fdatasync; a failure sticks to the file and is not raised here."""
+        cdef int status
+        cdef Files files = self.files
+        cdef int fd = self._fd
+        # Cleared first: a write that comes during the sync makes the file dirty again.
+        self.dirty = False
+        files.calls[OP_FDATASYNC] += 1
+        with nogil:
+            status = files.ops.fdatasync(files.ops.context, fd)
+        if status < 0 and self._sync_errno == 0:
+            self._sync_errno = -status
+        return 0
+
+    cpdef int sync(self) except -1:
+        """Make every write so far durable. Blocks on the disk.
+
+        Raises:
+            StorageError: this or an earlier sync of the file failed. It is never tried again, since
+                the kernel has marked the lost pages clean.
+        """
+        if self._sync_errno == 0 and self.dirty:
+            self.acquire()
+            try:
+                self._sync()
+            finally:
+                self.release()
+        if self._sync_errno:
+            raise_status(-self._sync_errno, "sync", self.path)
+        return 0
+
+    cpdef int64_t size(self) except -1:
+        """Bytes in the file."""
+        return self._info().size
+
+    cdef FileInfo _info(self) except *:
+        cdef FileInfo info
+        cdef int status
+        cdef int fd = self.acquire()
+        self.files.calls[OP_FSTAT] += 1
+        status = self.files.ops.fstat(self.files.ops.context, fd, &info)
+        self.release()
+        raise_status(status, "stat", self.path)
+        return info
+
+    def allocated_bytes(self):
+        """Bytes that the file takes on the disk, which is less for a file with holes."""
+        return self._info().allocated_bytes
+
+    def modified_ms(self):
+        """When the file was last written, in milliseconds since 1970."""
+        return self._info().modified_ns // 1_000_000
+
+    def read(self, int64_t position, Py_ssize_t size):
+        """At most size bytes from position; fewer only at the end of the file."""
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
+        cdef FileOps *ops = &self.files.ops
+        cdef int64_t got
+        cdef int fd = self.acquire()
+        self.files.calls[OP_PREADV] += 1
+        with nogil:
+            got = read_upto(ops, fd, out, size, position)
+        self.release()
+        raise_status(got, "read", self.path, position)
+        return data if got == size else data[:got]
+
+    def write(self, data, int64_t position):
+        """Write all of data at position.
+
+        Raises:
+            DiskFullError, StorageError: an unknown part of data has been written.
+        """
+        cdef Py_buffer view
+        cdef int status
+        cdef FileOps *ops = &self.files.ops
+        cdef int fd = self.acquire()
+        self.dirty = True
+        self.files.calls[OP_PWRITE] += 1
+        try:
+            PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            with nogil:
+                status = write_all(ops, fd, <const uint8_t *>view.buf, view.len, position)
+            PyBuffer_Release(&view)
+        finally:
+            self.release()
+        raise_status(status, "write", self.path, position)
+
+    def truncate(self, int64_t size):
+        """Cut or extend the file to size bytes."""
+        cdef int status
+        cdef FileOps *ops = &self.files.ops
+        cdef int fd = self.acquire()
+        self.dirty = True
+        self.files.calls[OP_FTRUNCATE] += 1
+        with nogil:
+            status = ops.ftruncate(ops.context, fd, size)
+        self.release()
+        raise_status(status, f"cut to {size} bytes", self.path)
+
+    def map(self):
+        """The whole file, mapped read-only, or None if it is empty.
+
+        Only for files that nobody cuts: reading behind a cut would be a bus error.
+        """
+        cdef Mapping mapping
+        cdef int status
+        cdef int64_t size = self.size()
+        if size == 0:
+            return None
+        mapping = Mapping.__new__(Mapping)
+        mapping._files = self.files
+        fd = self.acquire()
+        self.files.calls[OP_MMAP_RO] += 1
+        status = self.files.ops.mmap_ro(self.files.ops.context, fd, <size_t>size, &mapping.data)
+        self.release()
+        raise_status(status, "map", self.path)
+        mapping.size = size
+        return mapping
+
+    def lock(self):
+        """Take the write lock of the file; 0, or the pid of the process that holds it (-1: unknown)."""
+        cdef int owner = -1
+        cdef int status
+        cdef int fd = self.acquire()
+        # Pinned for good: closing any descriptor of a locked file would drop the lock.
+        self.files.calls[OP_LOCK] += 1
+        status = self.files.ops.lock(self.files.ops.context, fd, &owner)
+        if status == 0:
+            return 0
+        self.release()
+        if status == -EAGAIN or status == -EACCES:
+            return owner
+        raise_status(status, "lock", self.path)
+
+    def unlock(self):
+        """Give the lock back by closing the file."""
+        self.release()
+        self.close()
+
+    def close(self):
+        """Close once nobody uses the descriptor any more. Unsynced writes are left to the kernel."""
+        self._closed = True
+        if self._fd >= 0 and self._pins == 0:
+            self._drop_descriptor()
+
+    @property
+    def closed(self):
+        return self._closed
+
+    @property
+    def sync_failed(self):
+        """Whether a sync of this file has failed, at an eviction too."""
+        return self._sync_errno != 0
+
+    def __dealloc__(self):
+        # A listed file is held by the list, so one that dies here has no neighbours left.
+        if self._fd >= 0 and self.files is not None:
+            self.files.ops.close(self.files.ops.context, self._fd)
+            self.files.open_descriptors -= 1
+
+    def __repr__(self):
+        return f"<File {self.path!r}{' closed' if self._closed else ''}>"
+
+
+cdef class Mapping:
+    """A file mapped read-only.
+
+    Owns: the mapping; it stays valid when the file is closed, renamed or removed.
+    """
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            self._files.ops.munmap(self._files.ops.context, self.data, <size_t>self.size)
+
+
+#: The table of this process: libc, with one descriptor cache for all logs.
+LIBC = Files()
