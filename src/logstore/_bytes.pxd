@@ -135,7 +135,7 @@ cdef inline int read_varint(
     while p < end:
         value |= <uint64_t>(p[0] & 0x7F) << shift
         if p[0] < 0x80:
-            if value > 0xFFFFFFFF:
+            if value >> 32:
                 return MALFORMED
             out[0] = <int32_t>((<uint32_t>value >> 1) ^ -(<uint32_t>value & 1))
             cursor[0] = p + 1

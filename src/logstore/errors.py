@@ -73,6 +73,12 @@ class InvalidRecordError(RecordError, ValueError):
     code = 87
 
 
+class RecordTypeError(RecordError, TypeError):
+    """A key, value, header or timestamp has a type that no record can hold, such as `str`."""
+
+    code = 87
+
+
 class UnsupportedFormatError(RecordError, ValueError):
     """The batch has a magic byte other than 2: a format before Kafka 0.11, or no batch at all."""
 

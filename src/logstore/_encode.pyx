@@ -1,0 +1,454 @@
+# cython: language_level=3
+"""Turns records into record batches v2, in a buffer that is kept from one append to the next.
+
+An `Encoder` takes lists of values, lists of (key, value, timestamp, headers), single records, and
+through `_arrow` whole Arrow arrays. It writes every record once, straight to its place, and starts
+another batch when the open one would pass the limit. The log then sets base offset and leader
+epoch in the same bytes and writes them, so a record is copied once on its way to the page cache.
+The format is drawn in `_batch.pyx`. One thread uses an encoder at a time.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.buffer cimport PyBUF_READ
+from libc.stdint cimport INT64_MAX, INT64_MIN
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from logstore._batch cimport (
+    APPEND_TIME_FLAG, AT_ATTRIBUTES, AT_BASE_SEQUENCE, AT_BASE_TIMESTAMP, AT_LAST_OFFSET_DELTA, AT_MAGIC,
+    AT_MAX_TIMESTAMP, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, AT_RECORD_COUNT, CODEC_MASK, CONTROL_FLAG,
+    HEADER_BYTES, Record, TRANSACTIONAL_FLAG, seal_batch,
+)
+from logstore._bytes cimport store16, store32, store64
+from logstore._crc32c cimport logstore_crc32c_init
+
+import datetime
+
+from logstore._codec import compress
+from logstore.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    RecordTypeError,
+    UnsupportedCodecError,
+)
+
+logstore_crc32c_init()
+
+
+cdef object _wrong_type(str what, object found):
+    advice = "; encode it first: text.encode()" if isinstance(found, str) else ""
+    return RecordTypeError(f"{what} must be bytes or another buffer, found {type(found).__name__}{advice}")
+
+
+cdef int _get_buffer(str what, object value, Py_buffer *out) except -1:
+    if isinstance(value, str):
+        raise _wrong_type(what, value)
+    try:
+        PyObject_GetBuffer(value, out, PyBUF_SIMPLE)
+    except TypeError:
+        raise _wrong_type(what, value) from None
+    return 0
+
+
+cdef bytes _varlong(int64_t value):
+    cdef uint8_t room[10]
+    return PyBytes_FromStringAndSize(<char *>room, write_varlong(room, value) - room)
+
+
+cdef bytes _encoded_headers(object headers):
+    """The header part of a record: count, then key and value of each."""
+    cdef list parts = []
+    try:
+        pairs = [(key, value) for key, value in headers]
+    except (TypeError, ValueError):
+        raise RecordTypeError(
+            f"headers must be pairs of (str, bytes or None), found {headers!r:.80}") from None
+    parts.append(_varlong(len(pairs)))
+    for key, value in pairs:
+        if not isinstance(key, str):
+            raise RecordTypeError(f"a header key must be str, found {type(key).__name__}")
+        encoded = key.encode()
+        parts.append(_varlong(len(encoded)))
+        parts.append(encoded)
+        if value is None:
+            parts.append(_varlong(-1))
+        else:
+            if isinstance(value, str):
+                raise _wrong_type("a header value", value)
+            try:
+                value = bytes(memoryview(value))
+            except TypeError:
+                raise _wrong_type("a header value", value) from None
+            parts.append(_varlong(len(value)))
+            parts.append(value)
+    return b"".join(parts)
+
+
+def timestamp_of(value):
+    """Milliseconds since 1970 of an int or an aware datetime.
+
+    Raises:
+        RecordTypeError: neither of them, or a datetime without a zone.
+    """
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            raise RecordTypeError(f"timestamp {value!r} has no time zone; use datetime.now(timezone.utc)")
+        return (value - _EPOCH) // _MILLISECOND
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < -1 or value > INT64_MAX:
+            raise InvalidTimestampError(f"timestamp {value} ms is before 1970 or too large")
+        return value
+    raise RecordTypeError(f"a timestamp must be int milliseconds or an aware datetime, found {type(value).__name__}")
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+@cython.final
+cdef class Encoder:
+    """Builds record batches v2 one after the other in one buffer.
+
+    Owns: the buffer, which grows and is kept; it cannot grow while a memoryview of it lives.
+    Threads: one at a time.
+    """
+
+    def __cinit__(self):
+        self._batch_start = -1
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def begin(self, *, int64_t timestamp_ms, int codec=0, int level=0, Py_ssize_t max_batch_bytes=1_048_588,
+              bint append_time=False, int64_t producer_id=-1, int16_t producer_epoch=-1,
+              int32_t base_sequence=-1, bint transactional=False, bint control=False):
+        """Forget what is in the buffer and start anew.
+
+        ``timestamp_ms`` is given to records that bring none. A batch is closed before it would pass
+        ``max_batch_bytes`` before compression.
+        """
+        if codec < 0 or codec > 4:
+            raise UnsupportedCodecError(f"codec {codec} is unknown; known are 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd")
+        if self._exports:
+            raise BufferError("the encoder's bytes are still in use")
+        self.size = 0
+        self._batch_start = -1
+        self._default_timestamp = timestamp_ms
+        self._codec = codec
+        self._level = level
+        self._attributes = codec
+        if append_time:
+            self._attributes |= APPEND_TIME_FLAG
+        if transactional:
+            self._attributes |= TRANSACTIONAL_FLAG
+        if control:
+            self._attributes |= CONTROL_FLAG
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._next_sequence = base_sequence
+        self._max_batch_bytes = max_batch_bytes
+        self.record_count = 0
+        self.batch_count = 0
+        self.max_timestamp_ms = -1
+        self.min_timestamp_ms = INT64_MAX
+        self.null_keys = 0
+        return self
+
+    # -- adding ----------------------------------------------------------------------------------
+
+    cdef int try_add(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
+                     int64_t value_size, const uint8_t *headers, int64_t headers_size) noexcept nogil:
+        """Write one record into the open batch: ADDED, or FULL when make_way has to be called."""
+        cdef int64_t delta = timestamp - self._base_timestamp
+        cdef int64_t body
+        cdef uint8_t *p
+        if self._batch_start < 0:
+            return FULL
+        body = record_body_size(delta, self._batch_records, key_size, value_size, headers_size)
+        # Five bytes are the longest length field; a few bytes of room are never missed.
+        if self.size + body + 5 > self.capacity:
+            return FULL
+        if self.size - self._batch_start + body + 5 > self._max_batch_bytes and self._batch_records:
+            return FULL
+        p = write_varlong(self.data + self.size, body)
+        p[0] = 0
+        p = write_varlong(p + 1, delta)
+        p = write_varlong(p, self._batch_records)
+        p = write_varlong(p, key_size)
+        if key_size > 0:
+            memcpy(p, key, <size_t>key_size)
+            p += key_size
+        elif key_size < 0:
+            self.null_keys += 1
+        p = write_varlong(p, value_size)
+        if value_size > 0:
+            memcpy(p, value, <size_t>value_size)
+            p += value_size
+        if headers_size:
+            memcpy(p, headers, <size_t>headers_size)
+            p += headers_size
+        else:
+            p[0] = 0
+            p += 1
+        self.size = p - self.data
+        self._batch_records += 1
+        if timestamp > self._batch_max_timestamp:
+            self._batch_max_timestamp = timestamp
+        if timestamp < self.min_timestamp_ms:
+            self.min_timestamp_ms = timestamp
+        return ADDED
+
+    cdef int make_way(self, int64_t timestamp, int64_t record_bytes) except -1:
+        """Room and an open batch for a record of at most record_bytes, starting another if need be."""
+        if self._codec == 0 and HEADER_BYTES + record_bytes > self._max_batch_bytes:
+            raise RecordTooLargeError(
+                f"a record of {record_bytes} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
+                "raise that setting, compress, or split the record")
+        if self._batch_start >= 0 and self._batch_records and (
+                self.size - self._batch_start + record_bytes > self._max_batch_bytes):
+            self._close_batch()
+        if self._batch_start < 0:
+            self._reserve(HEADER_BYTES)
+            self._batch_start = self.size
+            self.size += HEADER_BYTES
+            self._batch_records = 0
+            self._base_timestamp = timestamp
+            self._batch_max_timestamp = timestamp
+        return self._reserve(record_bytes)
+
+    cdef int add_one(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
+                     int64_t value_size, const uint8_t *headers, int64_t headers_size) except -1:
+        cdef int64_t bound
+        if self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size) == ADDED:
+            return 0
+        # 36: the longest length, attributes, deltas, two sizes and a header count.
+        bound = 36 + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) + headers_size
+        if bound > 0x7FFFFFFF - HEADER_BYTES:
+            raise RecordTooLargeError(f"a record of {bound} bytes is over 2 GiB")
+        self.make_way(timestamp, bound)
+        if self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size) != ADDED:
+            # Within a few bytes of the limit the bound was too careful for the open batch.
+            self._close_batch()
+            self.make_way(timestamp, bound)
+            self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size)
+        return 0
+
+    cdef int _add_object(self, object item) except -1:
+        cdef Record record
+        cdef Py_ssize_t width
+        if PyBytes_CheckExact(item):
+            return self.add_one(self._default_timestamp, NULL, -1, <const uint8_t *>PyBytes_AS_STRING(item),
+                                PyBytes_GET_SIZE(item), NULL, 0)
+        if isinstance(item, tuple):
+            width = len(<tuple>item)
+            if width < 2 or width > 4:
+                raise RecordTypeError(
+                    f"a record is (key, value), (key, value, timestamp) or (key, value, timestamp, headers), "
+                    f"found a tuple of {width}")
+            return self._add_fields((<tuple>item)[0], (<tuple>item)[1],
+                                    (<tuple>item)[2] if width > 2 else None,
+                                    (<tuple>item)[3] if width > 3 else None)
+        if isinstance(item, Record):
+            record = item
+            return self._add_fields(record.key, record.value, record.timestamp_ms, record.headers)
+        return self._add_fields(None, item, None, None)
+
+    cdef int _add_fields(self, object key, object value, object timestamp, object headers) except -1:
+        cdef const uint8_t *key_data = NULL
+        cdef const uint8_t *value_data = NULL
+        cdef const uint8_t *header_data = NULL
+        cdef int64_t key_size = -1, value_size = -1, header_size = 0, ms
+        cdef Py_buffer key_buffer, value_buffer
+        cdef bint key_held = False, value_held = False
+        cdef bytes encoded
+        if timestamp is None:
+            ms = self._default_timestamp
+        elif type(timestamp) is int:
+            ms = timestamp
+            if ms < -1:
+                timestamp_of(timestamp)
+        else:
+            ms = timestamp_of(timestamp)
+        if headers is not None and len(headers):
+            encoded = _encoded_headers(headers)
+            header_data = <const uint8_t *>PyBytes_AS_STRING(encoded)
+            header_size = PyBytes_GET_SIZE(encoded)
+        try:
+            if key is not None:
+                if PyBytes_CheckExact(key):
+                    key_data = <const uint8_t *>PyBytes_AS_STRING(key)
+                    key_size = PyBytes_GET_SIZE(key)
+                else:
+                    _get_buffer("a key", key, &key_buffer)
+                    key_held = True
+                    key_data = <const uint8_t *>key_buffer.buf
+                    key_size = key_buffer.len
+            if value is not None:
+                if PyBytes_CheckExact(value):
+                    value_data = <const uint8_t *>PyBytes_AS_STRING(value)
+                    value_size = PyBytes_GET_SIZE(value)
+                else:
+                    _get_buffer("a value", value, &value_buffer)
+                    value_held = True
+                    value_data = <const uint8_t *>value_buffer.buf
+                    value_size = value_buffer.len
+            return self.add_one(ms, key_data, key_size, value_data, value_size, header_data, header_size)
+        finally:
+            if key_held:
+                PyBuffer_Release(&key_buffer)
+            if value_held:
+                PyBuffer_Release(&value_buffer)
+
+    def add(self, value, key=None, timestamp_ms=None, headers=None):
+        """Add one record."""
+        if key is None and timestamp_ms is None and headers is None and PyBytes_CheckExact(value):
+            self.add_one(self._default_timestamp, NULL, -1, <const uint8_t *>PyBytes_AS_STRING(value),
+                         PyBytes_GET_SIZE(value), NULL, 0)
+        else:
+            self._add_fields(key, value, timestamp_ms, headers)
+
+    def add_all(self, records):
+        """Add every record of an iterable: values, (key, value, timestamp, headers) or `Record`s.
+
+        Raises:
+            RecordTypeError: an item is no record; it and its place are named.
+            RecordTooLargeError: one record alone passes the limit of a batch.
+        """
+        cdef Py_ssize_t index = 0
+        if isinstance(records, (str, bytes, bytearray, memoryview)):
+            raise RecordTypeError(
+                f"records must be a list of records, found one {type(records).__name__}; write [value]")
+        try:
+            if type(records) is list:
+                for index in range(len(<list>records)):
+                    self._add_object((<list>records)[index])
+            else:
+                for item in records:
+                    self._add_object(item)
+                    index += 1
+        except (RecordTypeError, RecordTooLargeError, InvalidTimestampError) as error:
+            error.add_note(f"in record {index} of this append")
+            raise
+
+    # -- finishing -------------------------------------------------------------------------------
+
+    def finish(self):
+        """Close the open batch; the buffer now holds `batch_count` whole batches with base offset 0.
+
+        Raises:
+            RecordTooLargeError: a compressed batch passes the limit.
+        """
+        if self._batch_start >= 0:
+            self._close_batch()
+        return self
+
+    cdef int _close_batch(self) except -1:
+        cdef uint8_t *p = self.data + self._batch_start
+        cdef Py_ssize_t payload = self.size - self._batch_start - HEADER_BYTES
+        cdef bytes packed
+        cdef Py_ssize_t size
+        if self._codec:
+            packed = compress(self._codec, PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ),
+                              self._level)
+            payload = len(packed)
+            self.size = self._batch_start + HEADER_BYTES
+            self._reserve(payload)
+            p = self.data + self._batch_start
+            memcpy(p + HEADER_BYTES, PyBytes_AS_STRING(packed), payload)
+            self.size += payload
+        size = self.size - self._batch_start
+        if size > self._max_batch_bytes:
+            raise RecordTooLargeError(
+                f"a batch of {size} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
+                "raise that setting or split the record")
+        memset(p, 0, AT_MAGIC)
+        p[AT_MAGIC] = 2
+        store16(p + AT_ATTRIBUTES, self._attributes)
+        store32(p + AT_LAST_OFFSET_DELTA, self._batch_records - 1)
+        store64(p + AT_BASE_TIMESTAMP, self._base_timestamp)
+        store64(p + AT_MAX_TIMESTAMP, self._batch_max_timestamp)
+        store64(p + AT_PRODUCER_ID, self._producer_id)
+        store16(p + AT_PRODUCER_EPOCH, self._producer_epoch)
+        store32(p + AT_BASE_SEQUENCE, self._next_sequence)
+        store32(p + AT_RECORD_COUNT, self._batch_records)
+        with nogil:
+            seal_batch(p, size)
+        if self._next_sequence >= 0:
+            self._next_sequence = <int32_t>((<int64_t>self._next_sequence + self._batch_records) & 0x7FFFFFFF)
+        if self._batch_max_timestamp > self.max_timestamp_ms:
+            self.max_timestamp_ms = self._batch_max_timestamp
+        self.record_count += self._batch_records
+        self.batch_count += 1
+        self._batch_start = -1
+        return 0
+
+    cdef int _reserve(self, Py_ssize_t more) except -1:
+        cdef Py_ssize_t capacity = self.capacity
+        cdef uint8_t *data
+        if self.size + more <= capacity:
+            return 0
+        if self._exports:
+            raise BufferError("the encoder's bytes are still in use")
+        capacity = max(self.size + more, capacity * 2, 16_384)
+        data = <uint8_t *>realloc(self.data, <size_t>capacity)
+        if data == NULL:
+            raise MemoryError
+        self.data = data
+        self.capacity = capacity
+        return 0
+
+    @property
+    def pending_bytes(self):
+        """Bytes in the buffer, the open batch included."""
+        return self.size
+
+    @property
+    def pending_records(self):
+        """Records in the buffer, the open batch included."""
+        return self.record_count + (self._batch_records if self._batch_start >= 0 else 0)
+
+    def __len__(self):
+        return self.size
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        if self._batch_start >= 0:
+            raise BufferError("a batch is still open; call finish() first")
+        PyBuffer_FillInfo(buffer, self, self.data, self.size, 0, flags)
+        self._exports += 1
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        self._exports -= 1
+
+    def __repr__(self):
+        return f"<Encoder {self.batch_count} batches, {self.size} bytes>"
+
+
+def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFFFFF, append_time=False,
+           producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False, control=False):
+    """Records as the bytes of record batches with base offset 0; one batch unless it would be too large.
+
+    >>> len(encode([b"a", (b"key", b"b")], timestamp_ms=1))
+    79
+    """
+    encoder = Encoder().begin(
+        timestamp_ms=timestamp_ms, codec=codec, level=level, max_batch_bytes=max_batch_bytes,
+        append_time=append_time, producer_id=producer_id, producer_epoch=producer_epoch,
+        base_sequence=base_sequence, transactional=transactional, control=control)
+    encoder.add_all(records)
+    return bytes(encoder.finish())
+
+
+def encode_marker(int marker, int32_t coordinator_epoch, int64_t producer_id, int16_t producer_epoch,
+                  int64_t timestamp_ms):
+    """A control batch that ends a transaction (0 abort, 1 commit).
+
+    Key: version i16 = 0, type i16; value: version i16 = 0, coordinator epoch i32.
+    """
+    key = (0).to_bytes(2, "big") + marker.to_bytes(2, "big")
+    value = (0).to_bytes(2, "big") + coordinator_epoch.to_bytes(4, "big", signed=True)
+    return encode([(key, value, timestamp_ms)], timestamp_ms=timestamp_ms, producer_id=producer_id,
+                  producer_epoch=producer_epoch, transactional=True, control=True)
