@@ -43,7 +43,7 @@ lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	$(SAY) 'ruff format --check'
 	@$(PY) -m ruff format --check --quiet . || { echo 'to repair: $(PY) -m ruff format .'; exit 1; }
 	$(SAY) 'cython-lint'
-	@$(VENV)/bin/cython-lint src
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint src
 	$(SAY) 'mypy --strict'
 	@$(PY) -m mypy --no-error-summary
 	$(SAY) 'stubtest: $(words $(MODULES)) compiled modules'
