@@ -1,4 +1,11 @@
-"""Builds the compiled core. Everything else about the project stands in pyproject.toml."""
+"""Builds the compiled core. Everything else about the project stands in pyproject.toml.
+
+Read from the environment, each off unless given:
+LOGSTORE_BUILD_DEBUG=1       -O1 and debug symbols.
+LOGSTORE_BUILD_STRICT=1      every warning of Cython and C is an error; own build directory.
+LOGSTORE_BUILD_EXTENSIONS=0  no extensions, for an editable install that `build_ext --inplace` completes.
+LOGSTORE_BUILD_JOBS=N        N processes translate Cython to C.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +13,12 @@ import os
 from pathlib import Path
 
 from Cython.Build import cythonize
+from Cython.Compiler import Options
 from setuptools import Extension, setup
 
 PACKAGE = Path("src/logstore")
 DEBUG = os.environ.get("LOGSTORE_BUILD_DEBUG") == "1"
+STRICT = os.environ.get("LOGSTORE_BUILD_STRICT") == "1"
 
 COMPILE_ARGS = [
     "-std=c11",
@@ -22,6 +31,7 @@ COMPILE_ARGS = [
     "-fstack-protector-strong",
     "-fvisibility=hidden",
     *(["-O1", "-g"] if DEBUG else ["-O3", "-g0", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]),
+    *(["-Werror"] if STRICT else []),
 ]
 LINK_ARGS = ["-Wl,-z,relro,-z,now", *([] if DEBUG else ["-Wl,-s"])]
 
@@ -39,6 +49,8 @@ DIRECTIVES = {
 
 def extensions() -> list[Extension]:
     """One extension for each `.pyx` of the package."""
+    if os.environ.get("LOGSTORE_BUILD_EXTENSIONS") == "0":
+        return []
     return [
         Extension(
             ".".join(source.relative_to("src").with_suffix("").parts),
@@ -52,10 +64,14 @@ def extensions() -> list[Extension]:
     ]
 
 
+# Cython translates only what has changed, so a file that has warned once would pass from then on:
+# a strict build keeps generated C of its own, which exists only where nothing was to be warned of.
+Options.warning_errors = STRICT
+
 setup(
     ext_modules=cythonize(
         extensions(),
-        build_dir="build/cython",
+        build_dir="build/strict/cython" if STRICT else "build/cython",
         include_path=["src"],
         compiler_directives=DIRECTIVES,
         nthreads=int(os.environ.get("LOGSTORE_BUILD_JOBS", "0")),

@@ -1,0 +1,117 @@
+# Every target is one command. It needs a C compiler, make and Python (3.11 or newer, with its
+# headers and venv); everything else goes into .venv. Stamps in there keep repeated runs quick.
+
+PYTHON ?= python3.13 python3.12 python3.11 python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+SOURCES := setup.py $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
+MODULES := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(SOURCES))))
+SAY := @printf '==> %s\n'
+
+export LOGSTORE_BUILD_JOBS := $(WORKERS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo build test lint bench rows clean
+
+help:
+	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
+	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
+	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
+	@echo 'make bench   run the benchmarks and print one table'
+	@echo 'make rows    list the rows of the mission with what proves each of them'
+	@echo 'make build   make the source distribution and the wheel in dist/'
+	@echo 'make clean   remove everything that these commands have made'
+	@echo 'PYTHON=/path/to/python chooses the interpreter when .venv is made.'
+
+demo: $(VENV)/.with-demo $(VENV)/.built
+	$(SAY) 'demo: flights into ./demo-data'
+	@$(PY) examples/flights.py --directory demo-data $(ARGS)
+
+test: $(VENV)/.with-test $(VENV)/.built
+	$(SAY) 'test: pytest with $(WORKERS) workers'
+	@$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
+	$(SAY) 'ruff check'
+	@$(PY) -m ruff check --quiet .
+	$(SAY) 'ruff format --check'
+	@$(PY) -m ruff format --check --quiet . || { echo 'to repair: $(PY) -m ruff format .'; exit 1; }
+	$(SAY) 'cython-lint'
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint src
+	$(SAY) 'mypy --strict'
+	@$(PY) -m mypy --no-error-summary
+	$(SAY) 'stubtest: $(words $(MODULES)) compiled modules'
+	@test -z '$(MODULES)' || $(PY) -m mypy.stubtest --concise --mypy-config-file pyproject.toml \
+		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
+
+bench: $(VENV)/.with-bench $(VENV)/.built
+	$(SAY) 'bench: pytest benchmarks'
+	@$(PY) -m pytest benchmarks -q $(ARGS)
+	@$(PY) benchmarks/report.py
+
+rows: $(VENV)/.made
+	@$(PY) tests/rows.py $(ARGS)
+
+build: $(VENV)/.with-release
+	$(SAY) 'build: sdist, and the wheel from the sdist'
+	@rm -rf dist
+	@$(PY) -m build --no-isolation --outdir dist . >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
+	@ls -1 dist
+
+clean:
+	@rm -rf $(VENV) build dist demo-data benchmarks/results .benchmarks
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	@find src -name '*.so' -exec rm -f {} +
+	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# --- the environment -------------------------------------------------------------------------
+
+# Python with venv and the headers that an extension needs: a distribution may ship without either.
+PROBE := import ensurepip, os, sys, sysconfig, venv; \
+	header = os.path.join(sysconfig.get_path("include"), "Python.h"); \
+	sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))
+
+$(VENV)/.made:
+	@for candidate in $(PYTHON); do \
+		if "$$candidate" -c '$(PROBE)' 2>/dev/null; then \
+			printf '==> %s\n' "environment: .venv with $$("$$candidate" --version)"; \
+			rm -rf $(VENV) && "$$candidate" -m venv $(VENV) && touch $@; exit; \
+		fi; \
+	done; \
+	echo 'No usable Python found. Tried: $(PYTHON).' >&2; \
+	echo 'Needed: version 3.11 or newer, with venv and the C headers (on Debian and Ubuntu:' >&2; \
+	echo 'apt install python3-venv python3-dev). Choose one with: make PYTHON=/path/to/python' >&2; \
+	exit 1
+
+$(VENV)/.requires: pyproject.toml $(VENV)/.made
+	$(SAY) 'install: what the build needs'
+	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		>$(VENV)/requires.txt
+	@$(PIP) install --requirement $(VENV)/requires.txt
+	@touch $@
+
+# The package itself is installed as links to src/, uncompiled: .built compiles it there.
+$(VENV)/.with-%: pyproject.toml setup.py $(VENV)/.requires
+	$(SAY) 'install: logstore[$*]'
+	@LOGSTORE_BUILD_EXTENSIONS=0 $(PIP) install --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+$(VENV)/.built: $(SOURCES) $(VENV)/.requires
+	$(SAY) 'compile: $(words $(MODULES)) modules'
+	@$(PY) setup.py --quiet build_ext --inplace --parallel $(WORKERS) >$(VENV)/compile.log 2>&1 \
+		|| { cat $(VENV)/compile.log; exit 1; }
+	@grep -i warning $(VENV)/compile.log || true
+	@touch $@
+
+# A second, throw-away compilation in which every warning of Cython and C is an error.
+$(VENV)/.strict: $(SOURCES) $(VENV)/.requires
+	$(SAY) 'compile: warnings are errors'
+	@LOGSTORE_BUILD_STRICT=1 $(PY) setup.py --quiet build --build-base build/strict build_ext --parallel $(WORKERS) \
+		>$(VENV)/strict.log 2>&1 || { cat $(VENV)/strict.log; exit 1; }
+	@touch $@
