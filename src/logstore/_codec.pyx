@@ -280,7 +280,7 @@ cdef object _corrupt(int codec, str found, int64_t position=UNKNOWN):
 cdef object _too_large(int codec, int64_t limit, int64_t announced=UNKNOWN):
     found = "more" if announced == UNKNOWN else f"{announced} announced"
     return DecompressedTooLargeError(
-        f"{_NAMES[codec]}: expected at most {limit} bytes after decompression, found {found}")
+        f"{_NAMES[codec]}: expected at most {limit} bytes decompressed, found {found}")
 
 
 cdef object _behind(int codec, int64_t position, int64_t size):
@@ -349,14 +349,16 @@ cdef bytes _snappy_compress(object data, const uint8_t *start, Py_ssize_t size):
     compress_raw = _snappy().snappy.compress_raw
     cdef list parts = [SNAPPY_HEADER]
     cdef Py_ssize_t at = 0, taken
-    while at < size:
+    # Nothing is one empty block: aiokafka does not take a bare header for the framing.
+    while True:
         taken = min(size - at, <Py_ssize_t>SNAPPY_BLOCK_BYTES)
         block = compress_raw(
             data if taken == size else PyBytes_FromStringAndSize(<const char *>start + at, taken))
         parts.append((<Py_ssize_t>len(block)).to_bytes(4, "big"))
         parts.append(block)
         at += taken
-    return b"".join(parts)
+        if at == size:
+            return b"".join(parts)
 
 
 cdef bytes _snappy_block(object block):
@@ -618,7 +620,7 @@ cpdef bytes decompress(int codec, object data, int64_t limit):
     >>> decompress(1, compress(1, bytes(1000)), limit=999)
     Traceback (most recent call last):
     ...
-    logstore.errors.DecompressedTooLargeError: gzip: expected at most 999 bytes after decompression, found more
+    logstore.errors.DecompressedTooLargeError: gzip: expected at most 999 bytes decompressed, found more
     """
     cdef Py_buffer view
     if limit < 0:
