@@ -1,0 +1,267 @@
+"""The small facts of a log that outlive it: checkpoints as bytes, in both directions.
+
+Pure functions over whole files; `files.Directory` reads and replaces them, the log's owner says
+when. Safe from any thread. Damage is found here and named, never repaired: a damaged text
+checkpoint raises `CorruptRecordError`, a damaged binary one is None (unknown, or read again).
+
+**Kafka's text checkpoints** (`OffsetCheckpointFile`): in the root of the logs, one entry for each
+partition. The format has no checksum, so a flipped digit cannot be seen; a cut, a missing line
+and anything Kafka would not have written can. Hence such a file only ever lowers what our own says::
+
+    0                      version
+    2                      number of entries
+    flights-0 0 1042       topic partition offset; each line ends with a newline
+    flights-1 0 977
+
+**`logstore.recovery`** of a partition: two slots of 64 bytes at positions 0 and 4096, in
+different sectors so that one torn write leaves the other. Big-endian::
+
+     0  2  magic "lr"
+     2  1  version 1
+     3  1  flags: 1 clean, 2 suspect
+     4  8  sequence (unsigned); even ones stand at 0, odd ones at 4096
+    12  8  generation (unsigned)
+    20  8  recovery point
+    28  8  base offset of the segment that holds the recovery point
+    36  8  position of the recovery point in that segment
+    44  8  log start offset
+    52  8  replay from
+    60  4  CRC-32C of bytes [0, 60)
+
+The valid slot
+with the highest sequence counts. It is a lower bound of what is on disk and is not synced, except
+when a truncation lowers it: then *both* slots are written, so that no later tear of one can bring
+the higher recovery point back.
+
+**`logstore.published`** of a partition: 64 bytes in one `pwrite`, read by other processes while it
+is written, hence the CRC. Big-endian::
+
+     0  4  magic "lpub"        24  8  high watermark
+     4  2  version 1           32  8  last stable offset
+     6  2  zero                40  8  log end offset
+     8  8  generation          48 12  zero
+    16  8  log start offset    60  4  CRC-32C of bytes [0, 60)
+
+**`.kafka_cleanshutdown`** in the root: its presence is the fact, its content is for Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from logstore._crc32c import crc32c
+from logstore.errors import CorruptRecordError
+from logstore.records import TopicPartition
+
+if TYPE_CHECKING:
+    from logstore.log.files import Directory
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY = "logstore.recovery"
+PUBLISHED = "logstore.published"
+
+SLOT_BYTES = 64
+SLOT_SPACING_BYTES = 4096
+RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
+PUBLISHED_BYTES = 64
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+_TEXT_VERSION = b"0"
+_NUMBER = re.compile(rb"0|[1-9][0-9]{0,18}")
+_OFFSET_LINE = re.compile(rb"([A-Za-z0-9._-]{1,249}) (0|[1-9][0-9]{0,9}) (0|[1-9][0-9]{0,18})")
+
+_SLOT = struct.Struct(">2sBBQQqqqqq")
+_SLOT_MAGIC = b"lr"
+_SLOT_VERSION = 1
+_CLEAN, _SUSPECT = 1, 2
+
+_PUBLISHED = struct.Struct(">4sHHQqqqq12s")
+_PUBLISHED_MAGIC = b"lpub"
+_PUBLISHED_VERSION = 1
+_PUBLISHED_ZERO = bytes(12)
+
+_CRC = struct.Struct(">I")
+
+
+# --- Kafka's text ----------------------------------------------------------------------------
+
+
+def decode_lines(data: bytes) -> list[bytes] | None:
+    """The entry lines of one of Kafka's text checkpoints, None unless all of them are there."""
+    lines = data.split(b"\n")
+    # The last newline must be there: without it the last number may have lost digits.
+    if len(lines) < 3 or lines.pop() != b"" or lines[0] != _TEXT_VERSION:
+        return None
+    if not _NUMBER.fullmatch(lines[1]) or int(lines[1]) != len(lines) - 2:
+        return None
+    return lines[2:]
+
+
+def encode_lines(lines: Iterable[bytes]) -> bytes:
+    """One of Kafka's text checkpoints with these entry lines."""
+    entries = list(lines)
+    return b"\n".join([_TEXT_VERSION, b"%d" % len(entries), *entries, b""])
+
+
+def read_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
+    """The offset of each partition in one of Kafka's text checkpoints.
+
+    >>> read_offsets(b"0\\n1\\nflights 0 42\\n", "recovery-point-offset-checkpoint")
+    {TopicPartition(topic='flights', partition=0): 42}
+
+    Raises:
+        CorruptRecordError: the file is not whole, or holds what Kafka does not write.
+    """
+    lines = decode_lines(data)
+    if lines is None:
+        raise CorruptRecordError("checkpoint is cut, or is not version 0 with its count of lines", path=path)
+    offsets: dict[TopicPartition, int] = {}
+    for number, line in enumerate(lines, start=3):
+        match = _OFFSET_LINE.fullmatch(line)
+        if match is None:
+            raise CorruptRecordError(
+                f"line {number}: expected topic, partition and offset, found {line[:80]!r}", path=path
+            )
+        name = TopicPartition(match[1].decode("ascii"), int(match[2]))
+        offset = int(match[3])
+        if name.partition > INT32_MAX or offset > INT64_MAX or name in offsets:
+            raise CorruptRecordError(f"line {number}: {line!r} is out of range or a second entry", path=path)
+        offsets[name] = offset
+    return offsets
+
+
+def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """One of Kafka's text checkpoints with these offsets, sorted by partition.
+
+    >>> write_offsets({TopicPartition("flights", 0): 42})
+    b'0\\n1\\nflights 0 42\\n'
+    """
+    assert all(0 <= offset <= INT64_MAX for offset in offsets.values())
+    return encode_lines(
+        b"%s %d %d" % (name.topic.encode("ascii"), name.partition, offsets[name]) for name in sorted(offsets)
+    )
+
+
+# --- the recovery point ----------------------------------------------------------------------
+
+
+class RecoveryPoint(NamedTuple):
+    """What one slot of ``logstore.recovery`` says. Offsets are lower bounds."""
+
+    sequence: int  #: rises with each write of a slot
+    generation: int  #: of the log; every truncation raises it
+    recovery_point: int  #: every byte below this offset has been synced
+    segment_base_offset: int  #: the segment that holds the recovery point
+    position: int  #: where in that segment the recovery point is
+    log_start_offset: int
+    replay_from: int  #: batch headers from this offset on must be replayed to know all producers
+    clean: bool = False  #: the log was closed; nothing was written since
+    suspect: bool = False  #: a sync failed: the page cache may differ from the disk
+
+
+def slot_position(sequence: int) -> int:
+    """Where in the file the slot of this sequence is written."""
+    return SLOT_SPACING_BYTES if sequence % 2 else 0
+
+
+def encode_slot(point: RecoveryPoint) -> bytes:
+    """The 64 bytes to write at `slot_position` of the point's sequence."""
+    assert 0 <= point.segment_base_offset <= point.recovery_point and point.position >= 0, point
+    assert point.log_start_offset >= 0 and point.replay_from >= 0, point
+    flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0)
+    body = _SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7])
+    return body + _CRC.pack(crc32c(body))
+
+
+def decode_slots(data: bytes) -> RecoveryPoint | None:
+    """The newest whole slot of the file; None (unknown: scan everything) if there is none.
+
+    ``data`` may be short or of any content: a file that was never written whole is no error.
+    """
+    newest: RecoveryPoint | None = None
+    for position in (0, SLOT_SPACING_BYTES):
+        point = _decode_slot(data[position : position + SLOT_BYTES])
+        # A slot that stands in the place of the other was misdirected by something below us.
+        if point is None or slot_position(point.sequence) != position:
+            continue
+        if newest is None or point.sequence > newest.sequence:
+            newest = point
+    return newest
+
+
+def _decode_slot(slot: bytes) -> RecoveryPoint | None:
+    if not _is_whole(slot, SLOT_BYTES):
+        return None
+    magic, version, flags, *numbers = _SLOT.unpack_from(slot)
+    if magic != _SLOT_MAGIC or version != _SLOT_VERSION or flags & ~(_CLEAN | _SUSPECT):
+        return None
+    point = RecoveryPoint(*numbers)._replace(clean=bool(flags & _CLEAN), suspect=bool(flags & _SUSPECT))
+    if min(numbers) < 0 or point.segment_base_offset > point.recovery_point:
+        return None
+    return point
+
+
+# --- the published end -----------------------------------------------------------------------
+
+
+class Published(NamedTuple):
+    """How far the writing process has come, for readers in other processes."""
+
+    generation: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_end_offset: int
+
+
+def encode_published(published: Published) -> bytes:
+    """The 64 bytes of ``logstore.published``, for one `pwrite` after the bytes they promise."""
+    assert published.last_stable_offset <= published.high_watermark <= published.log_end_offset, published
+    body = _PUBLISHED.pack(_PUBLISHED_MAGIC, _PUBLISHED_VERSION, 0, *published, _PUBLISHED_ZERO)
+    return body + _CRC.pack(crc32c(body))
+
+
+def decode_published(data: bytes) -> Published | None:
+    """What the writer published; None if the bytes were read while they were written: read again."""
+    if not _is_whole(data, PUBLISHED_BYTES):
+        return None
+    magic, version, zero, *numbers, padding = _PUBLISHED.unpack_from(data)
+    if magic != _PUBLISHED_MAGIC or version != _PUBLISHED_VERSION or zero or padding != _PUBLISHED_ZERO:
+        return None
+    return Published(*numbers)
+
+
+def _is_whole(data: bytes, size: int) -> bool:
+    return len(data) == size and _CRC.unpack_from(data, size - _CRC.size)[0] == crc32c(data[: -_CRC.size])
+
+
+# --- clean shutdown --------------------------------------------------------------------------
+
+
+def was_shut_down_cleanly(root: Directory) -> bool:
+    """Whether the last owner of this root closed it. What the file holds does not matter."""
+    return CLEAN_SHUTDOWN in root.names()
+
+
+def mark_clean_shutdown(root: Directory) -> None:
+    """Say that every log below this root is closed and synced. On disk when it returns."""
+    root.replace(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}', durable=True)
+
+
+def clear_clean_shutdown(root: Directory) -> None:
+    """Take the mark away, before the first write after opening. On disk when it returns.
+
+    Were the removal not synced, a power cut would bring the mark back over torn logs. It is synced
+    even if the name is gone already: a process killed in here has removed it from the cache only.
+    """
+    root.remove(CLEAN_SHUTDOWN)
+    root.sync()
