@@ -1,0 +1,283 @@
+# cython: language_level=3
+"""The sparse offset index and time index of one segment.
+
+Bytes, big-endian, no header (Kafka's `OffsetIndex` and `TimeIndex`)::
+
+    .index      8 bytes an entry:  last offset of a batch - base offset  i32 | start of that batch  i32
+    .timeindex 12 bytes an entry:  largest timestamp so far  i64 | last offset of its batch - base offset  i32
+
+Offsets and positions rise from entry to entry, timestamps do not fall. Kafka preallocates the
+indexes of its active segment, so a tail of zeros is no entries. The entries of an active segment
+live in memory and are written behind the log's bytes; those of a sealed one are a read-only map of
+the file. Either way an index is a hint: `is_sound` looks at its shape, and whoever follows an
+entry compares it with the batch that it finds there.
+"""
+
+from libc.stdint cimport INT32_MAX
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+
+from logstore._bytes cimport load32, load64, store32, store64
+
+
+cdef class Entries:
+    """Fixed-size entries, in memory while they grow or mapped once they are sealed.
+
+    Owns: the memory, or a reference to the mapping. Threads: one writer; readers hold the GIL.
+    """
+
+    def __cinit__(self):
+        self._entry_bytes = 1
+
+    def __dealloc__(self):
+        free(self._memory)
+
+    def load(self, bytes data not None):
+        """Take the entries of an index file into memory; a part of an entry at its end is dropped."""
+        cdef int64_t count = PyBytes_GET_SIZE(data) // self._entry_bytes
+        self._mapping = None
+        self.count = 0
+        self._grow(count)
+        memcpy(self._memory, PyBytes_AS_STRING(data), <size_t>(count * self._entry_bytes))
+        self.count = count
+        self._drop_padding()
+        self.saved = self.count
+        return self
+
+    def map(self, Mapping mapping):
+        """Read the entries of a mapped index file (None: the file is empty)."""
+        free(self._memory)
+        self._memory = NULL
+        self._capacity = 0
+        self._mapping = mapping
+        self.data = NULL
+        self.count = 0
+        if mapping is not None:
+            self.data = mapping.data
+            self.count = mapping.size // self._entry_bytes
+        self._drop_padding()
+        self.saved = self.count
+        return self
+
+    cdef int _drop_padding(self) except -1:
+        cdef const uint8_t *entry
+        cdef int i
+        while self.count:
+            entry = self.data + (self.count - 1) * self._entry_bytes
+            for i in range(self._entry_bytes):
+                if entry[i]:
+                    return 0
+            self.count -= 1
+        return 0
+
+    cdef int _grow(self, int64_t capacity) except -1:
+        cdef uint8_t *memory
+        capacity = max(capacity, 8)
+        if self._memory != NULL and capacity <= self._capacity:
+            return 0
+        memory = <uint8_t *>realloc(self._memory, <size_t>(capacity * self._entry_bytes))
+        if memory == NULL:
+            raise MemoryError
+        if self._mapping is not None:
+            # The first entry behind a mapped file: it becomes an index in memory again.
+            memcpy(memory, self.data, <size_t>(self.count * self._entry_bytes))
+            self._mapping = None
+        self._memory = memory
+        self._capacity = capacity
+        self.data = memory
+        return 0
+
+    cdef uint8_t *_append(self) except NULL:
+        """Room for one more entry, which the caller fills."""
+        if self._memory == NULL or self.count == self._capacity:
+            self._grow(self.count + (self.count >> 1) + 8)
+        self.count += 1
+        return self._memory + (self.count - 1) * self._entry_bytes
+
+    cdef int cut(self, int64_t count) except -1:
+        """Keep the first entries only."""
+        if count < self.count:
+            self.count = count
+        if self.saved > self.count:
+            self.saved = self.count
+        return 0
+
+    def unsaved(self):
+        """The entries that the file does not hold yet, as its bytes."""
+        return PyBytes_FromStringAndSize(<const char *>self.data + self.saved * self._entry_bytes,
+                                         <Py_ssize_t>((self.count - self.saved) * self._entry_bytes))
+
+    def mark_saved(self):
+        self.saved = self.count
+
+    def unmark_saved(self):
+        """The file is gone or empty: all entries have to be written again."""
+        self.saved = 0
+
+    def to_bytes(self):
+        """All entries, as the bytes of their file."""
+        if self.count == 0:
+            return b""
+        return PyBytes_FromStringAndSize(<const char *>self.data, <Py_ssize_t>(self.count * self._entry_bytes))
+
+    @property
+    def entry_bytes(self):
+        return self._entry_bytes
+
+    @property
+    def size(self):
+        """Bytes that the entries take in their file."""
+        return self.count * self._entry_bytes
+
+    def __len__(self):
+        return self.count
+
+
+cdef class OffsetIndex(Entries):
+    """Last offset of a batch -> where it starts."""
+
+    def __cinit__(self):
+        self._entry_bytes = OFFSET_ENTRY_BYTES
+
+    cdef int add(self, int32_t relative_offset, int32_t position) except -1:
+        cdef uint8_t *entry = self._append()
+        store32(entry, relative_offset)
+        store32(entry + 4, position)
+        return 0
+
+    def append(self, int32_t relative_offset, int32_t position):
+        """Add an entry; it has to rise over the last one."""
+        if self.count and (relative_offset <= self.offset_at(self.count - 1)
+                           or position <= self.position_at(self.count - 1)):
+            raise ValueError(f"entry ({relative_offset}, {position}) does not rise over "
+                             f"{self.entry(self.count - 1)}")
+        self.add(relative_offset, position)
+
+    cdef int32_t offset_at(self, int64_t entry) noexcept nogil:
+        return load32(self.data + entry * OFFSET_ENTRY_BYTES)
+
+    cdef int32_t position_at(self, int64_t entry) noexcept nogil:
+        return load32(self.data + entry * OFFSET_ENTRY_BYTES + 4)
+
+    cdef int64_t floor_entry(self, int64_t relative_offset) noexcept nogil:
+        """The last entry whose offset is at most relative_offset, or -1.
+
+        A search without branches on the data: each step is a load and a conditional move.
+        """
+        cdef const uint8_t *base = self.data
+        cdef const uint8_t *middle
+        cdef int64_t left = self.count, half
+        if left == 0 or load32(base) > relative_offset:
+            return -1
+        while left > 1:
+            half = left >> 1
+            middle = base + half * OFFSET_ENTRY_BYTES
+            base = middle if load32(middle) <= relative_offset else base
+            left -= half
+        return (base - self.data) // OFFSET_ENTRY_BYTES
+
+    def entry(self, int64_t number):
+        """(relative offset, position) of an entry."""
+        if not 0 <= number < self.count:
+            raise IndexError(f"entry {number} of {self.count}")
+        return self.offset_at(number), self.position_at(number)
+
+    def floor(self, int64_t relative_offset):
+        """(relative offset, position) of the last entry at or below relative_offset, or None."""
+        cdef int64_t found = self.floor_entry(relative_offset)
+        return None if found < 0 else self.entry(found)
+
+    def is_sound(self, int64_t log_bytes):
+        """Whether offsets and positions rise and every position lies in the log."""
+        cdef int64_t i, offset = -1, position = -1
+        with nogil:
+            for i in range(self.count):
+                if self.offset_at(i) <= offset or self.position_at(i) <= position:
+                    break
+                offset = self.offset_at(i)
+                position = self.position_at(i)
+            else:
+                i = self.count
+        return i == self.count and position < log_bytes
+
+    def cut_to(self, int64_t position):
+        """Drop the entries of batches that start at or behind a position."""
+        cdef int64_t count = self.count
+        while count and self.position_at(count - 1) >= position:
+            count -= 1
+        self.cut(count)
+
+
+cdef class TimeIndex(Entries):
+    """Largest timestamp so far -> last offset of its batch."""
+
+    def __cinit__(self):
+        self._entry_bytes = TIME_ENTRY_BYTES
+
+    cdef int add(self, int64_t timestamp, int32_t relative_offset) except -1:
+        """Add an entry unless it tells nothing new."""
+        cdef uint8_t *entry
+        if self.count and (timestamp <= self.timestamp_at(self.count - 1)
+                           or relative_offset <= self.offset_at(self.count - 1)):
+            return 0
+        entry = self._append()
+        store64(entry, timestamp)
+        store32(entry + 8, relative_offset)
+        return 0
+
+    def append(self, int64_t timestamp, int32_t relative_offset):
+        """Add an entry unless its timestamp or offset does not rise over the last one."""
+        self.add(timestamp, relative_offset)
+
+    cdef int64_t timestamp_at(self, int64_t entry) noexcept nogil:
+        return load64(self.data + entry * TIME_ENTRY_BYTES)
+
+    cdef int32_t offset_at(self, int64_t entry) noexcept nogil:
+        return load32(self.data + entry * TIME_ENTRY_BYTES + 8)
+
+    cdef int64_t below(self, int64_t timestamp) noexcept nogil:
+        """The last entry whose timestamp is below timestamp, or -1."""
+        cdef const uint8_t *base = self.data
+        cdef const uint8_t *middle
+        cdef int64_t left = self.count, half
+        if left == 0 or load64(base) >= timestamp:
+            return -1
+        while left > 1:
+            half = left >> 1
+            middle = base + half * TIME_ENTRY_BYTES
+            base = middle if load64(middle) < timestamp else base
+            left -= half
+        return (base - self.data) // TIME_ENTRY_BYTES
+
+    def entry(self, int64_t number):
+        """(timestamp, relative offset) of an entry."""
+        if not 0 <= number < self.count:
+            raise IndexError(f"entry {number} of {self.count}")
+        return self.timestamp_at(number), self.offset_at(number)
+
+    def last_below(self, int64_t timestamp):
+        """(timestamp, relative offset) of the last entry below timestamp, or None."""
+        cdef int64_t found = self.below(timestamp)
+        return None if found < 0 else self.entry(found)
+
+    def is_sound(self):
+        """Whether timestamps and offsets rise."""
+        cdef int64_t i, timestamp = -2, offset = -1
+        with nogil:
+            for i in range(self.count):
+                if self.offset_at(i) < offset or self.timestamp_at(i) < timestamp or self.offset_at(i) < 0:
+                    break
+                offset = self.offset_at(i)
+                timestamp = self.timestamp_at(i)
+            else:
+                i = self.count
+        return i == self.count
+
+    def cut_to(self, int64_t relative_offset):
+        """Drop the entries at or behind an offset."""
+        cdef int64_t count = self.count
+        while count and self.offset_at(count - 1) >= relative_offset:
+            count -= 1
+        self.cut(count)
