@@ -115,13 +115,16 @@ def encode_lines(lines: Iterable[bytes]) -> bytes:
 def read_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
     """The offset of each partition in one of Kafka's text checkpoints.
 
+    An empty file holds none: Kafka creates these files empty, long before it writes them. A
+    partition without an entry is unknown, not at 0.
+
     >>> read_offsets(b"0\\n1\\nflights 0 42\\n", "recovery-point-offset-checkpoint")
     {TopicPartition(topic='flights', partition=0): 42}
 
     Raises:
         CorruptRecordError: the file is not whole, or holds what Kafka does not write.
     """
-    lines = decode_lines(data)
+    lines = decode_lines(data) if data else []
     if lines is None:
         raise CorruptRecordError("checkpoint is cut, or is not version 0 with its count of lines", path=path)
     offsets: dict[TopicPartition, int] = {}

@@ -149,7 +149,7 @@ class Epochs:
 
     @classmethod
     def decode(cls, data: bytes) -> Epochs | None:
-        """The table of a ``leader-epoch-checkpoint``; None if it is damaged."""
+        """The table of a ``leader-epoch-checkpoint``; None if it is damaged, or empty as Kafka creates it."""
         lines = decode_lines(data)
         if lines is None:
             return None

@@ -1,0 +1,347 @@
+"""What each producer has written to one log: idempotence, fencing, open transactions.
+
+Rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`: `Producers.check`
+decides whether a batch may be written and changes nothing, `Producers.apply` takes note of one
+that was. The caller holds the log's lock, calls in offset order, and leaves out batches without a
+producer id. No I/O and no clock; `log.snapshot` makes the state bytes.
+
+Invariants: a producer's remembered batches are of its current epoch, oldest first, at most five;
+open transactions are in the order of their first offsets; completed ones that still hold the last
+stable offset back rise in first *and* last offset, so that the front one decides.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.errors import (
+    CoordinatorFencedError,
+    DuplicateSequenceError,
+    InvalidRecordError,
+    InvalidTransactionError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+)
+from logstore.records import AppendResult, Marker, Origin
+
+REMEMBERED_BATCHES = 5  #: as many as a client may have in flight (max.in.flight.requests)
+NO_SEQUENCE = -1  #: of batches that a coordinator writes, such as offset commits
+
+_SEQUENCES = 2**31  #: how many there are: after 2**31 - 1 comes 0
+_CHAIN_LIMIT = 2**30  #: at more than half of all sequences, behind and ahead look alike
+
+
+class ProducedBatch(NamedTuple):
+    """The fields of a batch header that matter here, and of its marker if it has one."""
+
+    base_offset: int
+    last_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    timestamp_ms: int  #: the largest of the batch
+    is_transactional: bool = False
+    is_control: bool = False
+    marker: Marker | None = None
+    coordinator_epoch: int = -1
+
+
+class WrittenBatch(NamedTuple):
+    """One of a producer's last five batches."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction whose marker is at ``last_offset``."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+@dataclass(slots=True)
+class ProducerState:
+    """What one producer id has written.
+
+    ``chain_count`` sequences, up to and with the last one, are known to be written without a gap;
+    only of these may a batch be called a duplicate once it is no longer remembered.
+    """
+
+    producer_id: int
+    epoch: int = -1
+    coordinator_epoch: int = -1  #: of its last marker; -1 before the first
+    timestamp_ms: int = -1  #: of its last batch or marker, as the producer gave it
+    written_ms: int = -1  #: when it last wrote here; what expiry goes by
+    transaction_first_offset: int | None = None  #: of its open transaction
+    batches: tuple[WrittenBatch, ...] = ()
+    chain_count: int = 0
+
+    @property
+    def next_sequence(self) -> int:
+        """The base sequence of the next batch of this epoch."""
+        return (self.batches[-1].last_sequence + 1) % _SEQUENCES if self.batches else 0
+
+
+class Producers:
+    """The producers of one log.
+
+    >>> producers = Producers()
+    >>> batch = ProducedBatch(0, 9, 1, 0, 0, 9, 1_000)
+    >>> producers.check(batch, Origin.CLIENT), producers.apply(batch)
+    (None, None)
+    >>> producers.check(batch, Origin.CLIENT)
+    AppendResult(first_offset=0, last_offset=9, timestamp_ms=1000, duplicate=True)
+    """
+
+    __slots__ = ("_completed", "_expiration_ms", "_open", "_states")
+
+    def __init__(
+        self,
+        states: Iterable[ProducerState] = (),
+        completed: Iterable[CompletedTransaction] = (),
+        *,
+        expiration_ms: int = 86_400_000,
+    ) -> None:
+        """Begin with the states of a snapshot, which are taken over and changed.
+
+        ``expiration_ms`` is Kafka's producer.id.expiration.ms.
+        """
+        self._expiration_ms = expiration_ms
+        self._states = {state.producer_id: state for state in states}
+        opened = [
+            (state.transaction_first_offset, state.producer_id)
+            for state in self._states.values()
+            if state.transaction_first_offset is not None
+        ]
+        self._open = OrderedDict((producer_id, first) for first, producer_id in sorted(opened))
+        self._completed: deque[CompletedTransaction] = deque()
+        for transaction in completed:
+            self._hold_back(transaction)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[ProducerState]:
+        """Every known producer; not to be changed by the caller."""
+        return iter(self._states.values())
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        return self._states.get(producer_id)
+
+    # -- before a batch is written
+
+    def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
+        """Whether this batch may be written next. Changes nothing.
+
+        None for a fresh batch. For one of the producer's last five, where it was written, with its
+        largest timestamp. A coordinator's batches are not checked for sequences, replicated
+        ones not at all: their leader did. An unknown producer may begin at any sequence, since
+        retention or expiry may have taken what it wrote before.
+
+        Raises:
+            DuplicateSequenceError: it was written before the batches that are remembered.
+            OutOfOrderSequenceError: a sequence is missing before it.
+            ProducerFencedError: a newer epoch of the producer has written here.
+            CoordinatorFencedError: the marker comes from an older transaction coordinator.
+            InvalidTransactionError: not transactional, while the producer's transaction is open.
+            InvalidRecordError: a client's batch has a producer id and no sequence.
+        """
+        if origin is Origin.REPLICATION:
+            return None
+        if origin is Origin.CLIENT and not batch.is_control and batch.base_sequence < 0:
+            raise InvalidRecordError(
+                f"{_who(batch)}: a batch with a producer id needs a sequence, found {batch.base_sequence}"
+            )
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            return None
+        if batch.producer_epoch < state.epoch:
+            raise ProducerFencedError(f"{_who(batch)}: epoch {state.epoch} has written here")
+        if batch.is_control:
+            if batch.marker is not None and batch.coordinator_epoch < state.coordinator_epoch:
+                raise CoordinatorFencedError(
+                    f"{_who(batch)}: marker of coordinator epoch {batch.coordinator_epoch},"
+                    f" epoch {state.coordinator_epoch} has written here"
+                )
+            return None
+        if origin is Origin.CLIENT:
+            written = _check_sequence(state, batch)
+            if written is not None:
+                return AppendResult(written.base_offset, written.last_offset, written.timestamp_ms, True)
+        if state.transaction_first_offset is not None and not batch.is_transactional:
+            raise InvalidTransactionError(
+                f"{_who(batch)}: expected a transactional batch, since its transaction is open"
+                f" from offset {state.transaction_first_offset}"
+            )
+        return None
+
+    # -- after it was written
+
+    def apply(self, batch: ProducedBatch, now_ms: int = -1) -> CompletedTransaction | None:
+        """Take note of a written batch; the transaction that it ends, if it does.
+
+        ``now_ms`` is the time of writing or, on replay, of opening the log. Without it the batch's
+        own timestamp counts for expiry, and a producer of old timestamps is forgotten too early.
+        """
+        if batch.is_control and batch.marker is None:
+            return None  # all records compacted away: nothing is left that it could say
+        producer_id = batch.producer_id
+        assert producer_id >= 0, batch
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(producer_id, batch.producer_epoch)
+        elif state.epoch != batch.producer_epoch:
+            state.epoch = batch.producer_epoch
+            state.batches = ()
+            state.chain_count = 0
+        state.timestamp_ms = batch.timestamp_ms
+        state.written_ms = max(state.written_ms, batch.timestamp_ms if now_ms < 0 else now_ms)
+        if batch.is_control:
+            return self._complete(state, batch)
+        _remember(state, batch)
+        if batch.is_transactional and state.transaction_first_offset is None:
+            assert not self._open or next(reversed(self._open.values())) < batch.base_offset, batch
+            state.transaction_first_offset = self._open[producer_id] = batch.base_offset
+        return None
+
+    def _complete(self, state: ProducerState, batch: ProducedBatch) -> CompletedTransaction | None:
+        state.coordinator_epoch = batch.coordinator_epoch
+        if state.transaction_first_offset is None:
+            return None  # a transaction without records here, or a marker sent twice
+        completed = CompletedTransaction(
+            state.producer_id, state.transaction_first_offset, batch.base_offset, batch.marker is Marker.ABORT
+        )
+        state.transaction_first_offset = None
+        del self._open[state.producer_id]
+        self._hold_back(completed)
+        return completed
+
+    def _hold_back(self, transaction: CompletedTransaction) -> None:
+        """Keep a completed transaction until its marker is below the high watermark.
+
+        One that began later and ended earlier holds nothing back that this one does not.
+        """
+        completed = self._completed
+        while completed and completed[-1].first_offset >= transaction.first_offset:
+            completed.pop()
+        assert not completed or completed[-1].last_offset < transaction.last_offset, transaction
+        completed.append(transaction)
+
+    # -- what readers may see
+
+    @property
+    def completed(self) -> tuple[CompletedTransaction, ...]:
+        """The completed transactions that may still hold the last stable offset back."""
+        return tuple(self._completed)
+
+    @property
+    def open_transactions(self) -> tuple[tuple[int, int], ...]:
+        """Producer id and first offset of each open transaction, oldest first."""
+        return tuple(self._open.items())
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of a transaction that is open, or whose end is not replicated yet.
+
+        None if there is none: the last stable offset is the high watermark. Transactions whose
+        marker is below ``high_watermark`` are let go for good, so never give one that may go back.
+        """
+        completed = self._completed
+        while completed and completed[0].last_offset < high_watermark:
+            completed.popleft()
+        first = next(iter(self._open.values()), None)
+        if completed and (first is None or completed[0].first_offset < first):
+            return completed[0].first_offset
+        return first
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once this transaction has ended, for its ``.txnindex`` entry."""
+        for producer_id, first_offset in self._open.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    # -- housekeeping
+
+    def expire(self, now_ms: int) -> list[int]:
+        """Forget producers that wrote nothing for producer.id.expiration.ms; returns their ids.
+
+        One with an open transaction stays: its marker must still find where it began.
+        """
+        written_before = now_ms - self._expiration_ms
+        expired = [
+            state.producer_id
+            for state in self._states.values()
+            if state.written_ms <= written_before and state.transaction_first_offset is None
+        ]
+        for producer_id in expired:
+            del self._states[producer_id]
+        return expired
+
+
+def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch | None:
+    """The remembered batch that this one repeats; None if it is the next one."""
+    base_sequence = batch.base_sequence
+    if batch.producer_epoch != state.epoch:
+        if base_sequence:
+            raise OutOfOrderSequenceError(
+                f"{_who(batch)}: a new epoch begins with sequence 0, found {base_sequence}"
+            )
+        return None
+    for written in state.batches:
+        if written.base_sequence == base_sequence and written.last_sequence == batch.last_sequence:
+            return written
+    expected = state.next_sequence
+    if base_sequence == expected:
+        return None
+    # Called a duplicate, a batch counts as acknowledged. So all of it must be known to be written:
+    # it lies in the unbroken chain, and touches nothing remembered, whose bounds it would have to match.
+    behind = (expected - base_sequence) % _SEQUENCES
+    if _count(base_sequence, batch.last_sequence) <= behind <= state.chain_count and not any(
+        _overlap(written, batch) for written in state.batches
+    ):
+        raise DuplicateSequenceError(
+            f"{_who(batch)}: sequence {base_sequence} was written before the last"
+            f" {len(state.batches)} batches; the next one is {expected}"
+        )
+    raise OutOfOrderSequenceError(f"{_who(batch)}: expected sequence {expected}, found {base_sequence}")
+
+
+def _remember(state: ProducerState, batch: ProducedBatch) -> None:
+    # A coordinator's batch has no sequence; as in Kafka it is remembered, and 0 comes next.
+    if batch.base_sequence < 0:
+        state.chain_count = 0
+    else:
+        count = _count(batch.base_sequence, batch.last_sequence)
+        follows = batch.base_sequence == state.next_sequence
+        state.chain_count = min((state.chain_count if follows else 0) + count, _CHAIN_LIMIT)
+    written = WrittenBatch(
+        batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.timestamp_ms
+    )
+    state.batches = (*state.batches[1 - REMEMBERED_BATCHES :], written)
+
+
+def _count(base_sequence: int, last_sequence: int) -> int:
+    return (last_sequence - base_sequence) % _SEQUENCES + 1
+
+
+def _overlap(written: WrittenBatch, batch: ProducedBatch) -> bool:
+    """Whether any sequence is in both; either may wrap."""
+    ahead = (batch.base_sequence - written.base_sequence) % _SEQUENCES
+    behind = (written.base_sequence - batch.base_sequence) % _SEQUENCES
+    return ahead < _count(written.base_sequence, written.last_sequence) or behind < _count(
+        batch.base_sequence, batch.last_sequence
+    )
+
+
+def _who(batch: ProducedBatch) -> str:
+    return f"producer {batch.producer_id} epoch {batch.producer_epoch}"

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import copy
+import struct
+import time
+
+import pytest
+from fakes import MemoryDirectory, cuts, flips
+from hypothesis import given
+from hypothesis import strategies as st
+from produced import attempts, batch_of, checked, marker_of, run
+
+from logstore._crc32c import crc32c
+from logstore.log import snapshot
+from logstore.log.producers import Producers, ProducerState, WrittenBatch
+from logstore.log.snapshot import PRODUCERS, SavedProducers
+from logstore.records import Marker, Origin
+
+
+def applied(steps):
+    """The batches of a history that were written."""
+    batches = []
+    for model, batch, origin in run(steps):
+        if model.check(batch, origin) is None:
+            batches.append(batch)
+    return batches
+
+
+def producers_after(batches) -> Producers:
+    producers = Producers()
+    for batch in batches:
+        producers.apply(batch)
+    return producers
+
+
+def everything(producers: Producers):
+    return {state.producer_id: state for state in producers}, producers.open_transactions, producers.completed
+
+
+def some_producers() -> Producers:
+    return producers_after(
+        [
+            *(batch_of(n, sequence=n) for n in range(7)),
+            batch_of(7, producer_id=2**62 + 1, epoch=4, count=3, transactional=True),
+            batch_of(10, producer_id=5, transactional=True),
+            marker_of(11, producer_id=5, marker=Marker.ABORT, coordinator_epoch=9),
+        ]
+    )
+
+
+@pytest.mark.row("P13")
+@pytest.mark.row("T5")
+@given(attempts(), st.data())
+def test_a_restart_at_any_point_changes_nothing(steps, data):
+    batches = applied(steps)
+    at = data.draw(st.integers(0, len(batches)))
+    offset = batches[at - 1].last_offset + 1 if at else 0
+    directory = MemoryDirectory()
+    before = producers_after(batches[:at])
+    snapshot.save(directory, before, offset, 3, durable=True)
+
+    saved = snapshot.load_newest(directory, end_offset=10**6, generation=3)
+    assert saved.offset == offset
+    restarted = Producers(copy.deepcopy(saved.states), saved.completed)
+    assert everything(restarted) == everything(before)
+    for batch in batches[at:]:
+        restarted.apply(batch)
+    assert everything(restarted) == everything(producers_after(batches))
+
+
+@pytest.mark.row("P13")
+@given(attempts(), st.data())
+def test_kafkas_snapshot_and_a_replay_never_take_a_fresh_batch_for_a_duplicate(steps, data):
+    batches = applied(steps)
+    at = data.draw(st.integers(0, len(batches)))
+    offset = batches[at - 1].last_offset + 1 if at else 0
+    states = snapshot.decode_snapshot(snapshot.encode_snapshot(producers_after(batches[:at])), offset)
+    restarted, whole = Producers(states), producers_after(batches)
+    for batch in batches[at:]:
+        restarted.apply(batch)
+    assert restarted.open_transactions == whole.open_transactions
+    for state in whole:
+        reloaded = restarted.get(state.producer_id)
+        assert reloaded.next_sequence == state.next_sequence
+        assert reloaded.chain_count <= state.chain_count
+        assert (reloaded.epoch, reloaded.coordinator_epoch) == (state.epoch, state.coordinator_epoch)
+        for written in state.batches[-1:]:
+            again = batch_of(
+                999,
+                state.producer_id,
+                state.epoch,
+                written.base_sequence,
+                written.last_offset - written.base_offset + 1,
+            )
+            # A coordinator or leader may write a sequence twice; ours names the first, Kafka's the last.
+            answers = [checked(producers, again, Origin.CLIENT) for producers in (restarted, whole)]
+            assert type(answers[0]) is type(answers[1])
+
+
+def test_the_snapshot_is_kafkas():
+    state = ProducerState(7, 2, 5, 1_234, 1_234, 40, (WrittenBatch(10, 12, 50, 52, 1_234),), 3)
+    body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 7, 2, 12, 52, 2, 1_234, 5, 40)
+    data = struct.pack(">hI", 1, crc32c(body)) + body
+    assert len(data) == 10 + 46
+    assert snapshot.encode_snapshot([state]) == data
+    assert snapshot.decode_snapshot(data, 53) == [state]
+
+
+def test_a_producer_without_batches_is_minus_one_in_kafkas_snapshot():
+    producers = producers_after([marker_of(0, coordinator_epoch=4)])
+    data = snapshot.encode_snapshot(producers)
+    assert struct.unpack_from(">qhiqiqiq", data, 10) == (1, 0, -1, -1, 0, 1_000, 4, -1)
+    assert snapshot.decode_snapshot(data, 1) == list(producers)
+
+
+def test_a_batch_whose_sequences_wrap_comes_back_from_kafkas_snapshot():
+    producers = producers_after([batch_of(0, sequence=2**31 - 2, count=4)])
+    assert snapshot.decode_snapshot(snapshot.encode_snapshot(producers), 4) == list(producers)
+
+
+def test_snapshot_names():
+    assert snapshot.snapshot_offset(snapshot.snapshot_name(2**40)) == 2**40
+    for name in ("42.snapshot", "0" * 20 + ".log", "0" * 20 + ".snapshot.deleted", "\u0660" * 20 + ".snapshot"):
+        assert snapshot.snapshot_offset(name) is None
+
+
+# --- damage
+
+
+def test_kafkas_snapshot_cut_or_flipped_anywhere_is_not_believed():
+    data = snapshot.encode_snapshot(some_producers())
+    assert snapshot.decode_snapshot(data, 12) is not None
+    assert all(snapshot.decode_snapshot(cut, 12) is None for cut in cuts(data))
+    assert all(snapshot.decode_snapshot(damaged, 12) is None for damaged in flips(data))
+    assert snapshot.decode_snapshot(data + b"\0", 12) is None
+
+
+def test_our_snapshot_cut_or_flipped_anywhere_is_not_believed():
+    data = snapshot.encode_producers(SavedProducers.of(some_producers(), 12), 3)
+    assert snapshot.decode_producers(data, 3) == SavedProducers.of(some_producers(), 12)
+    assert all(snapshot.decode_producers(cut, 3) is None for cut in cuts(data))
+    assert all(snapshot.decode_producers(damaged, 3) is None for damaged in flips(data))
+    assert snapshot.decode_producers(data + b"\0", 3) is None
+
+
+def test_our_snapshot_of_another_generation_is_not_believed():
+    data = snapshot.encode_producers(SavedProducers.of(some_producers(), 12), 3)
+    assert snapshot.decode_producers(data, 4) is None
+
+
+def test_a_snapshot_that_speaks_of_later_offsets_is_not_believed():
+    assert snapshot.decode_snapshot(snapshot.encode_snapshot(some_producers()), 10) is None
+    assert (
+        snapshot.decode_producers(snapshot.encode_producers(SavedProducers.of(some_producers(), 10), 3), 3) is None
+    )
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_with_a_good_crc_are_a_snapshot_or_none(body):
+    snapshot.decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body, 100)
+    snapshot.decode_producers(body + struct.pack(">I", crc32c(body)), 0)
+
+
+@given(
+    st.lists(st.binary(min_size=43, max_size=43), max_size=2),
+    st.lists(st.binary(min_size=32, max_size=32), max_size=3),
+    st.lists(st.binary(min_size=25, max_size=25), max_size=2),
+)
+def test_any_tables_with_a_good_crc_are_a_state_that_can_be_used_or_none(states, batches, completed):
+    body = struct.pack(">4sHHQqII", b"lpro", 1, 0, 0, 2**62, len(states), len(completed))
+    body += b"".join([*states, *batches, *completed])
+    saved = snapshot.decode_producers(body + struct.pack(">I", crc32c(body)), 0)
+    if saved is not None:
+        Producers(saved.states, saved.completed).first_unstable_offset(0)
+
+
+# --- which file counts
+
+
+def saved_at(directory, batches, offset, generation=3):
+    snapshot.save(directory, producers_after(batches), offset, generation, durable=False)
+
+
+@pytest.mark.row("P13")
+def test_after_a_roll_all_five_batches_are_known():
+    batches = [batch_of(n, sequence=n) for n in range(5)]
+    directory = MemoryDirectory()
+    saved_at(directory, batches, 5)
+    saved = snapshot.load_newest(directory, 5, 3)
+    restarted = Producers(saved.states, saved.completed)
+    assert all(restarted.check(batch, Origin.CLIENT).duplicate for batch in batches)
+
+
+def test_ours_is_written_before_kafkas():
+    directory = MemoryDirectory()
+    saved_at(directory, [batch_of(0)], 1)
+    assert [name for _, name, _ in directory.calls] == [PRODUCERS, snapshot.snapshot_name(1)]
+
+
+def test_the_newest_whole_snapshot_at_or_before_the_end_is_taken():
+    directory = MemoryDirectory()
+    for offset in (1, 2, 3, 9):
+        saved_at(directory, [batch_of(n, sequence=n) for n in range(offset)], offset)
+    del directory.files[PRODUCERS]
+    assert snapshot.load_newest(directory, 5, 3).offset == 3
+    directory.files[snapshot.snapshot_name(3)] = b"damaged"
+    assert snapshot.load_newest(directory, 5, 3).offset == 2
+    assert snapshot.load_newest(directory, 0, 3) is None
+
+
+def test_ours_of_an_older_generation_or_behind_the_end_gives_way_to_kafkas():
+    directory = MemoryDirectory()
+    saved_at(directory, [batch_of(0)], 1)
+    saved_at(directory, [batch_of(n, sequence=n) for n in range(9)], 9)
+    assert snapshot.load_newest(directory, 9, 3).states[0].chain_count == 9
+    assert snapshot.load_newest(directory, 5, 3).offset == 1
+    assert snapshot.load_newest(directory, 9, 4).states[0].chain_count == 1
+
+
+def test_kafkas_newer_snapshot_wins_over_ours():
+    directory = MemoryDirectory()
+    saved_at(directory, [batch_of(0)], 1)
+    directory.files[snapshot.snapshot_name(2)] = snapshot.encode_snapshot(
+        producers_after([batch_of(0), batch_of(1, sequence=1)])
+    )
+    assert snapshot.load_newest(directory, 5, 3).offset == 2
+
+
+def test_a_hundred_thousand_producers_are_saved_and_loaded_in_seconds():
+    batches = tuple(WrittenBatch(n, n, n, n, 0) for n in range(5))
+    states = [ProducerState(2**62 + n, batches=batches) for n in range(100_000)]
+    began = time.process_time()
+    saved = SavedProducers(5, states, [])
+    assert snapshot.decode_producers(snapshot.encode_producers(saved, 0), 0) == saved
+    assert len(snapshot.decode_snapshot(snapshot.encode_snapshot(states), 5)) == 100_000
+    assert time.process_time() - began < 20
