@@ -6,6 +6,8 @@ Leaves shared by everything compiled that looks into a batch. `_batch.pyx` draws
 
 from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
+from libc.string cimport memset
+
 from logstore._bytes cimport (
     OK, SHORT, MALFORMED, load16, load32, load64, read_varint, read_varlong, store16, store32, store64,
     logstore_put32,
@@ -70,19 +72,25 @@ cdef struct RecordView:
     int32_t value_size            # -1: null
 
 
+cdef inline int refuse_header(BatchHeader *out, int status) noexcept nogil:
+    # A header that is none holds no numbers that anybody could take for true.
+    memset(out, 0, sizeof(BatchHeader))
+    return status
+
+
 cdef inline int parse_header(const uint8_t *p, const uint8_t *end, BatchHeader *out) noexcept nogil:
     """Read a batch header; the batch itself may reach behind end (compare size with end - p)."""
     cdef int32_t length
     if end - p < HEADER_BYTES:
         # What there is of it may already tell that this is no batch.
         if end - p > AT_MAGIC and p[AT_MAGIC] != 2:
-            return BAD_MAGIC
-        return SHORT
+            return refuse_header(out, BAD_MAGIC)
+        return refuse_header(out, SHORT)
     if p[AT_MAGIC] != 2:
-        return BAD_MAGIC
+        return refuse_header(out, BAD_MAGIC)
     length = load32(p + AT_LENGTH)
     if length < HEADER_BYTES - LENGTH_END:
-        return BAD_LENGTH
+        return refuse_header(out, BAD_LENGTH)
     out.base_offset = load64(p)
     out.size = <int64_t>length + LENGTH_END
     out.leader_epoch = load32(p + AT_LEADER_EPOCH)
@@ -96,12 +104,12 @@ cdef inline int parse_header(const uint8_t *p, const uint8_t *end, BatchHeader *
     out.base_sequence = load32(p + AT_BASE_SEQUENCE)
     out.record_count = load32(p + AT_RECORD_COUNT)
     if out.base_offset < 0 or out.last_offset_delta < 0 or out.record_count < 0:
-        return BAD_COUNT
+        return refuse_header(out, BAD_COUNT)
     if out.base_offset > INT64_MAX - 1 - <int64_t>out.last_offset_delta:
-        return BAD_COUNT
+        return refuse_header(out, BAD_COUNT)
     # Compaction drops records and keeps the last delta, so there may be fewer than the span.
     if <int64_t>out.record_count > <int64_t>out.last_offset_delta + 1:
-        return BAD_COUNT
+        return refuse_header(out, BAD_COUNT)
     return OK
 
 

@@ -769,6 +769,32 @@ def stamp(batch, int64_t base_offset, int32_t leader_epoch):
         PyBuffer_Release(&view)
 
 
+def stamp_run(batches, int64_t base_offset, int32_t leader_epoch):
+    """`stamp` every batch of a run, offsets rising from base_offset; -1 keeps them. Returns the next offset."""
+    cdef Py_buffer view
+    cdef uint8_t *p
+    cdef uint8_t *end
+    cdef BatchHeader header
+    cdef int status
+    PyObject_GetBuffer(batches, &view, PyBUF_WRITABLE)
+    try:
+        p = <uint8_t *>view.buf
+        end = p + view.len
+        while p < end:
+            status = parse_header(p, end, &header)
+            if status == OK and header.size > end - p:
+                status = SHORT
+            raise_batch_status(status, p, end, None, None)
+            if base_offset >= 0:
+                store64(p, base_offset)
+                store32(p + AT_LEADER_EPOCH, leader_epoch)
+                base_offset += header.last_offset_delta + 1
+            p += header.size
+    finally:
+        PyBuffer_Release(&view)
+    return base_offset
+
+
 def restamp_time(batch, int64_t max_timestamp_ms, bint append_time):
     """Set the greatest timestamp and whether the log gave it, and the CRC anew, in a writable batch."""
     cdef Py_buffer view

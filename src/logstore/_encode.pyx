@@ -365,6 +365,9 @@ cdef class Encoder:
             raise RecordTooLargeError(
                 f"a batch of {size} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
                 "raise that setting or split the record")
+        if self._attributes & APPEND_TIME_FLAG:
+            # The log's time is every record's; it stands in the header alone.
+            self._batch_max_timestamp = self._default_timestamp
         memset(p, 0, AT_MAGIC)
         p[AT_MAGIC] = 2
         store16(p + AT_ATTRIBUTES, self._attributes)
@@ -425,6 +428,46 @@ cdef class Encoder:
 
     def __repr__(self):
         return f"<Encoder {self.batch_count} batches, {self.size} bytes>"
+
+
+cdef class Gatherer:
+    """The quick half of a buffered appender: single records into an open batch, without a lock.
+
+    A record of plain bytes that fits goes into the batch under the GIL alone. Everything else, and
+    the first record of each batch, goes to `_append_slowly` of the subclass, which locks. While the
+    quick way is paused every record goes there.
+    """
+
+    cdef Encoder _open
+    cdef Py_ssize_t _full_bytes
+
+    def pause(self):
+        """Send every record the slow way from now on."""
+        self._open = None
+
+    def resume(self, Encoder encoder not None, Py_ssize_t full_bytes):
+        """Let records go straight into an encoder until it holds full_bytes."""
+        self._full_bytes = full_bytes
+        self._open = encoder
+
+    def append(self, value, key=None, timestamp_ms=None, headers=None):
+        """Gather one record; see `Appender`."""
+        cdef Encoder encoder = self._open
+        cdef const uint8_t *key_data = NULL
+        cdef int64_t key_size = -1
+        if (encoder is not None and encoder.size < self._full_bytes and headers is None and timestamp_ms is None
+                and PyBytes_CheckExact(value) and (key is None or PyBytes_CheckExact(key))):
+            if key is not None:
+                key_data = <const uint8_t *>PyBytes_AS_STRING(key)
+                key_size = PyBytes_GET_SIZE(key)
+            if encoder.try_add(encoder._default_timestamp, key_data, key_size,
+                               <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value),
+                               NULL, 0) == ADDED:
+                return
+        self._append_slowly(value, key, timestamp_ms, headers)
+
+    def _append_slowly(self, value, key, timestamp_ms, headers):
+        raise NotImplementedError("a subclass says how to append slowly")
 
 
 def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFFFFF, append_time=False,

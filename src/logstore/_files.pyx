@@ -133,6 +133,26 @@ cdef extern from *:
     enum: O_CLOEXEC
 
 
+cdef extern from "<sys/inotify.h>" nogil:
+    int inotify_init1(int flags)
+    int inotify_add_watch(int fd, const char *path, uint32_t mask)
+    enum: IN_NONBLOCK
+    enum: IN_CLOEXEC
+    enum: IN_MODIFY
+    enum: IN_DELETE_SELF
+
+cdef extern from "<poll.h>" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    int poll(pollfd *fds, unsigned long count, int timeout_ms)
+    enum: POLLIN
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t c_read "read"(int fd, void *data, size_t size)
+
+
 # --- the libc table ---------------------------------------------------------------------------
 
 cdef int libc_open(void *context, const char *path, int flags, int mode) noexcept nogil:
@@ -688,6 +708,10 @@ cdef class File:
         mapping.size = size
         return mapping
 
+    def mark_dirty(self):
+        """Take the file for unsynced: an earlier process may have written to it."""
+        self.dirty = True
+
     def lock(self):
         """Take the write lock of the file; 0, or the pid of the process that holds it (-1: unknown)."""
         cdef int owner = -1
@@ -742,6 +766,38 @@ cdef class Mapping:
     def __dealloc__(self):
         if self.data != NULL:
             self._files.ops.munmap(self._files.ops.context, self.data, <size_t>self.size)
+
+
+cdef class Watch:
+    """Waits until a file is written to, by inotify. Not through the table: it is a hint to look again.
+
+    Owns: an inotify descriptor.
+    """
+
+    cdef int _fd
+
+    def __cinit__(self, str path not None):
+        self._fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)
+        if self._fd >= 0 and inotify_add_watch(self._fd, os.fsencode(path), IN_MODIFY | IN_DELETE_SELF) < 0:
+            c_close(self._fd)
+            self._fd = -1
+
+    def __dealloc__(self):
+        if self._fd >= 0:
+            c_close(self._fd)
+
+    def wait(self, int timeout_ms):
+        """Block until a write or the end of the time, whichever comes first; never an error."""
+        cdef pollfd waiting
+        cdef char drained[4096]
+        waiting.fd = self._fd
+        waiting.events = POLLIN
+        waiting.revents = 0
+        with nogil:
+            poll(&waiting, 1, timeout_ms)
+            if waiting.revents:
+                while c_read(self._fd, drained, sizeof(drained)) > 0:
+                    pass
 
 
 #: The table of this process: libc, with one descriptor cache for all logs.

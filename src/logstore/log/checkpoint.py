@@ -166,7 +166,7 @@ class RecoveryPoint(NamedTuple):
     segment_base_offset: int  #: the segment that holds the recovery point
     position: int  #: where in that segment the recovery point is
     log_start_offset: int
-    replay_from: int  #: batch headers from this offset on must be replayed to know all producers
+    replay_from: int  #: no producer had state at this offset: replay from it; -1: from the newest snapshot
     clean: bool = False  #: the log was closed; nothing was written since
     suspect: bool = False  #: a sync failed: the page cache may differ from the disk
 
@@ -179,7 +179,7 @@ def slot_position(sequence: int) -> int:
 def encode_slot(point: RecoveryPoint) -> bytes:
     """The 64 bytes to write at `slot_position` of the point's sequence."""
     assert 0 <= point.segment_base_offset <= point.recovery_point and point.position >= 0, point
-    assert point.log_start_offset >= 0 and point.replay_from >= 0, point
+    assert point.log_start_offset >= 0 and point.replay_from >= -1, point
     flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0)
     body = _SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7])
     return body + _CRC.pack(crc32c(body))
@@ -208,7 +208,7 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
     if magic != _SLOT_MAGIC or version != _SLOT_VERSION or flags & ~(_CLEAN | _SUSPECT):
         return None
     point = RecoveryPoint(*numbers)._replace(clean=bool(flags & _CLEAN), suspect=bool(flags & _SUSPECT))
-    if min(numbers) < 0 or point.segment_base_offset > point.recovery_point:
+    if min(numbers[:-1]) < 0 or point.replay_from < -1 or point.segment_base_offset > point.recovery_point:
         return None
     return point
 

@@ -1,0 +1,165 @@
+"""May this batch enter the log, and what has to be set in it first? Writes nothing.
+
+`admit` looks at the bytes alone and runs outside the log's lock: shape, CRC, size, records,
+timestamps. What depends on the log's state, sequences and epochs, is asked of `Producers` under
+the lock. Rules are those of Kafka's log validation (LogValidator, UnifiedLog.analyzeAndValidate).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from logstore._batch import BatchView, restamp_time, with_codec
+from logstore._codec import compress
+from logstore.config import LogConfig
+from logstore.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+)
+from logstore.log.producers import ProducedBatch
+from logstore.records import Codec, Origin, TimestampType
+
+INT64_MAX = 2**63 - 1
+
+
+class Admitted(NamedTuple):
+    """A batch that may be written: its bytes, writable and our own, and what the log needs of it."""
+
+    data: bytearray
+    base_offset: int
+    record_count: int
+    span: int  #: offsets that it takes
+    max_timestamp_ms: int
+    leader_epoch: int
+    produced: ProducedBatch | None  #: with the offsets of the batch itself
+
+
+def admit(batch: object, config: LogConfig, origin: Origin, now_ms: int) -> Admitted:
+    """Check one whole batch and return a copy that is ready to be stamped.
+
+    Raises:
+        CorruptRecordError, UnsupportedFormatError, UnsupportedCodecError: the bytes are wrong.
+        InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a rule of the log is broken.
+    """
+    view = BatchView(batch)
+    data = bytearray(view)
+    trailing = memoryview(batch).nbytes - view.size  # type: ignore[arg-type]
+    if trailing:
+        raise CorruptRecordError(
+            f"{trailing} bytes behind the batch of {view.size}; append one batch at a time")
+    view = BatchView(data)
+    if view.size > config.max_message_bytes and origin is not Origin.REPLICATION:
+        raise too_large(view.size, config)
+    view.check()
+    _check_flags(view, origin)
+    max_timestamp = view.max_timestamp_ms
+    if origin is Origin.CLIENT:
+        data, max_timestamp = _check_records(view, data, config, now_ms)
+        view = BatchView(data)
+    elif view.codec is not Codec.NONE or not view.is_control:
+        view.validate(contiguous=False, limit=config.decompressed_max_bytes)
+    produced = produced_of(view) if view.producer_id >= 0 else None
+    admitted = Admitted(
+        data, view.base_offset, view.record_count, view.last_offset - view.base_offset + 1, max_timestamp,
+        view.leader_epoch, produced,
+    )
+    # An export left on the bytearray would keep the log from stamping it.
+    del view
+    return admitted
+
+
+def too_large(size: int, config: LogConfig) -> RecordTooLargeError:
+    """The error for a batch over the limit."""
+    return RecordTooLargeError(
+        f"a batch of {size} bytes does not fit max.message.bytes {config.max_message_bytes}; raise that "
+        "setting or send smaller batches")
+
+
+def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int) -> None:
+    """Compare the timestamps of an append with the bounds of the log.
+
+    Raises:
+        InvalidTimestampError: one is too far behind or ahead of the clock.
+    """
+    if now_ms - least_ms > config.message_timestamp_before_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {least_ms} is {now_ms - least_ms} ms old, message.timestamp.before.max.ms allows "
+            f"{config.message_timestamp_before_max_ms}")
+    if most_ms - now_ms > config.message_timestamp_after_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {most_ms} is {most_ms - now_ms} ms in the future, message.timestamp.after.max.ms allows "
+            f"{config.message_timestamp_after_max_ms}")
+
+
+def check_keys(null_keys: int, config: LogConfig) -> None:
+    """A compacted log keeps the newest record of each key, so each record needs one.
+
+    Raises:
+        InvalidRecordError: a record has no key.
+    """
+    if null_keys and config.compacts:
+        raise InvalidRecordError(
+            f"{null_keys} records without key in a log with cleanup.policy=compact; give each a key")
+
+
+def produced_of(view: BatchView) -> ProducedBatch:
+    """What producer state needs of a batch."""
+    marker, coordinator_epoch = view.marker or (None, -1)
+    return ProducedBatch(
+        base_offset=view.base_offset,
+        last_offset=view.last_offset,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        base_sequence=view.base_sequence,
+        last_sequence=view.last_sequence,
+        timestamp_ms=view.max_timestamp_ms,
+        is_transactional=view.is_transactional,
+        is_control=view.is_control,
+        marker=marker,
+        coordinator_epoch=coordinator_epoch,
+    )
+
+
+def _check_flags(view: BatchView, origin: Origin) -> None:
+    if origin is Origin.CLIENT and view.is_control:
+        raise InvalidRecordError("a client may not write control batches; use append_control")
+    if origin is Origin.COORDINATOR and not view.is_control:
+        raise InvalidRecordError("a transaction coordinator writes control batches only")
+    if origin is not Origin.REPLICATION and view.delete_horizon_ms is not None:
+        raise InvalidRecordError("only a compaction sets the delete horizon")
+    if origin is Origin.CLIENT and view.record_count == 0:
+        raise InvalidRecordError("the batch holds no records")
+    if view.producer_id >= 0 and not view.is_control and origin is not Origin.REPLICATION:
+        if view.producer_epoch < 0 or view.base_sequence < 0:
+            raise InvalidRecordError(
+                f"producer id {view.producer_id} with epoch {view.producer_epoch} and base sequence "
+                f"{view.base_sequence}; both must be 0 or more")
+    if view.is_transactional and view.producer_id < 0:
+        raise InvalidRecordError("a transactional batch needs a producer id")
+
+
+def _check_records(
+    view: BatchView, data: bytearray, config: LogConfig, now_ms: int
+) -> tuple[bytearray, int]:
+    least, most, null_keys = view.validate(limit=config.decompressed_max_bytes)
+    check_keys(null_keys, config)
+    append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    codec = config.codec
+    if codec is not None and codec is not view.codec:
+        payload = view.payload(config.decompressed_max_bytes)
+        packed = payload if codec is Codec.NONE else compress(codec, payload, config.level_of(codec))
+        data = with_codec(view, codec, packed)
+        if len(data) > config.max_message_bytes:
+            raise too_large(len(data), config)
+    if append_time:
+        most = now_ms
+    else:
+        check_timestamps(least, most, config, now_ms)
+    was_append_time = view.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if most != view.max_timestamp_ms or append_time or was_append_time:
+        # Kafka sets the true maximum too: indexes and retention rest on it.
+        del view
+        restamp_time(data, most, append_time)
+    return data, most

@@ -1,0 +1,168 @@
+"""Single records, gathered into batches: what a producer's accumulator is in Kafka.
+
+A record goes straight into the bytes of the batch that is being built (`_encode.Gatherer`, without
+a lock); the batch is appended when it reaches `batch_bytes`, when it has waited `linger_ms`, or when
+somebody flushes. A record that is still gathered is not acknowledged at all.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from logstore._encode import Encoder, Gatherer
+from logstore.clock import Clock
+from logstore.config import LogConfig
+from logstore.errors import LogClosedError
+from logstore.log.ticker import TICKER
+from logstore.records import Ack, AppendResult, Codec, TimestampType
+
+
+class Target(Protocol):
+    """What an appender needs of its log."""
+
+    @property
+    def config(self) -> LogConfig: ...
+
+    def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None) -> AppendResult: ...
+
+
+class Appender(Gatherer):
+    """Gathers single records for one log. Any thread may append; each thread's records keep their order.
+
+    Closing flushes; so does leaving a ``with`` block. `append(value, key, timestamp_ms, headers)`
+    gathers one record: one without a timestamp gets the time at which its batch was begun, at most
+    ``linger_ms`` ago. It blocks only while a full batch is written, and raises what an earlier
+    background write has failed with.
+
+    >>> with log.appender(linger_ms=5) as appender:
+    ...     appender.append(b"one")
+    ...     appender.append(b"two", key=b"k")
+    """
+
+    def __init__(
+        self, target: Target, *, linger_ms: int, batch_bytes: int, codec: Codec | None, ack: Ack | str | None,
+        clock: Clock,
+    ) -> None:
+        self._target = target
+        self._linger_ms = linger_ms
+        self._clock = clock
+        self._ack = ack
+        config = target.config
+        self._codec = config.codec if config.codec is not None else (codec or Codec.NONE)
+        self._level = config.level_of(self._codec)
+        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._limit = min(config.max_message_bytes, config.segment_bytes)
+        self._lock = threading.Lock()
+        self._encoder = Encoder()
+        self._futures: list[tuple[int, Future[int]]] = []
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._started_s = 0.0
+        self._batch_bytes = min(batch_bytes, self._limit)
+        self._begin()
+        TICKER.add(self, clock)
+
+    def _begin(self) -> None:
+        self._encoder.begin(
+            timestamp_ms=self._clock.now_ms(), codec=self._codec, level=self._level,
+            max_batch_bytes=self._limit, append_time=self._append_time)
+        self._started_s = self._clock.monotonic_s()
+
+    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
+        with self._lock:
+            self._add_locked(value, key, timestamp_ms, headers)
+            self.resume(self._encoder, self._batch_bytes)
+
+    def _add_locked(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
+        """Add one record under the lock; the caller resumes the quick way when all is in place."""
+        self._check_usable()
+        self.pause()
+        if self._encoder.pending_bytes >= self._batch_bytes:
+            self._write_locked(self._ack)
+        if not self._encoder.pending_bytes:
+            self._begin()
+        self._encoder.add(value, key, timestamp_ms, headers)
+
+    def submit(
+        self, value: Any, key: Any = None, timestamp_ms: int | None = None, headers: Any = None
+    ) -> Future[int]:
+        """As `append`; the future gives the record's offset once its batch is acknowledged."""
+        future: Future[int] = Future()
+        with self._lock:
+            self._add_locked(value, key, timestamp_ms, headers)
+            self._futures.append((self._encoder.pending_records - 1, future))
+            self.resume(self._encoder, self._batch_bytes)
+        return future
+
+    def flush(self, *, ack: Ack | str | None = None) -> AppendResult | None:
+        """Append what is gathered and wait for ``ack``; its offsets, or None if there was nothing.
+
+        Raises:
+            DiskFullError: there is no room. The records stay gathered: flush again when there is.
+            StorageFailedError: the log takes no more writes; the gathered records are lost.
+        """
+        with self._lock:
+            self._check_usable()
+            self.pause()
+            try:
+                return self._write_locked(self._ack if ack is None else ack)
+            finally:
+                self.resume(self._encoder, self._batch_bytes)
+
+    def tick(self) -> None:
+        """Append what has waited for ``linger_ms``."""
+        if (self._clock.monotonic_s() - self._started_s) * 1000 < self._linger_ms:
+            return
+        # Somebody who holds the lock is writing at this moment, or about to add: the next tick sees.
+        if not self._encoder.pending_bytes or self._closed or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self.pause()
+            self._write_locked(self._ack)
+            self.resume(self._encoder, self._batch_bytes)
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._lock.release()
+
+    def _write_locked(self, ack: Ack | str | None) -> AppendResult | None:
+        if not self._encoder.pending_bytes:
+            return None
+        try:
+            result = self._target.append_encoded(self._encoder.finish(), ack=ack)
+        except BaseException as error:
+            futures, self._futures = self._futures, []
+            for _, future in futures:
+                future.set_exception(error)
+            raise
+        futures, self._futures = self._futures, []
+        for index, future in futures:
+            future.set_result(result.first_offset + index)
+        self._begin()
+        return result
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise LogClosedError("the appender is closed")
+
+    def close(self) -> None:
+        """Flush and stop. May be called again."""
+        TICKER.remove(self)
+        with self._lock:
+            self.pause()
+            if self._closed:
+                return
+            self._closed = True
+            if self._failure is None:
+                self._write_locked(self._ack)
+
+    def __enter__(self) -> Appender:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -1,0 +1,326 @@
+"""Names in a log's directory: the only module that creates, renames or removes a file.
+
+A partition is a directory ``topic-N`` below a root. Beside Kafka's files it holds plain files of
+ours named ``logstore.*``; any of them, there or in the root, marks the directory as ours. A change
+of names is durable once `Directory.sync` has returned. Every call goes through the table of file
+operations that is handed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+from logstore._files import LIBC, File, Files, errno_of
+from logstore.clock import Clock
+from logstore.errors import DirectoryLockedError, NotALogError, ReadOnlyError, StorageError
+from logstore.records import TopicPartition
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+SNAPSHOT: Final = ".snapshot"
+ABORTED_INDEX: Final = ".txnindex"
+SEGMENT_SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, SNAPSHOT, ABORTED_INDEX)
+
+#: On its way out: nothing reads it any more (Kafka's suffix).
+DELETED: Final = ".deleted"
+#: Being written by a compaction or a rewrite; worthless until it is renamed (Kafka's suffix).
+CLEANED: Final = ".cleaned"
+#: Whole, about to take its place (Kafka's suffix).
+SWAP: Final = ".swap"
+TEMPORARY: Final = ".tmp"
+
+LOCK: Final = ".lock"
+OURS: Final = "logstore."
+LOST_AND_FOUND: Final = "lost+found"
+
+_SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)")
+_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+_KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    """Name of a segment's file: the base offset in twenty digits, so that names sort as offsets.
+
+    >>> segment_file(2600, LOG)
+    '00000000000000002600.log'
+    """
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_partition(path: str) -> TopicPartition:
+    """Topic and partition number out of the name of a partition's directory.
+
+    Raises:
+        NotALogError: the name is not ``topic-N``.
+
+    >>> parse_partition("/data/flights-0")
+    TopicPartition(topic='flights', partition=0)
+    """
+    name = os.path.basename(os.path.abspath(path))
+    match = _PARTITION.fullmatch(name)
+    if match is None or match[1] in (".", "..") or int(match[2]) > 2**31 - 1:
+        raise NotALogError(
+            f"{name!r} is no partition: a log's directory is named topic-N, with letters, digits, "
+            "dots, dashes and underscores in the topic", path=path)
+    return TopicPartition(match[1], int(match[2]))
+
+
+class Directory:
+    """One directory of a log, or the root above it.
+
+    >>> Directory("/data/flights-0").join("logstore.recovery")
+    '/data/flights-0/logstore.recovery'
+    """
+
+    def __init__(self, path: str | os.PathLike[str], files: Files = LIBC) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self.files = files
+
+    def join(self, name: str) -> str:
+        """The path of a file in here."""
+        return f"{self.path}/{name}"
+
+    def exists(self) -> bool:
+        """Whether the directory is there; StorageError if that cannot be told."""
+        try:
+            self.files.listdir(self.path)
+        except StorageError as error:
+            if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
+                return False
+            raise
+        return True
+
+    def create(self) -> None:
+        """Make the directory; its own name is not yet durable."""
+        try:
+            self.files.mkdir(self.path)
+        except StorageError as error:
+            if errno_of(error) != errno.EEXIST:
+                raise
+
+    def names(self) -> list[str]:
+        """Names in the directory, sorted."""
+        return sorted(self.files.listdir(self.path))
+
+    def open(
+        self, name: str, *, create: bool = False, writable: bool = False, truncate: bool = False
+    ) -> File:
+        """A file in here."""
+        return self.files.open(self.join(name), create=create, writable=writable, truncate=truncate)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a small file, or None if there is none of that name."""
+        try:
+            file = self.open(name)
+        except StorageError as error:
+            if errno_of(error) == errno.ENOENT:
+                return None
+            raise
+        try:
+            return bytes(file.read(0, file.size()))
+        finally:
+            file.close()
+
+    def replace(self, name: str, data: bytes, *, durable: bool) -> None:
+        """Put ``data`` in the place of a file: whoever opens it sees the old bytes or the new ones.
+
+        With ``durable`` the new bytes survive power loss when this returns; without, the old or
+        the new ones do.
+        """
+        temporary = name + TEMPORARY
+        file = self.open(temporary, create=True, writable=True, truncate=True)
+        try:
+            file.write(data, 0)
+            if durable:
+                file.sync()
+        finally:
+            file.close()
+        self.files.rename(self.join(temporary), self.join(name))
+        if durable:
+            self.sync()
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in one step; a file of the new name is gone."""
+        self.files.rename(self.join(old), self.join(new))
+
+    def remove(self, name: str) -> bool:
+        """Remove a file; False if there is none of that name."""
+        try:
+            self.files.unlink(self.join(name))
+        except StorageError as error:
+            if errno_of(error) != errno.ENOENT:
+                raise
+            return False
+        return True
+
+    def sync(self) -> None:
+        """Make the names in here durable."""
+        self.files.sync_directory(self.path)
+
+    def __repr__(self) -> str:
+        return f"<Directory {self.path!r}>"
+
+
+# --- what a directory holds -------------------------------------------------------------------
+
+
+def base_offsets(names: list[str], suffix: str = LOG) -> list[int]:
+    """The base offsets of all files with a suffix, rising.
+
+    >>> base_offsets(["00000000000000000007.log", "00000000000000000007.index"])
+    [7]
+    """
+    found = []
+    for name in names:
+        match = _SEGMENT_FILE.fullmatch(name)
+        if match is not None and name.endswith(suffix):
+            found.append(int(match[1]))
+    return sorted(found)
+
+
+def is_ours(names: list[str]) -> bool:
+    """Whether one of the names marks the directory as logstore's."""
+    return any(name.startswith(OURS) for name in names)
+
+
+def foreign_names(names: list[str]) -> list[str]:
+    """The names in a partition's directory that neither Kafka nor logstore gives."""
+    foreign = []
+    for name in names:
+        stem = name
+        for suffix in (DELETED, CLEANED, SWAP, TEMPORARY):
+            stem = stem.removesuffix(suffix)
+        known = _SEGMENT_FILE.fullmatch(stem) or stem in _KAFKA_FILES or stem.startswith(OURS)
+        if not known and name != ".staging":
+            foreign.append(name)
+    return foreign
+
+
+def foreign_directories(root: Directory) -> list[str]:
+    """Directories below a root that are no partitions; Kafka would refuse to start over them."""
+    return [
+        name
+        for name in root.names()
+        if name != LOST_AND_FOUND and _PARTITION.fullmatch(name) is None and _is_directory(root, name)
+    ]
+
+
+def _is_directory(root: Directory, name: str) -> bool:
+    return Directory(root.join(name), root.files).exists()
+
+
+def finish_interrupted(directory: Directory) -> list[str]:
+    """Remove what a crash has left half made or half removed; returns the names removed.
+
+    ``.deleted`` and ``.cleaned`` files and temporaries decide nothing. A ``.swap`` file does: it is
+    the whole new form of segments that a compaction was about to replace.
+
+    Raises:
+        NotALogError: there is a ``.swap`` file.
+    """
+    names = directory.names()
+    for name in names:
+        if name.endswith(SWAP):
+            raise NotALogError(
+                "a compaction was cut off in the middle of its swap; let Kafka open the directory once",
+                path=directory.join(name))
+    removed = [name for name in names if name.endswith((DELETED, CLEANED, TEMPORARY))]
+    for name in removed:
+        directory.remove(name)
+    return removed
+
+
+# --- the lock of a root -----------------------------------------------------------------------
+
+
+class RootLock:
+    """The right of this process to write below one root.
+
+    The same file and the same kind of lock as Kafka's, so the two exclude each other. All logs of
+    one root in this process share one lock, and a partition is open for writing once at a time.
+    """
+
+    _held: dict[tuple[str, int], RootLock] = {}
+    _guard = threading.Lock()
+
+    def __init__(self, root: Directory, file: File) -> None:
+        self.root = root
+        self._file = file
+        self._pid = os.getpid()
+        self._partitions: set[str] = set()
+
+    @classmethod
+    def acquire(cls, root: Directory, partition: str, clock: Clock) -> RootLock:
+        """Lock the root for one partition of it.
+
+        Raises:
+            DirectoryLockedError: another process holds the root (its pid and host are named), or
+                this one has the partition open already.
+            ReadOnlyError: the root cannot be written.
+        """
+        key = (root.path, id(root.files))
+        with cls._guard:
+            lock = cls._held.get(key)
+            # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
+            if lock is None or lock._pid != os.getpid():
+                lock = cls(root, cls._lock_file(root, clock))
+                cls._held[key] = lock
+            if partition in lock._partitions:
+                raise DirectoryLockedError(
+                    "the partition is already open for writing in this process; share that Log, or open "
+                    "this one with read_only=True", path=root.join(partition))
+            lock._partitions.add(partition)
+            return lock
+
+    @staticmethod
+    def _lock_file(root: Directory, clock: Clock) -> File:
+        try:
+            file = root.open(LOCK, create=True, writable=True)
+        except ReadOnlyError as error:
+            raise ReadOnlyError(
+                "the root cannot be written; open the log with read_only=True", path=root.path) from error
+        owner = file.lock()
+        if owner:
+            told = file.read(0, 4096).decode(errors="replace").strip()
+            file.close()
+            who = f"pid {owner}" if owner > 0 else "another process"
+            raise DirectoryLockedError(
+                f"locked by {who}{f' ({told})' if told else ''}; only one process writes a root: stop it, "
+                "or open the log with read_only=True", path=root.path)
+        with contextlib.suppress(StorageError):
+            # A full disk must not keep the owner of the lock from opening, and making room.
+            text = f"pid={os.getpid()} host={socket.gethostname()} started_ms={clock.now_ms()}\n".encode()
+            file.truncate(0)
+            file.write(text, 0)
+        return file
+
+    def is_last(self, partition: str) -> bool:
+        """Whether nobody else of this process writes below the root."""
+        return self._partitions <= {partition}
+
+    def release(self, partition: str) -> bool:
+        """Give one partition back; True if it was the last and the root is free again."""
+        with self._guard:
+            self._partitions.discard(partition)
+            if self._partitions:
+                return False
+            if self._pid == os.getpid():
+                self._file.unlock()
+            if self._held.get((self.root.path, id(self.root.files))) is self:
+                del self._held[self.root.path, id(self.root.files)]
+            return True
+
+    @classmethod
+    @contextlib.contextmanager
+    def guarded(cls) -> Iterator[None]:
+        """Hold off other opens and closes in this process while the root's own files are rewritten."""
+        with cls._guard:
+            yield

@@ -1,0 +1,39 @@
+"""Who says how far consumers may see: the owner of a log.
+
+A `Log` never moves its own high watermark. It asks its owner, which is `SoloOwner` for a log that
+stands alone and the replication layer for one that has followers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from logstore.config import LogConfig
+
+
+class Owner(ABC):
+    """Decides the high watermark of one log."""
+
+    @abstractmethod
+    def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
+        """The high watermark that the log should have now.
+
+        Called under the log's lock after each append and each flush, so it must not block and must
+        not call the log. ``synced_end`` is the offset below which everything is on disk. An answer
+        below ``current`` changes nothing; one above ``log_end_offset`` is taken for that. An owner
+        that learns of progress at other times calls `Log.advance_high_watermark`.
+        """
+
+
+class SoloOwner(Owner):
+    """The owner of a log without replicas: what is written is visible, or what is synced.
+
+    ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
+    describes; a tail that is held in memory cannot be shown earlier either.
+    """
+
+    def __init__(self, config: LogConfig) -> None:
+        self._after_flush = config.visible_after == "flush" or config.tail == "memory"
+
+    def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
+        return synced_end if self._after_flush else log_end_offset

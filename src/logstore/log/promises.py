@@ -1,0 +1,86 @@
+"""What a log has promised, in two small files: its recovery point and its published end.
+
+``logstore.recovery`` says what is on disk, for the next recovery; ``logstore.published`` says what
+is in the files, for readers in other processes. Both are overwritten in place by one `pwrite` of a
+block that carries its own CRC; `checkpoint` draws the bytes. Called under the log's lock.
+
+Invariant: a recovery point that can be read after a crash never lies above what was synced. It is
+raised only after a sync, and lowered durably, in both slots, before a truncation cuts.
+"""
+
+from __future__ import annotations
+
+from logstore._files import File
+from logstore.log import checkpoint
+from logstore.log.checkpoint import Published, RecoveryPoint
+from logstore.log.files import Directory
+
+
+class RecoveryFile:
+    """The two slots of ``logstore.recovery``."""
+
+    def __init__(self, directory: Directory, point: RecoveryPoint) -> None:
+        self._directory = directory
+        self._file: File | None = None
+        self.point = point
+
+    def _opened(self) -> File:
+        if self._file is None:
+            self._file = self._directory.open(checkpoint.RECOVERY, create=True, writable=True)
+        return self._file
+
+    def write(self, point: RecoveryPoint) -> None:
+        """Write one slot, over the older of the two. Not synced: a lost slot leaves the one before."""
+        self._write_slot(point)
+
+    def write_durably(self, point: RecoveryPoint) -> None:
+        """Write both slots, each synced before the other is touched; durable on return.
+
+        No slot of before is left, so that a later tear of one cannot bring an older promise back.
+        """
+        for _ in range(2):
+            self._write_slot(point)
+            self._opened().sync()
+
+    def _write_slot(self, point: RecoveryPoint) -> None:
+        point = point._replace(sequence=self.point.sequence + 1)
+        self._opened().write(checkpoint.encode_slot(point), checkpoint.slot_position(point.sequence))
+        self.point = point
+
+    def sync(self) -> None:
+        """Make the last slot durable."""
+        self._opened().sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class PublishedFile:
+    """The 64 bytes of ``logstore.published``, as their writer sees them."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._file = directory.open(checkpoint.PUBLISHED, create=True, writable=True)
+
+    def write(self, published: Published) -> None:
+        """Publish; readers see these numbers or the ones before. Never synced."""
+        self._file.write(checkpoint.encode_published(published), 0)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_published(directory: Directory, *, attempts: int = 100) -> Published | None:
+    """What a log's writer has published, or None if there is no such file.
+
+    A block that is being overwritten while it is read fails its CRC and is read again. None too if
+    it never becomes whole, as after a power cut: the end is then the last whole good batch.
+    """
+    for _ in range(attempts):
+        data = directory.read(checkpoint.PUBLISHED)
+        if data is None:
+            return None
+        published = checkpoint.decode_published(data)
+        if published is not None:
+            return published
+    return None

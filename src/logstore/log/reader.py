@@ -1,0 +1,361 @@
+"""Reading one log: by offset, by time, in ranges. No locks, no policy about what may be seen.
+
+`Readable` is what the writing log and a reader in another process have in common: they say where
+the log starts and ends and which segments there are, and everything about reading follows. A read
+takes the tuple of segments once; a segment that is dropped meanwhile is noticed and answered as an
+offset out of range, never as garbage.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from logstore._batch import Batches, Record
+from logstore._encode import timestamp_of
+from logstore._segment import Segment, Slice
+from logstore.config import LogConfig
+from logstore.errors import OffsetOutOfRangeError, StorageError
+from logstore.log.segments import is_gone
+from logstore.log.watermark import Watermark
+from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
+
+DEFAULT_READ_BYTES = 1 << 20
+
+Time = int | datetime.datetime
+
+#: Where the read before ended, (file, position): the next one begins there without a search.
+Hint = tuple[str | None, int] | None
+
+
+class Readable(ABC):
+    """The reading half of a log. Every method may be called from any thread."""
+
+    name: TopicPartition
+    config: LogConfig
+    path: str
+
+    # -- what an implementation says
+
+    @property
+    @abstractmethod
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+
+    @property
+    @abstractmethod
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+
+    @property
+    @abstractmethod
+    def high_watermark(self) -> int:
+        """The end for consumers: records below it stay."""
+
+    @property
+    @abstractmethod
+    def last_stable_offset(self) -> int:
+        """The end for committed readers: every transaction below it is decided."""
+
+    @abstractmethod
+    def _segments_now(self) -> tuple[Segment, ...]:
+        """The segments, in order."""
+
+    @abstractmethod
+    def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that touch a range."""
+
+    @abstractmethod
+    def _end_mark(self, isolation: Isolation) -> Watermark:
+        """What a waiting reader waits on."""
+
+    def _check_open(self) -> None:
+        """Raise if the log is closed or was forked."""
+
+    # -- reading
+
+    def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
+        """The offset before which a reader of that isolation may read."""
+        if Isolation(isolation) is Isolation.READ_COMMITTED:
+            return self.last_stable_offset
+        return self.high_watermark
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        timeout_s: float = 0.0,
+    ) -> Batches:
+        """The record batches from the one that holds ``offset`` on, checked by their CRC.
+
+        At most ``max_bytes`` of them, but always the first one whole. At the end of what may be
+        seen the answer is empty; with ``timeout_s`` the call then waits that long for a record.
+        Iterating the answer gives the records from ``offset`` on; its ``next_offset`` is where the
+        next read goes on.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
+            CorruptRecordError: a stored batch is damaged; names file and position.
+            LogClosedError, ForkedError: the log cannot be used.
+        """
+        return self._read(offset, max_bytes, Isolation(isolation), timeout_s)[0]
+
+    def _read(
+        self, offset: int, max_bytes: int, isolation: Isolation, timeout_s: float = 0.0, hint: Hint = None,
+        bounds: dict[str, Any] | None = None,
+    ) -> tuple[Batches, Hint]:
+        self._check_open()
+        end = self.end_offset(isolation)
+        if timeout_s > 0 and offset == end:
+            self._end_mark(isolation).wait_for(offset + 1, timeout_s)
+            self._check_open()
+            end = self.end_offset(isolation)
+        self._check_range(offset, end)
+        found = None
+        if offset < end:
+            found = self._at_segment(
+                offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end)
+        # Nothing from here to the end: a compaction has taken the last records of the log.
+        data, position, next_offset, path = (b"", -1, max(offset, end), None) if found is None else found
+        if found is not None:
+            # A segment may end before the next begins, where a compaction has taken its last records.
+            next_offset = min(max(next_offset, offset + 1), end)
+        committed = isolation is Isolation.READ_COMMITTED
+        batches = Batches(
+            data,
+            check=False,
+            start_offset=offset,
+            end_offset=min(end, (bounds or {}).get("end_offset", end)),
+            since_ms=(bounds or {}).get("since_ms"),
+            until_ms=(bounds or {}).get("until_ms"),
+            topic=self.name.topic,
+            partition=self.name.partition,
+            path=path,
+            position=max(position, 0),
+            aborted=self._aborted_between(offset, next_offset) if committed and data else (),
+            committed_only=committed,
+            limit=self.config.decompressed_max_bytes,
+            next_offset=next_offset,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            log_start_offset=self.log_start_offset,
+        )
+        return batches, (path, position + len(data)) if data else None
+
+    def locate(
+        self, offset: int, *, max_bytes: int = DEFAULT_READ_BYTES,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> Slice | None:
+        """Where the batches of a read lie, for a socket to send; None at the end.
+
+        The slice pins its file: it stays whole when the segment is deleted. Its bytes are not
+        checked; who receives them checks the CRC of each batch.
+
+        Raises:
+            OffsetOutOfRangeError: as `read`.
+        """
+        self._check_open()
+        end = self.end_offset(isolation)
+        self._check_range(offset, end)
+        if offset >= end:
+            return None
+        found = self._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
+        return None if found is None else found[0]
+
+    def _check_range(self, offset: int, end: int) -> None:
+        start = self.log_start_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"{self.name}: offset {offset} is out of range, the log holds {start} to {end - 1}; "
+                "begin again at log_start_offset or at the end", offset=offset, path=self.path)
+
+    def _at_segment(
+        self, offset: int, look: Callable[[Segment], tuple[Any, int, int] | None], end: int
+    ) -> tuple[Any, int, int, str] | None:
+        """The first segment from the one that may hold ``offset`` on in which ``look`` finds something."""
+        segments = self._segments_now()
+        place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
+        for segment in segments[max(place, 0) :]:
+            if segment.base_offset >= end:
+                break
+            try:
+                found = look(segment)
+            except StorageError as error:
+                if is_gone(error) or (segment.file.closed and self._segments_now() is not segments):
+                    raise OffsetOutOfRangeError(
+                        f"{self.name}: offset {offset} was deleted meanwhile, the log starts at "
+                        f"{self.log_start_offset}", offset=offset, path=segment.path) from error
+                raise
+            if found is not None:
+                return (*found, segment.path)
+        return None
+
+    def offset_for_time(
+        self, timestamp: Time, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+    ) -> TimestampOffset | None:
+        """The first record whose timestamp is at least ``timestamp`` (ms or an aware datetime), or None.
+
+        Records need not lie in the order of their timestamps; "first" is by offset.
+        """
+        self._check_open()
+        wanted = timestamp_of(timestamp)
+        isolation = Isolation(isolation)
+        end = self.end_offset(isolation)
+        for segment in self._segments_now():
+            if segment.base_offset >= end:
+                break
+            begin = self._guarded_time(segment, wanted)
+            if begin is None:
+                continue
+            found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
+            if found is not None:
+                return found
+        return None
+
+    def _guarded_time(self, segment: Segment, wanted: int) -> int | None:
+        try:
+            return segment.offset_for_time(wanted)
+        except StorageError as error:
+            if is_gone(error) or segment.file.closed:
+                return None
+            raise
+
+    def _first_at(
+        self, offset: int, segment: Segment, wanted: int, isolation: Isolation, end: int
+    ) -> TimestampOffset | None:
+        hint: Hint = None
+        stop = segment.next_offset if segment.next_offset >= 0 else end
+        while offset < min(end, stop):
+            batches, hint = self._read(offset, DEFAULT_READ_BYTES, isolation, 0.0, hint)
+            found = batches.first_at_or_after(wanted)
+            if found is not None:
+                return TimestampOffset(*found)
+            if not batches:
+                break
+            offset = batches.next_offset
+        return None
+
+    def scan(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        since: Time | None = None,
+        until: Time | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        columns: list[str] | None = None,
+        max_bytes: int = DEFAULT_READ_BYTES,
+    ) -> Scan:
+        """A bounded, lazy look at a range of records: by offset, by timestamp or both.
+
+        ``start`` and ``since`` are inclusive, ``end`` and ``until`` exclusive; left out, they are
+        the log start and what may be seen when the scan begins. ``columns`` names the Arrow columns
+        to make. Memory is that of one chunk of ``max_bytes``, however large the range.
+
+        Raises:
+            OffsetOutOfRangeError: ``start`` or ``end`` lies outside the log.
+        """
+        self._check_open()
+        isolation = Isolation(isolation)
+        visible = self.end_offset(isolation)
+        first = self.log_start_offset if start is None else start
+        last = visible if end is None else end
+        self._check_range(first, visible)
+        if last > visible:
+            self._check_range(last, visible)
+        bounds: dict[str, Any] = {"end_offset": last}
+        if since is not None:
+            bounds["since_ms"] = timestamp_of(since)
+        if until is not None:
+            bounds["until_ms"] = timestamp_of(until)
+        return Scan(self, first, bounds, isolation, columns, max_bytes)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.scan())
+
+    def wait_for(
+        self, offset: int, *, timeout_s: float | None = None, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+    ) -> bool:
+        """Block until the record at ``offset`` may be seen; False if the time is over first."""
+        self._check_open()
+        return self._end_mark(Isolation(isolation)).wait_for(offset + 1, timeout_s)
+
+
+class Scan:
+    """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
+
+    Each use begins anew at the start of the range.
+    """
+
+    def __init__(
+        self, log: Readable, start: int, bounds: dict[str, Any], isolation: Isolation,
+        columns: list[str] | None, max_bytes: int,
+    ) -> None:
+        self._log = log
+        self._start = start
+        self._bounds = bounds
+        self._isolation = isolation
+        self._columns = columns
+        self._max_bytes = max_bytes
+
+    def chunks(self) -> Iterator[Batches]:
+        """The range as runs of whole batches, one read each."""
+        log = self._log
+        offset, hint = self._start, None
+        end = self._bounds["end_offset"]
+        if "since_ms" in self._bounds and offset < end:
+            found = log.offset_for_time(self._bounds["since_ms"], isolation=self._isolation)
+            offset = end if found is None else max(offset, found.offset)
+        while offset < end:
+            batches, hint = log._read(offset, self._max_bytes, self._isolation, 0.0, hint, self._bounds)
+            if not batches:
+                return
+            yield batches
+            offset = batches.next_offset
+
+    def __iter__(self) -> Iterator[Record]:
+        for batches in self.chunks():
+            yield from batches
+
+    def values(self) -> Iterator[list[bytes | None]]:
+        """The values, in lists of one chunk each."""
+        for batches in self.chunks():
+            yield batches.values()
+
+    def count(self) -> int:
+        """How many records the range holds."""
+        return sum(batches.count() for batches in self.chunks())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The range as an Arrow stream, for pyarrow, polars, duckdb, pandas and others."""
+        return self._stream().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._stream().__arrow_c_schema__()
+
+    def _stream(self) -> Any:
+        from logstore._columns import ColumnStream
+
+        name = self._log.name
+        return ColumnStream(self.chunks(), self._columns, topic=name.topic, partition=name.partition)
+
+    def __repr__(self) -> str:
+        return f"<Scan {self._log.name} from offset {self._start}, {self._bounds}>"
+
+
+def _position_in(segment: Segment, hint: Hint) -> int:
+    return hint[1] if hint is not None and hint[0] == segment.path else -1
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[Slice, int, int] | None:
+    found = segment.locate(offset, max_bytes, end)
+    return None if found is None else (found, found.position, found.next_offset)

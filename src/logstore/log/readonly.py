@@ -1,0 +1,227 @@
+"""A log read beside its writer's process, or without any: nothing is locked, recovered or written.
+
+The reader goes by ``logstore.published``, which its writer overwrites after every append. Where that
+file is missing, as in a directory that Kafka wrote, the log ends with its last whole good batch.
+Any thread may use a reader.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, NoReturn
+
+from logstore._files import Watch, fork_generation
+from logstore._segment import Segment
+from logstore.clock import Clock
+from logstore.config import LogConfig
+from logstore.errors import ForkedError, LogClosedError, NotALogError, ReadOnlyError
+from logstore.log import aborted, checkpoint, files, recovery
+from logstore.log.checkpoint import Published
+from logstore.log.files import Directory
+from logstore.log.promises import read_published
+from logstore.log.reader import Readable
+from logstore.log.root import Root
+from logstore.log.segments import Segments
+from logstore.log.watermark import Watermark
+from logstore.records import AbortedTransaction, Isolation, TopicPartition
+
+POLL_S = 0.010
+
+
+class LogReader(Readable):
+    """One partition's log, opened for reading.
+
+    >>> with Log.open(tmp / "flights-0", read_only=True) as log:
+    ...     log.log_end_offset
+    0
+    """
+
+    def __init__(self, directory: Directory, config: LogConfig, clock: Clock) -> None:
+        self.name: TopicPartition = files.parse_partition(directory.path)
+        self.config = config
+        self.path = directory.path
+        self._directory = directory
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._fork = fork_generation()
+        self._closed = False
+        self._watch: Watch | None = None
+        self._aborted: dict[int, list[AbortedTransaction]] = {}
+        names = directory.names() if directory.exists() else []
+        if not files.base_offsets(names) and not files.is_ours(names):
+            raise NotALogError(
+                "there is no log here: no segments and no logstore files; check the path", path=directory.path)
+        self._published = read_published(directory)
+        self._watched = self._published is not None
+        self._open_segments()
+
+    # -- keeping up with the writer
+
+    def _open_segments(self) -> None:
+        self._segments = Segments.open(self._directory, self.config, writable=False)
+        self._aborted = {}
+        if not self._watched:
+            self._published = self._measure()
+        self._take_published()
+
+    def _measure(self) -> Published:
+        """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
+        segments = self._segments
+        if not len(segments):
+            return Published(0, 0, 0, 0, 0)
+        active = segments.active
+        # An index may lead close to the end, but only checksums say where the good bytes end.
+        extent = active.scan(adopt=True)
+        end = extent.next_offset
+        facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
+        start = max(segments.all[0].base_offset, facts.log_start_offset or 0)
+        producers = recovery.replay_producers(
+            self._directory, segments, self.config, None, end, self._clock.now_ms())
+        unstable = producers.first_unstable_offset(end)
+        return Published(0, min(start, end), end, end if unstable is None else min(unstable, end), end)
+
+    def _take_published(self) -> None:
+        """Bring the segments up to what is published."""
+        published = self._published
+        assert published is not None
+        if len(self._segments):
+            known = self._segments.active
+            if known.next_offset < published.log_end_offset or known.next_offset < 0:
+                known.extend(published.log_end_offset)
+            if known.next_offset < published.log_end_offset:
+                self._take_new_segments(known, published)
+        elif published.log_end_offset > 0:
+            self._segments = Segments.open(self._directory, self.config, writable=False)
+            if len(self._segments):
+                self._segments.active.extend(published.log_end_offset)
+
+    def _take_new_segments(self, known: Segment, published: Published) -> None:
+        """The writer has rolled: the segments behind the one that was the last."""
+        found = Segments.open(self._directory, self.config, writable=False)
+        if found.all and found.active.base_offset > known.base_offset:
+            self._segments.close()
+            self._segments = found
+            found.active.extend(published.log_end_offset)
+        else:
+            found.close()
+
+    def refresh(self) -> None:
+        """Look what the writer has published since."""
+        self._check_open()
+        with self._lock:
+            if not self._watched:
+                return
+            published = read_published(self._directory)
+            if published is None or published == self._published:
+                return
+            before, self._published = self._published, published
+            assert before is not None
+            if published.generation != before.generation:
+                # A truncation: what was read may be gone, and other records stand in its place.
+                self._segments.close()
+                self._open_segments()
+                return
+            self._take_published()
+
+    # -- where the log stands
+
+    def _marks(self) -> Published:
+        self.refresh()
+        published = self._published
+        assert published is not None
+        return published
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._marks().log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._marks().log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._marks().high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._marks().last_stable_offset
+
+    def _segments_now(self) -> tuple[Segment, ...]:
+        return self._segments.all
+
+    def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(start_offset):
+            entries = self._aborted.get(segment.base_offset)
+            if entries is None:
+                entries = recovery.load_aborted(self._directory, segment, self.config)
+                if segment.sealed:
+                    self._aborted[segment.base_offset] = entries
+            collected = aborted.collect(entries, start_offset, end_offset)
+            found.extend(collected.transactions)
+            if collected.is_complete:
+                break
+        return found
+
+    def _end_mark(self, isolation: Isolation) -> Watermark:
+        return _PolledMark(self, isolation)
+
+    def _wait_for_writer(self, timeout_s: float) -> None:
+        """Until something may have been published: woken by inotify, looking again every 10 ms anyway."""
+        with self._lock:
+            if self._watch is None:
+                self._watch = Watch(self._directory.join(checkpoint.PUBLISHED))
+        self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosedError(f"{self.name}: the log is closed; open it again", path=self.path)
+        if self._fork != fork_generation():
+            raise ForkedError(f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path)
+
+    # -- what a reader cannot do
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise ReadOnlyError(
+            f"{self.name}: the log is open read-only; open it without read_only=True to change it", path=self.path)
+
+    append = append_batch = append_control = appender = truncate_to = delete_before = flush = roll = _refuse
+    advance_high_watermark = _refuse
+
+    def close(self) -> None:
+        """Let go of the files. May be called again."""
+        if not self._closed:
+            self._closed = True
+            self._segments.close()
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<LogReader {self.name} {'closed' if self._closed else ''} {self.path!r}>"
+
+
+class _PolledMark(Watermark):
+    """A reader's end, which another process moves."""
+
+    __slots__ = ("_isolation", "_log")
+
+    def __init__(self, log: LogReader, isolation: Isolation) -> None:
+        super().__init__(log.end_offset(isolation), clock=log._clock)
+        self._log = log
+        self._isolation = isolation
+
+    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        clock = self._log._clock
+        deadline = None if timeout_s is None else clock.monotonic_s() + timeout_s
+        while self._log.end_offset(self._isolation) < value:
+            left = POLL_S if deadline is None else deadline - clock.monotonic_s()
+            if left <= 0:
+                return False
+            self._log._wait_for_writer(left)
+        return True

@@ -1,0 +1,345 @@
+"""From a directory to a log that can be trusted, after a clean or an unclean stop.
+
+Below the recovery point every byte was synced: a bad batch there is damage, is reported with its
+place, and nothing is cut. From it on nothing was promised to survive, and the kernel may have kept
+later pages and lost earlier ones: the log ends at the first bad batch. What stands behind it goes
+newest first, so that a crash in here leaves a prefix. Indexes, snapshots and the epoch file are
+hints: checked, rebuilt, never asked what data exists. `docs/durability.md` holds the argument.
+
+Runs once, under the root's lock, before anybody reads or writes the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from logstore._segment import Extent, Segment
+from logstore.config import LogConfig
+from logstore.errors import CorruptRecordError, DamagedLogError
+from logstore.log import aborted, checkpoint, files, snapshot
+from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.epochs import Epochs
+from logstore.log.files import Directory
+from logstore.log.producers import ProducedBatch, Producers
+from logstore.log.root import PartitionFacts
+from logstore.log.segments import Segments
+from logstore.records import AbortedTransaction
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Recovered:
+    """A log's parts as recovery leaves them."""
+
+    segments: Segments
+    producers: Producers
+    epochs: Epochs
+    point: RecoveryPoint  #: what the recovery file says now, or would
+    log_start_offset: int
+    was_clean: bool
+    synced_end: int  #: offset below which everything is known to be on disk
+    cut_bytes: int = 0
+    scanned_bytes: int = 0
+
+
+def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int) -> Recovered:
+    """Rebuild what a crash may have torn; touch nothing that it could not have.
+
+    Raises:
+        DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
+        StorageError: a read failed, which is never taken for the end of a file.
+    """
+    files.finish_interrupted(directory)
+    known = read_point(directory)
+    point = _lowered(known, facts)
+    segments = Segments.open(directory, config, writable=True)
+    if len(segments) == 0:
+        # Nothing was ever written, or what was is gone: the offsets go on where they were known to be.
+        start = 0 if point is None else point.log_start_offset
+        if point is not None and point.recovery_point > start:
+            raise DamagedLogError(
+                f"the recovery point is {point.recovery_point}, but there is no segment; restore the "
+                "partition's files from a copy", path=directory.path)
+        segments.add(start)
+    cut, scanned, extents = _check_tail(segments, point, config)
+    if point is not None and point.suspect:
+        rewritten = _rewrite_suspects(segments, point)
+        _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
+    end = segments.active.next_offset
+    start = max(
+        segments.all[0].base_offset,
+        0 if point is None else point.log_start_offset,
+        facts.log_start_offset or 0,
+    )
+    start = min(start, end)
+    producers = replay_producers(directory, segments, config, point, end, now_ms)
+    epochs = _load_epochs(directory, segments, extents, start, end)
+    return Recovered(
+        segments=segments,
+        producers=producers,
+        epochs=epochs,
+        point=point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1),
+        log_start_offset=start,
+        was_clean=known is not None and known.clean and cut == 0 and known.recovery_point == end,
+        synced_end=start if point is None else min(max(point.recovery_point, start), end),
+        cut_bytes=cut,
+        scanned_bytes=scanned,
+    )
+
+
+def read_point(directory: Directory) -> RecoveryPoint | None:
+    """What ``logstore.recovery`` says, or None if it is missing or no slot of it is whole."""
+    data = directory.read(checkpoint.RECOVERY)
+    return None if data is None else checkpoint.decode_slots(data)
+
+
+def _lowered(point: RecoveryPoint | None, facts: PartitionFacts) -> RecoveryPoint | None:
+    """The lower of our recovery point and Kafka's, where the root has one for the partition."""
+    if point is None or facts.recovery_point is None or facts.recovery_point >= point.recovery_point:
+        return point
+    # The place belongs to the higher offset; -1 has it looked up.
+    return point._replace(recovery_point=facts.recovery_point, segment_base_offset=-1, position=-1)
+
+
+# --- the tail ---------------------------------------------------------------------------------
+
+
+def _check_tail(
+    segments: Segments, point: RecoveryPoint | None, config: LogConfig
+) -> tuple[int, int, list[tuple[Segment, Extent]]]:
+    """Scan from the recovery point on and cut behind the last whole batch: (cut, scanned, extents)."""
+    directory = segments.directory
+    scanned = 0
+    extents: list[tuple[Segment, Extent]] = []
+    if point is None:
+        first, position, promised = segments.all[0], 0, -1
+        next_offset = first.base_offset
+    else:
+        promised = point.recovery_point
+        place = segments.floor(promised)
+        if place < 0:
+            if promised < segments.all[0].base_offset and point.log_start_offset <= promised:
+                raise DamagedLogError(
+                    f"the log begins at offset {segments.all[0].base_offset}, but everything from "
+                    f"{point.log_start_offset} to {promised} was synced; restore the missing files from a copy",
+                    path=directory.path)
+            place = 0
+        first = segments.all[place]
+        position, next_offset = _find_point(first, point)
+    for segment in segments.from_offset(first.base_offset):
+        starts_at = position if segment is first else 0
+        expected = next_offset if segment is first else segment.base_offset
+        extent = segment.scan(starts_at, next_offset=expected, adopt=True)
+        extents.append((segment, extent))
+        scanned += extent.valid_bytes - starts_at
+        followers = [s for s in segments.all if s.base_offset > segment.base_offset]
+        problem = extent.problem
+        if problem is None and followers:
+            following = followers[0].base_offset
+            if extent.next_offset > following:
+                raise DamagedLogError(
+                    f"the segment ends at offset {extent.next_offset - 1}, but the next one begins at {following}",
+                    path=segment.path, position=extent.valid_bytes)
+            # A roll begins the next segment at the log end offset, so a gap above the recovery point
+            # is a tail that was lost whole; below it, and where nothing is known, compaction leaves gaps.
+            if extent.next_offset < following and (point is not None or not config.compacts):
+                problem = f"offsets {extent.next_offset} to {following - 1} are missing"
+            else:
+                segment.set_end(following)
+        if problem is None:
+            continue
+        if point is None and followers:
+            # Nothing says what was promised, and only the last segment can have been torn.
+            raise DamagedLogError(
+                f"no recovery point, and a segment before the last is damaged: {problem}; restore it from a copy",
+                path=segment.path, position=extent.valid_bytes)
+        cut = _cut_behind(segments, segment, extent, followers, problem)
+        return cut, scanned, extents
+    return 0, scanned, extents
+
+
+def _find_point(segment: Segment, point: RecoveryPoint) -> tuple[int, int]:
+    """(position, offset) in a segment where the recovery point is.
+
+    Raises:
+        DamagedLogError: the bytes below the recovery point do not reach it.
+    """
+    promised = point.recovery_point
+    if promised <= segment.base_offset:
+        return 0, segment.base_offset
+    if point.segment_base_offset == segment.base_offset and 0 <= point.position <= segment.size:
+        # The place in the file is a hint: it holds if a batch begins there with that offset.
+        if point.position == segment.size:
+            tail_ok = segment.ends_at(promised)
+        else:
+            tail_ok = segment.begins_batch(point.position, promised)
+        if tail_ok:
+            return point.position, promised
+    offset, position = segment.base_offset, 0
+    try:
+        position = segment.indexed_floor(promised)
+        for base, last, at, size, _timestamp, _epoch in segment.headers(position):
+            if base >= promised:
+                return at, promised
+            offset, position = last + 1, at + size
+    except CorruptRecordError as error:
+        if offset >= promised:
+            # What is promised is whole; the bad bytes are the tail, which the scan judges.
+            return position, promised
+        raise DamagedLogError(
+            f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a "
+            "copy or open the log read-only", path=segment.path, position=error.position) from error
+    if offset < promised:
+        raise DamagedLogError(
+            f"the recovery point is {promised}, but the segment ends at offset {offset - 1}: {promised - offset} "
+            "offsets that were synced are missing; restore the file from a copy",
+            path=segment.path, position=segment.size)
+    return position, promised
+
+
+def _cut_behind(
+    segments: Segments, segment: Segment, extent: Extent, followers: list[Segment], problem: str
+) -> int:
+    """End the log behind the last whole batch of a segment: the later segments go, newest first."""
+    cut = extent.file_bytes - extent.valid_bytes + sum(s.size for s in followers)
+    _logger.info(
+        "cut an unsynced tail: log=%s next_offset=%d bytes=%d problem=%s",
+        segments.directory.path, extent.next_offset, cut, problem)
+    for follower in reversed(followers):
+        segments.drop([follower])
+    if segment.sealed:
+        name = copy_prefix(segments.directory, segment, extent.valid_bytes)
+        segment = segments.replace(segment, name, size=extent.valid_bytes, next_offset=extent.next_offset)
+        segment.scan(adopt=True, check=False)
+    else:
+        segment.cut(extent.valid_bytes, extent.next_offset)
+        # On disk before anything is written behind it: else a later crash could show old bytes again.
+        segment.file.sync()
+    segments.trim_index_files(segment)
+    return cut
+
+
+def copy_prefix(directory: Directory, segment: Segment, size: int) -> str:
+    """Copy the first bytes of a segment to a new file, sync it, and return its name."""
+    name = files.segment_file(segment.base_offset, files.LOG) + files.CLEANED
+    target = directory.open(name, create=True, writable=True, truncate=True)
+    try:
+        position = 0
+        while position < size:
+            data = segment.file.read(position, min(1 << 20, size - position))
+            target.write(data, position)
+            position += len(data)
+            if not data:
+                raise CorruptRecordError("the file became shorter", path=segment.path, position=position)
+        target.sync()
+    finally:
+        target.close()
+    return name
+
+
+def _rewrite_suspects(segments: Segments, point: RecoveryPoint) -> int:
+    """Write every segment that held unsynced bytes anew, since the kernel calls lost pages clean."""
+    rewritten = 0
+    for segment in segments.from_offset(point.recovery_point):
+        name = copy_prefix(segments.directory, segment, segment.size)
+        was_sealed, next_offset = segment.sealed, segment.next_offset
+        fresh = segments.replace(segment, name, size=segment.size, next_offset=next_offset)
+        fresh.scan(adopt=True, check=False)
+        if was_sealed:
+            fresh.seal()
+            fresh.set_end(next_offset)
+        segments.save_indexes(fresh, complete=True)
+        rewritten += fresh.size
+    return rewritten
+
+
+# --- producers, epochs, aborted transactions ---------------------------------------------------
+
+
+def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> Iterator[ProducedBatch]:
+    """The batches with a producer id in a range of offsets, from their headers."""
+    for segment in segments.from_offset(start_offset):
+        if segment.base_offset >= end_offset:
+            return
+        extent = segment.scan(segment.position_of(start_offset) if start_offset > segment.base_offset else 0,
+                              end=segment.size, check=False)
+        for fields in extent.produced:
+            batch = ProducedBatch(*fields)
+            if start_offset <= batch.base_offset < end_offset:
+                yield batch
+
+
+def replay_producers(
+    directory: Directory,
+    segments: Segments,
+    config: LogConfig,
+    point: RecoveryPoint | None,
+    end_offset: int,
+    now_ms: int,
+) -> Producers:
+    """Producer state at ``end_offset``: the newest snapshot, and the batch headers behind it."""
+    if point is not None and point.replay_from >= 0:
+        # No producer had state at that offset: there is nothing to load, and little to replay.
+        start = min(max(point.replay_from, segments.all[0].base_offset), end_offset)
+        producers = Producers(expiration_ms=config.producer_id_expiration_ms)
+    else:
+        saved = snapshot.load_newest(directory, end_offset, 0 if point is None else point.generation)
+        start = segments.all[0].base_offset if saved is None else saved.offset
+        producers = Producers(
+            () if saved is None else saved.states,
+            () if saved is None else saved.completed,
+            expiration_ms=config.producer_id_expiration_ms,
+        )
+    for batch in produced_batches(segments, start, end_offset):
+        producers.apply(batch, now_ms)
+    return producers
+
+
+def _load_epochs(
+    directory: Directory, segments: Segments, extents: list[tuple[Segment, Extent]], start: int, end: int
+) -> Epochs:
+    """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged."""
+    epochs = Epochs.load(directory)
+    if epochs is None:
+        epochs = Epochs()
+        for segment in segments.all:
+            for epoch, offset in segment.scan(end=segment.size, check=False).epochs:
+                if epoch >= 0:
+                    epochs.assign(epoch, offset)
+    epochs.truncate_from_end(end)
+    for _, extent in extents:
+        for epoch, offset in extent.epochs:
+            latest = epochs.latest
+            if epoch >= 0 and offset < end and (latest is None or epoch > latest.epoch):
+                epochs.assign(epoch, offset)
+    epochs.truncate_from_start(start)
+    return epochs
+
+
+def load_aborted(directory: Directory, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
+    """The aborted transactions of one segment: its ``.txnindex``, or a replay if that is damaged."""
+    data = directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX))
+    if data is None:
+        return []
+    end = segment.next_offset if segment.next_offset >= 0 else aborted.INT64_MAX
+    entries = aborted.decode(data, segment.base_offset, end)
+    return rebuild_aborted(directory, segment, config) if entries is None else entries
+
+
+def rebuild_aborted(directory: Directory, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
+    """The aborted transactions of one segment, from the snapshot at its base and its headers."""
+    data = directory.read(snapshot.snapshot_name(segment.base_offset))
+    states = None if data is None else snapshot.decode_snapshot(data, segment.base_offset)
+    producers = Producers(states or (), expiration_ms=config.producer_id_expiration_ms)
+    entries = []
+    for fields in segment.scan(end=segment.size, check=False).produced:
+        completed = producers.apply(ProducedBatch(*fields))
+        if completed is not None and completed.is_aborted:
+            entries.append(
+                AbortedTransaction(
+                    completed.producer_id, completed.first_offset, completed.last_offset,
+                    producers.last_stable_offset_after(completed)))
+    return entries

@@ -1,0 +1,127 @@
+"""The root directory above the partitions: its lock and Kafka's checkpoints of all of them.
+
+Kafka keeps recovery points, log start offsets and high watermarks of all partitions in three text
+files in the root, and marks a clean shutdown there. While this process holds the root, these facts
+stand in memory; the files are taken away when the first log is opened for writing, so that a crash
+leaves "unknown" and never something stale, and written anew when the last log is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import NamedTuple
+
+from logstore.clock import Clock
+from logstore.errors import StorageError
+from logstore.log import checkpoint
+from logstore.log.files import Directory, RootLock
+from logstore.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+
+class PartitionFacts(NamedTuple):
+    """What the root says of one partition; None where it says nothing."""
+
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+
+class Root:
+    """One root as the logs of this process share it."""
+
+    _facts: dict[RootLock, dict[TopicPartition, PartitionFacts]] = {}
+    _unclean: set[RootLock] = set()
+
+    def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
+        self.directory = directory
+        self.found = facts  #: what the root said of the partition when it was opened
+        self._lock = lock
+
+    @classmethod
+    def open_for_writing(cls, directory: Directory, name: TopicPartition, clock: Clock) -> Root:
+        """Lock the root for one of its partitions.
+
+        Raises:
+            DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
+        """
+        lock = RootLock.acquire(directory, str(name), clock)
+        try:
+            with RootLock.guarded():
+                if lock not in cls._facts:
+                    cls._facts[lock] = _read(directory)
+                    _take_away(directory)
+                facts = cls._facts[lock].get(name, PartitionFacts())
+        except BaseException:
+            lock.release(str(name))
+            raise
+        return cls(directory, lock, facts)
+
+    @classmethod
+    def open_for_reading(cls, directory: Directory, name: TopicPartition) -> Root:
+        """Read what the root says of one of its partitions, without the lock."""
+        return cls(directory, None, _read(directory).get(name, PartitionFacts()))
+
+    def release(self, name: TopicPartition, facts: PartitionFacts | None) -> None:
+        """Give the root back; ``facts`` of a log that was closed cleanly, None of one that was not.
+
+        The last log of the process to go writes the checkpoints.
+        """
+        lock = self._lock
+        if lock is None:
+            return
+        self._lock = None
+        with RootLock.guarded():
+            known = self._facts.get(lock, {})
+            if facts is None:
+                self._unclean.add(lock)
+                known.pop(name, None)
+            else:
+                known[name] = facts
+            last = lock.is_last(str(name))
+            if last:
+                try:
+                    _write(self.directory, known, clean=lock not in self._unclean)
+                except StorageError as error:
+                    # Hints for a quick start: without them the next open scans.
+                    _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
+                self._facts.pop(lock, None)
+                self._unclean.discard(lock)
+        lock.release(str(name))
+
+
+def _read(directory: Directory) -> dict[TopicPartition, PartitionFacts]:
+    columns = []
+    for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
+        data = directory.read(name)
+        columns.append({} if data is None else checkpoint.read_offsets(data, directory.join(name)))
+    recovery, starts, watermarks = columns
+    return {
+        name: PartitionFacts(recovery.get(name), starts.get(name), watermarks.get(name))
+        for name in {*recovery, *starts, *watermarks}
+    }
+
+
+def _take_away(directory: Directory) -> None:
+    found = set(directory.names())
+    stale = [name for name in (checkpoint.CLEAN_SHUTDOWN, checkpoint.RECOVERY_POINTS) if name in found]
+    for name in stale:
+        directory.remove(name)
+    if stale:
+        directory.sync()
+
+
+def _write(directory: Directory, facts: dict[TopicPartition, PartitionFacts], *, clean: bool) -> None:
+    columns = (
+        (checkpoint.RECOVERY_POINTS, {n: f.recovery_point for n, f in facts.items()}),
+        (checkpoint.LOG_START_OFFSETS, {n: f.log_start_offset for n, f in facts.items()}),
+        (checkpoint.HIGH_WATERMARKS, {n: f.high_watermark for n, f in facts.items()}),
+    )
+    for name, column in columns:
+        known = {partition: offset for partition, offset in column.items() if offset is not None}
+        directory.replace(name, checkpoint.write_offsets(known), durable=False)
+    if clean:
+        with contextlib.suppress(StorageError):
+            checkpoint.mark_clean_shutdown(directory)

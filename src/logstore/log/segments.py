@@ -1,0 +1,214 @@
+"""The segments of one log, in order: an immutable tuple that readers take as it is.
+
+This module opens, adds, swaps and drops whole segments with all their files, and saves their
+indexes. What is in a segment is `_segment`'s business; when to roll or drop one is the log's.
+Changes are made under the log's lock; a reader takes `all` once and works with that tuple.
+"""
+
+from __future__ import annotations
+
+import bisect
+import errno
+import logging
+from collections.abc import Iterable
+
+from logstore._files import File, errno_of
+from logstore._segment import Segment
+from logstore.config import LogConfig
+from logstore.errors import StorageError
+from logstore.log import files
+from logstore.log.files import Directory
+
+_logger = logging.getLogger(__name__)
+
+_INDEX_FILES = (files.OFFSET_INDEX, files.TIME_INDEX)
+
+
+class Segments:
+    """The segments of one log, by base offset. The last one is active, the others are sealed."""
+
+    def __init__(self, directory: Directory, config: LogConfig, segments: Iterable[Segment] = ()) -> None:
+        self.directory = directory
+        self._config = config
+        self._all: tuple[Segment, ...] = tuple(segments)
+        self._bases: tuple[int, ...] = tuple(segment.base_offset for segment in self._all)
+
+    @classmethod
+    def open(cls, directory: Directory, config: LogConfig, *, writable: bool) -> Segments:
+        """Every segment that is in the directory, with the size of its file taken for its own.
+
+        Nothing in the files is looked at: recovery decides how much of the last ones is true.
+        """
+        bases = files.base_offsets(directory.names())
+        segments = []
+        for place, base in enumerate(bases):
+            sealed = place + 1 < len(bases)
+            path = directory.join(files.segment_file(base, files.LOG))
+            file = directory.files.lazy(path, writable=writable)
+            next_offset = bases[place + 1] if sealed else -1
+            segments.append(_segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed))
+        return cls(directory, config, segments)
+
+    # -- finding
+
+    @property
+    def all(self) -> tuple[Segment, ...]:
+        """The segments as they are now; the tuple never changes."""
+        return self._all
+
+    @property
+    def active(self) -> Segment:
+        return self._all[-1]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def floor(self, offset: int) -> int:
+        """Place of the last segment whose base offset is at most ``offset``; -1 if there is none.
+
+        >>> Segments(Directory("/nowhere"), LogConfig()).floor(2600)
+        -1
+        """
+        return bisect.bisect_right(self._bases, offset) - 1
+
+    def from_offset(self, offset: int) -> tuple[Segment, ...]:
+        """The segment that may hold ``offset`` and all behind it."""
+        # One read of the tuple: the places below must not shift between two.
+        segments = self._all
+        place = bisect.bisect_right([s.base_offset for s in segments], offset) - 1 if segments else 0
+        return segments[max(place, 0) :]
+
+    def size(self) -> int:
+        """Bytes of all segments, without their indexes."""
+        return sum(segment.size for segment in self._all)
+
+    # -- changing
+
+    def add(self, base_offset: int) -> Segment:
+        """Create an empty segment behind the others. Its name is not durable until a sync."""
+        name = files.segment_file(base_offset, files.LOG)
+        for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
+            # Left of an earlier life of this base offset; a new segment must not find it.
+            self.directory.remove(files.segment_file(base_offset, suffix))
+        file = self.directory.open(name, create=True, writable=True, truncate=True)
+        segment = _segment(file, base_offset, self._config, size=0, next_offset=base_offset, sealed=False)
+        self._set((*self._all, segment))
+        return segment
+
+    def seal(self, segment: Segment) -> None:
+        """Give a segment its last time index entry and whole, trimmed index files."""
+        segment.seal()
+        self.save_indexes(segment, complete=True)
+
+    def drop(self, doomed: Iterable[Segment]) -> None:
+        """Take segments out of the log and remove their files; readers that hold them may finish.
+
+        All are renamed first, so that a crash finds none of them half alive, and the tuple changes
+        before the first byte goes.
+        """
+        doomed = list(doomed)
+        gone = {segment.base_offset for segment in doomed}
+        self._set(segment for segment in self._all if segment.base_offset not in gone)
+        names = set(self.directory.names())
+        renamed = []
+        for segment in doomed:
+            for suffix in files.SEGMENT_SUFFIXES:
+                name = files.segment_file(segment.base_offset, suffix)
+                if name in names:
+                    self.directory.rename(name, name + files.DELETED)
+                    renamed.append(name + files.DELETED)
+        for segment in doomed:
+            segment.close()
+        for name in renamed:
+            self.directory.remove(name)
+
+    def replace(self, old: Segment, name: str, *, size: int, next_offset: int) -> Segment:
+        """Put a whole, synced file in the place of a segment's, which becomes the active one.
+
+        The name is durable on return. Readers of the old file keep it.
+        """
+        final = files.segment_file(old.base_offset, files.LOG)
+        for suffix in _INDEX_FILES:
+            self.directory.remove(files.segment_file(old.base_offset, suffix))
+        self.directory.rename(name, final)
+        self.directory.sync()
+        file = self.directory.open(final, writable=True)
+        segment = _segment(file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
+        self._set(segment if s is old else s for s in self._all)
+        old.close()
+        return segment
+
+    def reopen_active(self) -> Segment:
+        """The last segment, which was sealed, as the active one: the ones behind it are gone."""
+        old = self.active
+        if not old.sealed:
+            return old
+        file = self.directory.open(files.segment_file(old.base_offset, files.LOG), writable=True)
+        segment = _segment(file, old.base_offset, self._config, size=old.size, next_offset=old.next_offset,
+                           sealed=False)
+        self._set((*self._all[:-1], segment))
+        old.close()
+        return segment
+
+    def save_indexes(self, segment: Segment, *, complete: bool = False) -> None:
+        """Bring a segment's index files up to what is in memory; with ``complete``, empty ones too.
+
+        They are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
+        """
+        try:
+            segment.ensure_indexes()
+            for suffix, entries in ((files.OFFSET_INDEX, segment.index), (files.TIME_INDEX, segment.times)):
+                name = files.segment_file(segment.base_offset, suffix)
+                if segment.sealed or segment.index_stale:
+                    # A sealed index is replaced as a whole: somebody may have mapped the old one.
+                    if complete or segment.index_stale or entries.saved < len(entries):
+                        self.directory.replace(name, entries.to_bytes(), durable=False)
+                elif complete or entries.saved < len(entries):
+                    self._write_behind(name, entries)
+                entries.mark_saved()
+            segment.index_stale = False
+        except StorageError as error:
+            _logger.warning("indexes not saved: segment=%s error=%s", segment.path, error)
+
+    def _write_behind(self, name: str, entries: object) -> None:
+        file = self.directory.open(name, create=True, writable=True)
+        try:
+            position = entries.saved * entries.entry_bytes  # type: ignore[attr-defined]
+            file.truncate(position)
+            file.write(entries.unsaved(), position)  # type: ignore[attr-defined]
+        finally:
+            file.close()
+
+    def trim_index_files(self, segment: Segment) -> None:
+        """After a cut: let the index files of the active segment hold what is in memory, no more."""
+        segment.index.unmark_saved()
+        segment.times.unmark_saved()
+        self.save_indexes(segment)
+
+    def close(self) -> None:
+        """Close every file."""
+        for segment in self._all:
+            segment.close()
+
+    def _set(self, segments: Iterable[Segment]) -> None:
+        self._all = tuple(segments)
+        self._bases = tuple(segment.base_offset for segment in self._all)
+
+
+def _segment(file: File, base_offset: int, config: LogConfig, *, size: int, next_offset: int, sealed: bool) -> Segment:
+    return Segment(
+        file,
+        base_offset,
+        index_interval_bytes=config.index_interval_bytes,
+        size=size,
+        next_offset=next_offset,
+        sealed=sealed,
+    )
+
+
+def is_gone(error: StorageError) -> bool:
+    """Whether an error says that a file is no longer there: its segment was dropped meanwhile."""
+    return errno_of(error) == errno.ENOENT
+
+
+__all__ = ["Segments", "is_gone"]

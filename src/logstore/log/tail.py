@@ -1,0 +1,31 @@
+"""The tail of a log that is held in memory until it is flushed (``logstore.tail=memory``).
+
+The paper of 2011 keeps the newest records in memory and shows them once they are on disk. A process
+that is killed before a flush loses them, and no consumer has ever seen them. Used under the log's
+lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class MemoryTail:
+    """Stamped batches in the order of their offsets, not yet in any file."""
+
+    def __init__(self) -> None:
+        self._batches: deque[tuple[bytes, int, int]] = deque()
+        self.size = 0  #: bytes held
+
+    def add(self, data: bytes, next_offset: int, max_timestamp_ms: int) -> None:
+        """Hold one append: whole, stamped batches that end before ``next_offset``."""
+        self._batches.append((data, next_offset, max_timestamp_ms))
+        self.size += len(data)
+
+    def head(self) -> tuple[bytes, int, int] | None:
+        """(bytes, next offset, max timestamp) of the oldest append, which stays until `drop_head`."""
+        return self._batches[0] if self._batches else None
+
+    def drop_head(self) -> None:
+        """The oldest append is in the file now."""
+        self.size -= len(self._batches.popleft()[0])

@@ -1,0 +1,73 @@
+"""One thread for all logs of the process whose settings ask for something at a time.
+
+It exists only while a log with ``flush.ms`` or a buffered appender that lingers is open. A log with
+a clock of its own is driven by its owner instead, through `tick`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from typing import Protocol
+
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.errors import LogstoreError
+
+_logger = logging.getLogger(__name__)
+
+PERIOD_S = 0.005
+
+
+class Ticking(Protocol):
+    """Something with work that becomes due."""
+
+    def tick(self) -> None: ...
+
+
+class Ticker:
+    """Calls `tick` of everything that was added, every few milliseconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._members: weakref.WeakSet[Ticking] = weakref.WeakSet()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, member: Ticking, clock: Clock) -> None:
+        """Tick a member from now on, if it lives by the machine's clock."""
+        if clock is not SYSTEM_CLOCK:
+            return
+        with self._lock:
+            self._members.add(member)
+            # A thread does not survive a fork, so a child finds a dead one and starts its own.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="logstore-ticker", daemon=True)
+                self._thread.start()
+
+    def remove(self, member: Ticking) -> None:
+        """Stop ticking a member; the thread ends with the last one."""
+        with self._lock:
+            self._members.discard(member)
+        self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(PERIOD_S)
+            self._wake.clear()
+            with self._lock:
+                members = list(self._members)
+                if not members:
+                    self._thread = None
+                    return
+            for member in members:
+                try:
+                    member.tick()
+                except LogstoreError:
+                    # The log has marked itself as failed, or is closed; its users meet that themselves.
+                    _logger.warning("a timed flush failed", exc_info=True)
+                    self.remove(member)
+            del members
+
+
+TICKER = Ticker()

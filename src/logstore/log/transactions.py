@@ -1,0 +1,163 @@
+"""Producers and transactions of one log: producer state with its snapshots, and the aborted index.
+
+Keeps three things in step with the bytes: `Producers`, the ``.txnindex`` of each segment, and the
+snapshots at segment boundaries. Changes are made under the log's lock; `aborted_between` may be
+called by readers at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from logstore._files import File
+from logstore.config import LogConfig
+from logstore.errors import StorageError
+from logstore.log import aborted, files, recovery, snapshot
+from logstore.log.files import Directory
+from logstore.log.producers import ProducedBatch, Producers
+from logstore.log.segments import Segments
+from logstore.records import AbortedTransaction, AppendResult, Origin
+
+
+class Transactions:
+    """Producer state and aborted transactions of one log."""
+
+    def __init__(self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers) -> None:
+        self._directory = directory
+        self._segments = segments
+        self._config = config
+        self.producers = producers
+        # By base offset. The lists only grow, and are replaced as a whole when they are cut.
+        self._aborted: dict[int, list[AbortedTransaction]] = {}
+        self._index_file: File | None = None
+        self._snapshots = len(producers) > 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no producer has any state, so that a replay may begin at the end."""
+        return len(self.producers) == 0 and not self.producers.completed
+
+    # -- appending
+
+    def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
+        """None for a batch that is new, the first result for a duplicate; raises as `Producers.check`."""
+        return self.producers.check(batch, origin)
+
+    def apply(self, batch: ProducedBatch, now_ms: int) -> None:
+        """Take note of a batch that has been written."""
+        self._snapshots = True
+        completed = self.producers.apply(batch, now_ms)
+        if completed is not None and completed.is_aborted:
+            self._note_aborted(
+                AbortedTransaction(
+                    completed.producer_id, completed.first_offset, completed.last_offset,
+                    self.producers.last_stable_offset_after(completed)))
+
+    def _note_aborted(self, entry: AbortedTransaction) -> None:
+        base = self._segments.active.base_offset
+        entries = self._entries(base)
+        entries.append(entry)
+        # The index is a hint that an unclean open rebuilds: readers here go by the list.
+        with contextlib.suppress(StorageError):
+            if self._index_file is None:
+                name = files.segment_file(base, files.ABORTED_INDEX)
+                self._index_file = self._directory.open(name, create=True, writable=True)
+            data = aborted.encode([entry])
+            self._index_file.write(data, (len(entries) - 1) * len(data))
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The end for committed readers: the first offset that no transaction has decided yet."""
+        first_unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+
+    # -- reading
+
+    def aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that touch ``[start_offset, end_offset)``.
+
+        A transaction is listed in the segment of its marker, so later segments are asked until one
+        says that it has all.
+        """
+        if not self._snapshots and not self._aborted:
+            return []
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(start_offset):
+            collected = aborted.collect(self._entries(segment.base_offset), start_offset, end_offset)
+            found.extend(collected.transactions)
+            if collected.is_complete:
+                break
+        return found
+
+    def _entries(self, base_offset: int) -> list[AbortedTransaction]:
+        entries = self._aborted.get(base_offset)
+        if entries is None:
+            entries = []
+            for segment in self._segments.all:
+                if segment.base_offset == base_offset:
+                    entries = recovery.load_aborted(self._directory, segment, self._config)
+            entries = self._aborted.setdefault(base_offset, entries)
+        return entries
+
+    # -- the life of the log
+
+    def rebuild_from(self, offset: int) -> None:
+        """After an unclean stop: the aborted index of each segment from an offset on, from its headers."""
+        for segment in self._segments.from_offset(offset):
+            entries = recovery.rebuild_aborted(self._directory, segment, self._config)
+            self._put(segment.base_offset, entries)
+
+    def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
+        name = files.segment_file(base_offset, files.ABORTED_INDEX)
+        self._aborted[base_offset] = entries
+        if entries:
+            self._directory.replace(name, aborted.encode(entries), durable=False)
+        else:
+            self._directory.remove(name)
+
+    def rolled(self, base_offset: int, generation: int) -> None:
+        """A segment begins at an offset: keep the state that it begins with."""
+        self._close_index()
+        self.save_snapshot(base_offset, generation)
+
+    def save_snapshot(self, offset: int, generation: int) -> None:
+        """Write the state before an offset, unless no producer has ever written here.
+
+        Snapshots are hints for a quick start, so a full disk is no error: the next open replays more.
+        """
+        if self._snapshots:
+            with contextlib.suppress(StorageError):
+                snapshot.save(self._directory, self.producers, offset, generation, durable=False)
+
+    def sync(self) -> None:
+        """Make the aborted index of the active segment durable."""
+        if self._index_file is not None:
+            self._index_file.sync()
+
+    def truncated(self, offset: int, producers: Producers) -> None:
+        """The log was cut to an offset: take the replayed state, forget what lies behind."""
+        self._close_index()
+        self.producers = producers
+        for name in self._directory.names():
+            taken_at = snapshot.snapshot_offset(name)
+            if taken_at is not None and taken_at > offset:
+                self._directory.remove(name)
+        self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
+        active = self._segments.active
+        entries = self._aborted.get(active.base_offset)
+        if entries is None:
+            # The file speaks of offsets that are gone by now, so it is read as it is, not as a hint.
+            entries = recovery.rebuild_aborted(self._directory, active, self._config)
+        self._put(active.base_offset, aborted.truncate_to(entries, offset))
+
+    def dropped(self, base_offsets: list[int]) -> None:
+        """Segments are gone."""
+        for base in base_offsets:
+            self._aborted.pop(base, None)
+
+    def _close_index(self) -> None:
+        if self._index_file is not None:
+            self._index_file.close()
+            self._index_file = None
+
+    def close(self) -> None:
+        self._close_index()

@@ -1,0 +1,80 @@
+"""An offset that rises and can be waited for.
+
+Whoever must learn that a log has moved on waits here, from above; nothing below calls back. The
+value is read without a lock, and is set after the bytes that it promises have been written.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from logstore.clock import SYSTEM_CLOCK, Clock
+
+
+class Watermark:
+    """An offset that only its owner moves. Any thread may read it and wait for it.
+
+    >>> mark = Watermark(5)
+    >>> mark.advance(8)
+    True
+    >>> mark.wait_for(8, timeout_s=0)
+    True
+    """
+
+    __slots__ = ("_changed", "_closed", "_clock", "_value", "_waiters")
+
+    def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._value = value
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._waiters = 0
+        self._closed = False
+
+    @property
+    def value(self) -> int:
+        """The offset. What lies below it stays below it unless `reset` is called."""
+        return self._value
+
+    def advance(self, value: int) -> bool:
+        """Raise the offset to ``value``; a lower one changes nothing. Returns whether it rose."""
+        if value <= self._value:
+            return False
+        self._value = value
+        # A waiter counts itself before it looks at the value, so one of the two sees the other.
+        if self._waiters:
+            self._wake()
+        return True
+
+    def reset(self, value: int) -> None:
+        """Set the offset, downward too: after a truncation."""
+        self._value = value
+        self._wake()
+
+    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        """Block until the offset is at least ``value``; False if the time is over or it is closed."""
+        if self._value >= value:
+            return True
+        deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        with self._changed:
+            self._waiters += 1
+            try:
+                while self._value < value:
+                    left = None if deadline is None else deadline - self._clock.monotonic_s()
+                    if self._closed or (left is not None and left <= 0):
+                        return False
+                    self._clock.wait(self._changed, left)
+                return True
+            finally:
+                self._waiters -= 1
+
+    def close(self) -> None:
+        """Let every waiter go."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def __repr__(self) -> str:
+        return f"<Watermark {self._value}>"
