@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from fakes import cuts, flips
 from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.log import aborted
 from logstore.records import AbortedTransaction
+from tests.log.fakes import cuts, flips
 
 pytestmark = pytest.mark.row("T5")
 

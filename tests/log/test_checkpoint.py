@@ -4,7 +4,6 @@ import contextlib
 import struct
 
 import pytest
-from fakes import MemoryDirectory, cuts, flips
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from logstore.errors import CorruptRecordError
 from logstore.log import checkpoint
 from logstore.log.checkpoint import Published, RecoveryPoint
 from logstore.records import TopicPartition
+from tests.log.fakes import MemoryDirectory, cuts, flips
 
 NAMES = st.builds(
     TopicPartition,

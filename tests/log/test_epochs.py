@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from fakes import MemoryDirectory, cuts, flips
 from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.log.epochs import LEADER_EPOCHS, UNDEFINED, EpochEntry, Epochs
+from tests.log.fakes import MemoryDirectory, cuts, flips
 
 
 def epochs_of(*entries: tuple[int, int]) -> Epochs:

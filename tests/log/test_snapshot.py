@@ -5,16 +5,16 @@ import struct
 import time
 
 import pytest
-from fakes import MemoryDirectory, cuts, flips
 from hypothesis import given
 from hypothesis import strategies as st
-from produced import attempts, batch_of, checked, marker_of, run
 
 from logstore._crc32c import crc32c
 from logstore.log import snapshot
 from logstore.log.producers import Producers, ProducerState, WrittenBatch
 from logstore.log.snapshot import PRODUCERS, SavedProducers
 from logstore.records import Marker, Origin
+from tests.log.fakes import MemoryDirectory, cuts, flips
+from tests.log.produced import attempts, batch_of, checked, marker_of, run
 
 
 def applied(steps):
@@ -120,7 +120,12 @@ def test_a_batch_whose_sequences_wrap_comes_back_from_kafkas_snapshot():
 
 def test_snapshot_names():
     assert snapshot.snapshot_offset(snapshot.snapshot_name(2**40)) == 2**40
-    for name in ("42.snapshot", "0" * 20 + ".log", "0" * 20 + ".snapshot.deleted", "\u0660" * 20 + ".snapshot"):
+    for name in (
+        "42.snapshot",
+        "0" * 20 + ".log",
+        "0" * 20 + ".snapshot.deleted",
+        "\u0660" * 20 + ".snapshot",
+    ):
         assert snapshot.snapshot_offset(name) is None
 
 
@@ -151,7 +156,8 @@ def test_our_snapshot_of_another_generation_is_not_believed():
 def test_a_snapshot_that_speaks_of_later_offsets_is_not_believed():
     assert snapshot.decode_snapshot(snapshot.encode_snapshot(some_producers()), 10) is None
     assert (
-        snapshot.decode_producers(snapshot.encode_producers(SavedProducers.of(some_producers(), 10), 3), 3) is None
+        snapshot.decode_producers(snapshot.encode_producers(SavedProducers.of(some_producers(), 10), 3), 3)
+        is None
     )
 
 

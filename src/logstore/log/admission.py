@@ -48,7 +48,8 @@ def admit(batch: object, config: LogConfig, origin: Origin, now_ms: int) -> Admi
     trailing = memoryview(batch).nbytes - view.size  # type: ignore[arg-type]
     if trailing:
         raise CorruptRecordError(
-            f"{trailing} bytes behind the batch of {view.size}; append one batch at a time")
+            f"{trailing} bytes behind the batch of {view.size}; append one batch at a time"
+        )
     view = BatchView(data)
     if view.size > config.max_message_bytes and origin is not Origin.REPLICATION:
         raise too_large(view.size, config)
@@ -62,8 +63,13 @@ def admit(batch: object, config: LogConfig, origin: Origin, now_ms: int) -> Admi
         view.validate(contiguous=False, limit=config.decompressed_max_bytes)
     produced = produced_of(view) if view.producer_id >= 0 else None
     admitted = Admitted(
-        data, view.base_offset, view.record_count, view.last_offset - view.base_offset + 1, max_timestamp,
-        view.leader_epoch, produced,
+        data,
+        view.base_offset,
+        view.record_count,
+        view.last_offset - view.base_offset + 1,
+        max_timestamp,
+        view.leader_epoch,
+        produced,
     )
     # An export left on the bytearray would keep the log from stamping it.
     del view
@@ -74,7 +80,8 @@ def too_large(size: int, config: LogConfig) -> RecordTooLargeError:
     """The error for a batch over the limit."""
     return RecordTooLargeError(
         f"a batch of {size} bytes does not fit max.message.bytes {config.max_message_bytes}; raise that "
-        "setting or send smaller batches")
+        "setting or send smaller batches"
+    )
 
 
 def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int) -> None:
@@ -86,11 +93,13 @@ def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int
     if now_ms - least_ms > config.message_timestamp_before_max_ms:
         raise InvalidTimestampError(
             f"timestamp {least_ms} is {now_ms - least_ms} ms old, message.timestamp.before.max.ms allows "
-            f"{config.message_timestamp_before_max_ms}")
+            f"{config.message_timestamp_before_max_ms}"
+        )
     if most_ms - now_ms > config.message_timestamp_after_max_ms:
         raise InvalidTimestampError(
             f"timestamp {most_ms} is {most_ms - now_ms} ms in the future, message.timestamp.after.max.ms allows "
-            f"{config.message_timestamp_after_max_ms}")
+            f"{config.message_timestamp_after_max_ms}"
+        )
 
 
 def check_keys(null_keys: int, config: LogConfig) -> None:
@@ -101,7 +110,8 @@ def check_keys(null_keys: int, config: LogConfig) -> None:
     """
     if null_keys and config.compacts:
         raise InvalidRecordError(
-            f"{null_keys} records without key in a log with cleanup.policy=compact; give each a key")
+            f"{null_keys} records without key in a log with cleanup.policy=compact; give each a key"
+        )
 
 
 def produced_of(view: BatchView) -> ProducedBatch:
@@ -135,14 +145,13 @@ def _check_flags(view: BatchView, origin: Origin) -> None:
         if view.producer_epoch < 0 or view.base_sequence < 0:
             raise InvalidRecordError(
                 f"producer id {view.producer_id} with epoch {view.producer_epoch} and base sequence "
-                f"{view.base_sequence}; both must be 0 or more")
+                f"{view.base_sequence}; both must be 0 or more"
+            )
     if view.is_transactional and view.producer_id < 0:
         raise InvalidRecordError("a transactional batch needs a producer id")
 
 
-def _check_records(
-    view: BatchView, data: bytearray, config: LogConfig, now_ms: int
-) -> tuple[bytearray, int]:
+def _check_records(view: BatchView, data: bytearray, config: LogConfig, now_ms: int) -> tuple[bytearray, int]:
     least, most, null_keys = view.validate(limit=config.decompressed_max_bytes)
     check_keys(null_keys, config)
     append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -42,7 +42,13 @@ class Appender(Gatherer):
     """
 
     def __init__(
-        self, target: Target, *, linger_ms: int, batch_bytes: int, codec: Codec | None, ack: Ack | str | None,
+        self,
+        target: Target,
+        *,
+        linger_ms: int,
+        batch_bytes: int,
+        codec: Codec | None,
+        ack: Ack | str | None,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -66,8 +72,12 @@ class Appender(Gatherer):
 
     def _begin(self) -> None:
         self._encoder.begin(
-            timestamp_ms=self._clock.now_ms(), codec=self._codec, level=self._level,
-            max_batch_bytes=self._limit, append_time=self._append_time)
+            timestamp_ms=self._clock.now_ms(),
+            codec=self._codec,
+            level=self._level,
+            max_batch_bytes=self._limit,
+            append_time=self._append_time,
+        )
         self._started_s = self._clock.monotonic_s()
 
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:

@@ -69,7 +69,9 @@ def parse_partition(path: str) -> TopicPartition:
     if match is None or match[1] in (".", "..") or int(match[2]) > 2**31 - 1:
         raise NotALogError(
             f"{name!r} is no partition: a log's directory is named topic-N, with letters, digits, "
-            "dots, dashes and underscores in the topic", path=path)
+            "dots, dashes and underscores in the topic",
+            path=path,
+        )
     return TopicPartition(match[1], int(match[2]))
 
 
@@ -217,6 +219,39 @@ def _is_directory(root: Directory, name: str) -> bool:
     return Directory(root.join(name), root.files).exists()
 
 
+def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
+    """Refuse a directory that is not ours to write, before anything is changed.
+
+    Raises:
+        NotALogError: it is missing, holds foreign files, or was written by Kafka.
+    """
+    if not directory.exists():
+        if not create:
+            raise NotALogError(
+                "there is no log here; open it with create=True to begin one", path=directory.path
+            )
+        os.makedirs(root.path, exist_ok=True)
+    names = directory.names() if directory.exists() else []
+    foreign = foreign_names(names)
+    if foreign:
+        raise NotALogError(
+            f"the directory holds files that belong to no log: {', '.join(foreign[:5])}; choose another, or move "
+            "them away",
+            path=directory.path,
+        )
+    if base_offsets(names) and not is_ours(names) and not is_ours(root.names()):
+        raise NotALogError(
+            "Kafka wrote this log; open it with read_only=True, or adopt its root first", path=directory.path
+        )
+    strangers = foreign_directories(root)
+    if strangers:
+        raise NotALogError(
+            f"the root above the log holds directories that are no partitions: {', '.join(strangers[:5])}; give "
+            "logs a root of their own",
+            path=root.path,
+        )
+
+
 def finish_interrupted(directory: Directory) -> list[str]:
     """Remove what a crash has left half made or half removed; returns the names removed.
 
@@ -231,7 +266,8 @@ def finish_interrupted(directory: Directory) -> list[str]:
         if name.endswith(SWAP):
             raise NotALogError(
                 "a compaction was cut off in the middle of its swap; let Kafka open the directory once",
-                path=directory.join(name))
+                path=directory.join(name),
+            )
     removed = [name for name in names if name.endswith((DELETED, CLEANED, TEMPORARY))]
     for name in removed:
         directory.remove(name)
@@ -276,7 +312,9 @@ class RootLock:
             if partition in lock._partitions:
                 raise DirectoryLockedError(
                     "the partition is already open for writing in this process; share that Log, or open "
-                    "this one with read_only=True", path=root.join(partition))
+                    "this one with read_only=True",
+                    path=root.join(partition),
+                )
             lock._partitions.add(partition)
             return lock
 
@@ -286,7 +324,8 @@ class RootLock:
             file = root.open(LOCK, create=True, writable=True)
         except ReadOnlyError as error:
             raise ReadOnlyError(
-                "the root cannot be written; open the log with read_only=True", path=root.path) from error
+                "the root cannot be written; open the log with read_only=True", path=root.path
+            ) from error
         owner = file.lock()
         if owner:
             told = file.read(0, 4096).decode(errors="replace").strip()
@@ -294,7 +333,9 @@ class RootLock:
             who = f"pid {owner}" if owner > 0 else "another process"
             raise DirectoryLockedError(
                 f"locked by {who}{f' ({told})' if told else ''}; only one process writes a root: stop it, "
-                "or open the log with read_only=True", path=root.path)
+                "or open the log with read_only=True",
+                path=root.path,
+            )
         with contextlib.suppress(StorageError):
             # A full disk must not keep the owner of the lock from opening, and making room.
             text = f"pid={os.getpid()} host={socket.gethostname()} started_ms={clock.now_ms()}\n".encode()

@@ -106,7 +106,12 @@ class Readable(ABC):
         return self._read(offset, max_bytes, Isolation(isolation), timeout_s)[0]
 
     def _read(
-        self, offset: int, max_bytes: int, isolation: Isolation, timeout_s: float = 0.0, hint: Hint = None,
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        timeout_s: float = 0.0,
+        hint: Hint = None,
         bounds: dict[str, Any] | None = None,
     ) -> tuple[Batches, Hint]:
         self._check_open()
@@ -119,7 +124,8 @@ class Readable(ABC):
         found = None
         if offset < end:
             found = self._at_segment(
-                offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end)
+                offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end
+            )
         # Nothing from here to the end: a compaction has taken the last records of the log.
         data, position, next_offset, path = (b"", -1, max(offset, end), None) if found is None else found
         if found is not None:
@@ -148,7 +154,10 @@ class Readable(ABC):
         return batches, (path, position + len(data)) if data else None
 
     def locate(
-        self, offset: int, *, max_bytes: int = DEFAULT_READ_BYTES,
+        self,
+        offset: int,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Slice | None:
         """Where the batches of a read lie, for a socket to send; None at the end.
@@ -172,7 +181,10 @@ class Readable(ABC):
         if not start <= offset <= end:
             raise OffsetOutOfRangeError(
                 f"{self.name}: offset {offset} is out of range, the log holds {start} to {end - 1}; "
-                "begin again at log_start_offset or at the end", offset=offset, path=self.path)
+                "begin again at log_start_offset or at the end",
+                offset=offset,
+                path=self.path,
+            )
 
     def _at_segment(
         self, offset: int, look: Callable[[Segment], tuple[Any, int, int] | None], end: int
@@ -189,7 +201,10 @@ class Readable(ABC):
                 if is_gone(error) or (segment.file.closed and self._segments_now() is not segments):
                     raise OffsetOutOfRangeError(
                         f"{self.name}: offset {offset} was deleted meanwhile, the log starts at "
-                        f"{self.log_start_offset}", offset=offset, path=segment.path) from error
+                        f"{self.log_start_offset}",
+                        offset=offset,
+                        path=segment.path,
+                    ) from error
                 raise
             if found is not None:
                 return (*found, segment.path)
@@ -279,7 +294,11 @@ class Readable(ABC):
         return iter(self.scan())
 
     def wait_for(
-        self, offset: int, *, timeout_s: float | None = None, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+        self,
+        offset: int,
+        *,
+        timeout_s: float | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> bool:
         """Block until the record at ``offset`` may be seen; False if the time is over first."""
         self._check_open()
@@ -293,8 +312,13 @@ class Scan:
     """
 
     def __init__(
-        self, log: Readable, start: int, bounds: dict[str, Any], isolation: Isolation,
-        columns: list[str] | None, max_bytes: int,
+        self,
+        log: Readable,
+        start: int,
+        bounds: dict[str, Any],
+        isolation: Isolation,
+        columns: list[str] | None,
+        max_bytes: int,
     ) -> None:
         self._log = log
         self._start = start

@@ -51,7 +51,8 @@ class LogReader(Readable):
         names = directory.names() if directory.exists() else []
         if not files.base_offsets(names) and not files.is_ours(names):
             raise NotALogError(
-                "there is no log here: no segments and no logstore files; check the path", path=directory.path)
+                "there is no log here: no segments and no logstore files; check the path", path=directory.path
+            )
         self._published = read_published(directory)
         self._watched = self._published is not None
         self._open_segments()
@@ -74,10 +75,13 @@ class LogReader(Readable):
         # An index may lead close to the end, but only checksums say where the good bytes end.
         extent = active.scan(adopt=True)
         end = extent.next_offset
-        facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
+        facts = Root.open_for_reading(
+            Directory(os.path.dirname(self.path), self._directory.files), self.name
+        ).found
         start = max(segments.all[0].base_offset, facts.log_start_offset or 0)
         producers = recovery.replay_producers(
-            self._directory, segments, self.config, None, end, self._clock.now_ms())
+            self._directory, segments, self.config, None, end, self._clock.now_ms()
+        )
         unstable = producers.first_unstable_offset(end)
         return Published(0, min(start, end), end, end if unstable is None else min(unstable, end), end)
 
@@ -179,13 +183,17 @@ class LogReader(Readable):
         if self._closed:
             raise LogClosedError(f"{self.name}: the log is closed; open it again", path=self.path)
         if self._fork != fork_generation():
-            raise ForkedError(f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path)
+            raise ForkedError(
+                f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path
+            )
 
     # -- what a reader cannot do
 
     def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise ReadOnlyError(
-            f"{self.name}: the log is open read-only; open it without read_only=True to change it", path=self.path)
+            f"{self.name}: the log is open read-only; open it without read_only=True to change it",
+            path=self.path,
+        )
 
     append = append_batch = append_control = appender = truncate_to = delete_before = flush = roll = _refuse
     advance_high_watermark = _refuse

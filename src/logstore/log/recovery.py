@@ -62,7 +62,9 @@ def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_
         if point is not None and point.recovery_point > start:
             raise DamagedLogError(
                 f"the recovery point is {point.recovery_point}, but there is no segment; restore the "
-                "partition's files from a copy", path=directory.path)
+                "partition's files from a copy",
+                path=directory.path,
+            )
         segments.add(start)
     cut, scanned, extents = _check_tail(segments, point, config)
     if point is not None and point.suspect:
@@ -125,7 +127,8 @@ def _check_tail(
                 raise DamagedLogError(
                     f"the log begins at offset {segments.all[0].base_offset}, but everything from "
                     f"{point.log_start_offset} to {promised} was synced; restore the missing files from a copy",
-                    path=directory.path)
+                    path=directory.path,
+                )
             place = 0
         first = segments.all[place]
         position, next_offset = _find_point(first, point)
@@ -142,7 +145,9 @@ def _check_tail(
             if extent.next_offset > following:
                 raise DamagedLogError(
                     f"the segment ends at offset {extent.next_offset - 1}, but the next one begins at {following}",
-                    path=segment.path, position=extent.valid_bytes)
+                    path=segment.path,
+                    position=extent.valid_bytes,
+                )
             # A roll begins the next segment at the log end offset, so a gap above the recovery point
             # is a tail that was lost whole; below it, and where nothing is known, compaction leaves gaps.
             if extent.next_offset < following and (point is not None or not config.compacts):
@@ -155,7 +160,9 @@ def _check_tail(
             # Nothing says what was promised, and only the last segment can have been torn.
             raise DamagedLogError(
                 f"no recovery point, and a segment before the last is damaged: {problem}; restore it from a copy",
-                path=segment.path, position=extent.valid_bytes)
+                path=segment.path,
+                position=extent.valid_bytes,
+            )
         cut = _cut_behind(segments, segment, extent, followers, problem)
         return cut, scanned, extents
     return 0, scanned, extents
@@ -191,12 +198,17 @@ def _find_point(segment: Segment, point: RecoveryPoint) -> tuple[int, int]:
             return position, promised
         raise DamagedLogError(
             f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a "
-            "copy or open the log read-only", path=segment.path, position=error.position) from error
+            "copy or open the log read-only",
+            path=segment.path,
+            position=error.position,
+        ) from error
     if offset < promised:
         raise DamagedLogError(
             f"the recovery point is {promised}, but the segment ends at offset {offset - 1}: {promised - offset} "
             "offsets that were synced are missing; restore the file from a copy",
-            path=segment.path, position=segment.size)
+            path=segment.path,
+            position=segment.size,
+        )
     return position, promised
 
 
@@ -207,7 +219,11 @@ def _cut_behind(
     cut = extent.file_bytes - extent.valid_bytes + sum(s.size for s in followers)
     _logger.info(
         "cut an unsynced tail: log=%s next_offset=%d bytes=%d problem=%s",
-        segments.directory.path, extent.next_offset, cut, problem)
+        segments.directory.path,
+        extent.next_offset,
+        cut,
+        problem,
+    )
     for follower in reversed(followers):
         segments.drop([follower])
     if segment.sealed:
@@ -264,8 +280,11 @@ def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> 
     for segment in segments.from_offset(start_offset):
         if segment.base_offset >= end_offset:
             return
-        extent = segment.scan(segment.position_of(start_offset) if start_offset > segment.base_offset else 0,
-                              end=segment.size, check=False)
+        extent = segment.scan(
+            segment.position_of(start_offset) if start_offset > segment.base_offset else 0,
+            end=segment.size,
+            check=False,
+        )
         for fields in extent.produced:
             batch = ProducedBatch(*fields)
             if start_offset <= batch.base_offset < end_offset:
@@ -303,7 +322,7 @@ def _load_epochs(
 ) -> Epochs:
     """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged."""
     epochs = Epochs.load(directory)
-    if epochs is None:
+    if epochs is None or not epochs.entries:
         epochs = Epochs()
         for segment in segments.all:
             for epoch, offset in segment.scan(end=segment.size, check=False).epochs:
@@ -324,7 +343,7 @@ def load_aborted(directory: Directory, segment: Segment, config: LogConfig) -> l
     data = directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX))
     if data is None:
         return []
-    end = segment.next_offset if segment.next_offset >= 0 else aborted.INT64_MAX
+    end = segment.next_offset if segment.next_offset >= 0 else checkpoint.INT64_MAX
     entries = aborted.decode(data, segment.base_offset, end)
     return rebuild_aborted(directory, segment, config) if entries is None else entries
 
@@ -340,6 +359,10 @@ def rebuild_aborted(directory: Directory, segment: Segment, config: LogConfig) -
         if completed is not None and completed.is_aborted:
             entries.append(
                 AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset,
-                    producers.last_stable_offset_after(completed)))
+                    completed.producer_id,
+                    completed.first_offset,
+                    completed.last_offset,
+                    producers.last_stable_offset_after(completed),
+                )
+            )
     return entries

@@ -46,7 +46,9 @@ class Segments:
             path = directory.join(files.segment_file(base, files.LOG))
             file = directory.files.lazy(path, writable=writable)
             next_offset = bases[place + 1] if sealed else -1
-            segments.append(_segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed))
+            segments.append(
+                _segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed)
+            )
         return cls(directory, config, segments)
 
     # -- finding
@@ -133,7 +135,9 @@ class Segments:
         self.directory.rename(name, final)
         self.directory.sync()
         file = self.directory.open(final, writable=True)
-        segment = _segment(file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
+        segment = _segment(
+            file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False
+        )
         self._set(segment if s is old else s for s in self._all)
         old.close()
         return segment
@@ -144,8 +148,9 @@ class Segments:
         if not old.sealed:
             return old
         file = self.directory.open(files.segment_file(old.base_offset, files.LOG), writable=True)
-        segment = _segment(file, old.base_offset, self._config, size=old.size, next_offset=old.next_offset,
-                           sealed=False)
+        segment = _segment(
+            file, old.base_offset, self._config, size=old.size, next_offset=old.next_offset, sealed=False
+        )
         self._set((*self._all[:-1], segment))
         old.close()
         return segment
@@ -195,7 +200,9 @@ class Segments:
         self._bases = tuple(segment.base_offset for segment in self._all)
 
 
-def _segment(file: File, base_offset: int, config: LogConfig, *, size: int, next_offset: int, sealed: bool) -> Segment:
+def _segment(
+    file: File, base_offset: int, config: LogConfig, *, size: int, next_offset: int, sealed: bool
+) -> Segment:
     return Segment(
         file,
         base_offset,

@@ -22,7 +22,9 @@ from logstore.records import AbortedTransaction, AppendResult, Origin
 class Transactions:
     """Producer state and aborted transactions of one log."""
 
-    def __init__(self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers) -> None:
+    def __init__(
+        self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers
+    ) -> None:
         self._directory = directory
         self._segments = segments
         self._config = config
@@ -50,8 +52,12 @@ class Transactions:
         if completed is not None and completed.is_aborted:
             self._note_aborted(
                 AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset,
-                    self.producers.last_stable_offset_after(completed)))
+                    completed.producer_id,
+                    completed.first_offset,
+                    completed.last_offset,
+                    self.producers.last_stable_offset_after(completed),
+                )
+            )
 
     def _note_aborted(self, entry: AbortedTransaction) -> None:
         base = self._segments.active.base_offset

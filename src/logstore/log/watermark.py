@@ -21,7 +21,7 @@ class Watermark:
     True
     """
 
-    __slots__ = ("_changed", "_closed", "_clock", "_value", "_waiters")
+    __slots__ = ("_changed", "_clock", "_closed", "_value", "_waiters")
 
     def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._value = value

@@ -1,0 +1,139 @@
+"""Taking records away: the end of a log by truncation, its beginning by deletion.
+
+Both say what they are about to do in ``logstore.recovery``, durably, before the first byte goes, so
+that a crash in the middle finds a log that promises no more than is left.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from logstore.errors import DiskFullError, OffsetOutOfRangeError, StorageError
+from logstore.log import recovery
+from logstore.log.state import State
+
+_logger = logging.getLogger(__name__)
+
+
+def truncate_to(state: State, offset: int) -> int:
+    """See `Log.truncate_to`."""
+    state.check_writable()
+    with state.lock:
+        state.check_writable()
+        if offset >= state.end.value:
+            return state.end.value
+        if offset < state.log_start:
+            raise OffsetOutOfRangeError(
+                f"{state.name}: cannot cut to {offset}, the log starts at {state.log_start}", offset=offset
+            )
+        state.drain_tail_locked()
+        return cut_locked(state, offset)
+
+
+def cut_locked(state: State, offset: int) -> int:
+    """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
+    try:
+        end = _cut_segments_locked(state, offset)
+    except StorageError as error:
+        raise state.poison_locked(error) from error
+    state.counters.truncations += 1
+    state.move_marks_locked()
+    return end
+
+
+def _cut_segments_locked(state: State, offset: int) -> int:
+    segments = state.segments
+    place = max(segments.floor(offset), 0)
+    target = segments.all[place]
+    position = target.position_of(offset)
+    end = offset
+    for base, _last, _at, _size, _time, _epoch in target.headers(position):
+        end = min(base, offset)
+        break
+    # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
+    state.generation += 1
+    state.synced.reset(min(state.synced.value, end))
+    state.recovery.write_durably(
+        state.point_now(clean=False)._replace(
+            recovery_point=state.synced.value,
+            segment_base_offset=min(target.base_offset, state.synced.value),
+            position=0,
+            replay_from=-1,
+        )
+    )
+    state.must_unmark = False
+    state.end.reset(end)
+    state.high_watermark.reset(min(state.high_watermark.value, end))
+    state.last_stable.reset(min(state.last_stable.value, end))
+    state.publish_locked()
+    for segment in reversed(segments.all[place + 1 :]):
+        segments.drop([segment])
+    state.unsynced = [s for s in state.unsynced if s in segments.all[:-1]]
+    if target.sealed:
+        name = recovery.copy_prefix(state.directory, target, position)
+        target = segments.replace(target, name, size=position, next_offset=end)
+        target.scan(adopt=True, check=False)
+    else:
+        target.cut(position, end)
+        target.file.sync()
+    segments.trim_index_files(target)
+    if state.epochs.truncate_from_end(end):
+        state.epochs.save(state.directory, durable=False)
+    if not state.transactions.is_idle:
+        before = state.recovery.point._replace(generation=state.generation - 1)
+        state.transactions.truncated(
+            end,
+            recovery.replay_producers(
+                state.directory, segments, state.config, before, end, state.clock.now_ms()
+            ),
+        )
+        state.transactions.save_snapshot(end, state.generation)
+    state.names_dirty = True
+    return end
+
+
+def delete_before(state: State, offset: int) -> int:
+    """See `Log.delete_before`."""
+    state.check_writable()
+    with state.lock:
+        state.check_writable()
+        if offset > state.high_watermark.value:
+            raise OffsetOutOfRangeError(
+                f"{state.name}: cannot delete up to {offset}, the high watermark is {state.high_watermark.value}",
+                offset=offset,
+            )
+        if offset <= state.log_start:
+            return state.log_start
+        try:
+            return _delete_locked(state, offset)
+        except DiskFullError:
+            raise
+        except StorageError as error:
+            raise state.poison_locked(error) from error
+
+
+def _delete_locked(state: State, offset: int) -> int:
+    segments = state.segments
+    if offset == segments.active.next_offset and segments.active.size:
+        state.roll_locked()
+    state.log_start = offset
+    state.synced.advance(min(offset, state.end.value))
+    state.recovery.write(state.point_now(clean=False))
+    state.recovery.sync()
+    state.must_unmark = False
+    state.last_stable.advance(max(state.last_stable.value, offset))
+    state.publish_locked()
+    doomed = [
+        s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset
+    ]
+    if doomed:
+        bases = [segment.base_offset for segment in doomed]
+        segments.drop(doomed)
+        state.unsynced = [s for s in state.unsynced if s not in doomed]
+        state.transactions.dropped(bases)
+        state.counters.deleted_segments += len(doomed)
+        state.names_dirty = True
+        _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
+    if state.epochs.truncate_from_start(offset):
+        state.epochs.save(state.directory, durable=False)
+    return offset

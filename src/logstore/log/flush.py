@@ -1,0 +1,131 @@
+"""Making a log durable: group commit, the rounds of syncs behind it, and when a flush is due.
+
+One round syncs, in this order: the sealed segments that are not on disk yet, the names of new
+files, the active segment, the aborted index. Only then does the recovery point rise. A failed sync
+is never tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from logstore._segment import Segment
+from logstore.errors import DiskFullError, StorageError
+from logstore.log.commit import GroupCommit
+from logstore.log.state import State
+
+_logger = logging.getLogger(__name__)
+
+INT64_MAX = 2**63 - 1
+
+
+class Flusher:
+    """Syncs one log for all its threads."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._commit = GroupCommit()
+
+    def sync_to(self, offset: int) -> None:
+        """Return once everything below an offset is on disk; shares the sync with other callers.
+
+        Raises:
+            StorageFailedError: a sync failed, now or before.
+        """
+        self._commit.run(lambda: self._is_synced(offset), self._sync_round)
+
+    def _is_synced(self, offset: int) -> bool:
+        state = self._state
+        if state.synced.value >= offset:
+            return True
+        if state.end.value < offset:
+            # Truncated meanwhile: there is nothing left that could be synced.
+            return True
+        state.check_writable()
+        return False
+
+    def _sync_round(self) -> None:
+        """One round of group commit: older segments, names, the active segment; then the promise."""
+        state = self._state
+        with state.lock:
+            state.check_writable()
+            state.drain_tail_locked()
+            if not state.epochs_saved:
+                state.save_epochs_locked()
+            target = state.end.value
+            active = state.segments.active
+            position = active.size
+            sealed = list(state.unsynced)
+            names_dirty = state.names_dirty
+            state.names_dirty = False
+            generation = state.generation
+            state.unflushed_records = 0
+            state.last_flush_s = state.clock.monotonic_s()
+        try:
+            for segment in sealed:
+                _sync_unless_dropped(segment)
+            if names_dirty:
+                self.sync_names()
+            _sync_unless_dropped(active)
+            state.transactions.sync()
+        except StorageError as error:
+            with state.lock:
+                raise state.poison_locked(error) from error
+        with state.lock:
+            if state.generation != generation:
+                # A truncation came between: what was synced may no longer be what is in the log.
+                return
+            state.counters.flushes += 1
+            state.unsynced = [s for s in state.unsynced if s not in sealed]
+            state.synced.advance(target)
+            state.segments.save_indexes(state.segments.active)
+            point = state.point_now(clean=False)._replace(
+                recovery_point=target, segment_base_offset=active.base_offset, position=position
+            )
+            try:
+                # An epoch that is not in its file is found again only by a scan, so the point waits.
+                if state.epochs_saved:
+                    state.recovery.write(point)
+            except DiskFullError:
+                # The promise on disk stays lower than the truth: the next open scans more.
+                _logger.warning("recovery point not written, the disk is full: log=%s", state.path)
+            except StorageError as error:
+                raise state.poison_locked(error) from error
+            state.move_marks_locked()
+
+    def sync_names(self) -> None:
+        """Make the names of the log's files, and of its directory, durable."""
+        state = self._state
+        state.directory.sync()
+        state.root.directory.sync()
+
+    def is_due(self) -> bool:
+        """Whether the settings ask for a flush after the append that was just made."""
+        state = self._state
+        config = state.config
+        if state.unflushed_records >= config.flush_messages:
+            return True
+        if state.tail is not None and state.tail.size >= config.tail_bytes:
+            return True
+        return config.flush_ms < INT64_MAX and self._time_is_due()
+
+    def _time_is_due(self) -> bool:
+        state = self._state
+        if state.unflushed_records == 0:
+            return False
+        return (state.clock.monotonic_s() - state.last_flush_s) * 1000 >= state.config.flush_ms
+
+    def tick(self) -> None:
+        """Flush if ``flush.ms`` has passed."""
+        state = self._state
+        if not state.closed and state.failed is None and self._time_is_due():
+            self.sync_to(state.end.value)
+
+
+def _sync_unless_dropped(segment: Segment) -> None:
+    try:
+        segment.file.sync()
+    except StorageError:
+        # Deleted, or cut to a new file, while the sync was under way: nobody needs it on disk.
+        if segment.file.sync_failed or not segment.file.closed:
+            raise

@@ -1,0 +1,314 @@
+"""The parts of one open log, and the steps that change several of them together.
+
+`Log`, `Flusher` and `cut` share one `State`: the segments, the producers, the epochs, the marks and
+the two files of promises, with the lock that guards them. What ends in ``_locked`` needs that lock.
+
+Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
+recovery point <= synced end <= log end offset; the active segment ends at the log end offset
+unless a memory tail holds the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import Any
+
+from logstore._files import fork_generation
+from logstore._segment import Segment
+from logstore.clock import Clock
+from logstore.config import LogConfig
+from logstore.errors import (
+    DiskFullError,
+    ForkedError,
+    LogClosedError,
+    StorageError,
+    StorageFailedError,
+)
+from logstore.log import recovery
+from logstore.log.checkpoint import Published, RecoveryPoint
+from logstore.log.files import Directory
+from logstore.log.owner import Owner
+from logstore.log.promises import PublishedFile, RecoveryFile
+from logstore.log.root import Root
+from logstore.log.tail import MemoryTail
+from logstore.log.transactions import Transactions
+from logstore.log.watermark import Watermark
+from logstore.metrics import Counters
+from logstore.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+INT32_MAX = 2**31 - 1
+
+
+class State:
+    """One log that is open for writing: recovered, published, with its marks set."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        directory: Directory,
+        root: Root,
+        config: LogConfig,
+        owner: Owner,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.name = name
+        self.path = directory.path
+        self.directory = directory
+        self.root = root
+        self.config = config
+        self.clock = clock
+        self._owner = owner
+        self._rng = rng
+        self.lock = threading.Lock()
+        self.fork = fork_generation()
+        self.failed: StorageFailedError | None = None
+        self.closed = False
+        self.counters = Counters()
+        if not directory.exists():
+            directory.create()
+        found = recovery.recover(directory, config, root.found, clock.now_ms())
+        self.segments = found.segments
+        self.transactions = Transactions(directory, found.segments, config, found.producers)
+        self.epochs = found.epochs
+        self.epochs_saved = False
+        self.recovery = RecoveryFile(directory, found.point)
+        self.published = PublishedFile(directory)
+        self.was_clean = found.was_clean
+        self.names_dirty = not found.was_clean
+        self.recovered_bytes, self.cut_bytes = found.scanned_bytes, found.cut_bytes
+        self.generation = found.point.generation
+        is_new = found.point.sequence == 0
+        end = found.segments.active.next_offset
+        self.log_start = found.log_start_offset
+        self.end = Watermark(end, clock=clock)
+        self.synced = Watermark(found.synced_end, clock=clock)
+        self.high_watermark = Watermark(self.log_start, clock=clock)
+        self.last_stable = Watermark(self.log_start, clock=clock)
+        self.unsynced: list[Segment] = [
+            s for s in found.segments.all[:-1] if s.next_offset > found.synced_end
+        ]
+        if end > found.synced_end:
+            # Written by a process that is gone: this one does not know what of it reached the disk.
+            for segment in (*self.unsynced, found.segments.active):
+                segment.file.mark_dirty()
+        self._promises_durable = False
+        self.tail = MemoryTail() if config.tail == "memory" else None
+        self.unflushed_records = 0
+        self.last_flush_s = clock.monotonic_s()
+        self._roll_jitter_ms = self._new_jitter()
+        latest = found.epochs.latest
+        self.leader_epoch = 0 if latest is None else latest.epoch
+        if not found.was_clean and not (is_new and end == 0):
+            if not self.transactions.is_idle:
+                self.transactions.rebuild_from(found.synced_end)
+            # What came after an unclean stop is told from what came before: followers compare epochs.
+            self.leader_epoch += 0 if latest is None else 1
+            _logger.info(
+                "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
+                directory.path,
+                self.log_start,
+                end,
+                found.scanned_bytes,
+                found.cut_bytes,
+            )
+        suspect, self._suspect = found.point.suspect, False
+        if is_new or suspect:
+            if suspect:
+                self.synced.advance(end)
+            self.recovery.write(self.point_now(clean=False))
+        # A clean mark goes before the first write, durably: it must not come back over a torn log.
+        self.must_unmark = found.point.clean
+        with self.lock:
+            self.move_marks_locked()
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise LogClosedError(f"{self.name}: the log is closed; open it again", path=self.path)
+        if self.fork != fork_generation():
+            raise ForkedError(
+                f"{self.name}: the log was opened before a fork; open it in the child with read_only=True, or "
+                "for writing once the parent has closed it",
+                path=self.path,
+            )
+
+    def check_writable(self) -> None:
+        self.check_open()
+        if self.failed is not None:
+            raise StorageFailedError(
+                f"{self.name}: an earlier write or flush failed and the log takes no more writes; close it and "
+                f"open it again ({self.failed})",
+                path=self.path,
+            ) from self.failed
+
+    def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
+        try:
+            self.segments.active.append(data, first, leader_epoch)
+        except DiskFullError:
+            self.counters.disk_full += 1
+            raise
+        except StorageError as error:
+            raise self.poison_locked(error) from error
+
+    def poison_locked(self, error: StorageError) -> StorageFailedError:
+        """No more writes: what the kernel holds and what the disk holds may differ from now on."""
+        if self.failed is None:
+            failure = (
+                error
+                if isinstance(error, StorageFailedError)
+                else StorageFailedError(
+                    f"{self.name}: {error}; close the log and open it again", path=self.path
+                )
+            )
+            self.failed = failure
+            self._suspect = True
+            _logger.error("log failed: log=%s error=%s", self.path, error)
+            try:
+                # For the next open, in this or another process: do not trust pages that look clean.
+                self.recovery.write(self.recovery.point._replace(suspect=True, clean=False))
+            except StorageError:
+                _logger.error("could not mark the log as suspect: log=%s", self.path)
+        return self.failed
+
+    def move_marks_locked(self) -> None:
+        """Move the high watermark and the last stable offset, then publish."""
+        end = self.end.value
+        mark = min(self._owner.high_watermark(end, self.synced.value, self.high_watermark.value), end)
+        self.high_watermark.advance(mark)
+        mark = self.high_watermark.value
+        self.last_stable.advance(self.transactions.last_stable_offset(mark))
+        self.publish_locked()
+
+    def publish_locked(self) -> None:
+        # A memory tail is not in the files, so other processes must not look for it.
+        end = self.end.value if self.tail is None else self.segments.active.next_offset
+        try:
+            self.published.write(
+                Published(
+                    self.generation, self.log_start, self.high_watermark.value, self.last_stable.value, end
+                )
+            )
+        except DiskFullError:
+            # Readers in other processes lag until the next append; the log itself is whole.
+            _logger.warning("published end not written, the disk is full: log=%s", self.path)
+        except StorageError as error:
+            raise self.poison_locked(error) from error
+
+    def point_now(self, *, clean: bool) -> RecoveryPoint:
+        """The recovery point as it stands; the place of the offset is the end of the active segment."""
+        active = self.segments.active
+        synced = self.synced.value
+        at_end = synced == active.next_offset and synced >= active.base_offset
+        known = self.recovery.point
+        place = (active.base_offset, active.size) if at_end else (known.segment_base_offset, known.position)
+        if place[0] < 0 or place[0] > synced:
+            place = (min(self.segments.all[0].base_offset, synced), 0)
+        return known._replace(
+            generation=self.generation,
+            recovery_point=synced,
+            segment_base_offset=place[0],
+            position=place[1],
+            log_start_offset=self.log_start,
+            replay_from=synced if self.transactions.is_idle else -1,
+            clean=clean,
+            suspect=False,
+        )
+
+    def roll_is_due_locked(self, size: int, last_offset: int, max_timestamp: int) -> bool:
+        segment = self.segments.active
+        config = self.config
+        if segment.size == 0:
+            return last_offset - segment.base_offset > INT32_MAX
+        if segment.size + size > config.segment_bytes or last_offset - segment.base_offset > INT32_MAX:
+            return True
+        first = segment.first_timestamp_ms
+        if (
+            max_timestamp >= 0
+            and first >= 0
+            and max_timestamp - first > config.segment_ms - self._roll_jitter_ms
+        ):
+            return True
+        limit = config.segment_index_bytes
+        return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
+
+    def roll_locked(self) -> None:
+        """The sealed segment is synced before anything of the next one counts as synced.
+
+        Not at once, though: the kernel writes it back meanwhile, and the roll after this one waits
+        for the rest, so that at most two segments are unsynced and few appends ever wait.
+        """
+        try:
+            for segment in self.unsynced:
+                segment.file.sync()
+            if not self._promises_durable:
+                # With several segments, an unknown recovery point would call a torn tail damage.
+                self.recovery.write(self.point_now(clean=False)._replace(suspect=self._suspect))
+                self.recovery.sync()
+                self._promises_durable = True
+            old = self.segments.active
+            base = old.next_offset
+            # The new file first: if there is no room for it, nothing has changed.
+            self.segments.add(base)
+            self.segments.seal(old)
+            self.unsynced = [old]
+            self.transactions.rolled(base, self.generation)
+        except DiskFullError:
+            self.counters.disk_full += 1
+            raise
+        except StorageError as error:
+            raise self.poison_locked(error) from error
+        self.names_dirty = True
+        self._roll_jitter_ms = self._new_jitter()
+        self.counters.rolls += 1
+
+    def _new_jitter(self) -> int:
+        return self._rng.randint(0, min(self.config.segment_jitter_ms, self.config.segment_ms))
+
+    def drain_tail_locked(self) -> None:
+        """Write what a memory tail holds into the segments."""
+        if self.tail is None:
+            return
+        while (head := self.tail.head()) is not None:
+            data, next_offset, max_timestamp = head
+            first = int.from_bytes(data[:8], "big")
+            if self.roll_is_due_locked(len(data), next_offset - 1, max_timestamp):
+                self.roll_locked()
+            self.append_locked(data, first, -1)
+            self.tail.drop_head()
+
+    def save_epochs_locked(self) -> None:
+        """Write the epoch file; where that fails, a later append or flush tries again."""
+        try:
+            self.epochs.save(self.directory, durable=False)
+        except StorageError as error:
+            _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
+        else:
+            self.epochs_saved = True
+            self.names_dirty = True
+
+    def mark_clean_locked(self) -> None:
+        """Say in the log's files that nothing is left to do for the next open."""
+        end = self.end.value
+        self.segments.save_indexes(self.segments.active, complete=True)
+        self.transactions.save_snapshot(end, self.generation)
+        if not self.epochs_saved and self.epochs.entries:
+            self.save_epochs_locked()
+        point = self.point_now(clean=True)
+        if point != self.recovery.point._replace(sequence=point.sequence):
+            self.recovery.write(point)
+            # The mark is a promise about the whole log, so it has to outlive a power cut.
+            self.recovery.sync()
+
+    def close_locked(self) -> None:
+        """Let every waiter go and close every file."""
+        self.closed = True
+        for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
+            mark.close()
+        self.segments.close()
+        self.transactions.close()
+        self.recovery.close()
+        self.published.close()

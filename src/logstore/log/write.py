@@ -1,0 +1,187 @@
+"""One append under the lock: who may write, which segment takes it, what has to be noted with it.
+
+The bytes come first; epochs, producer state and marks follow them, so that a reader or a crash in
+between finds nothing promised that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from logstore._batch import stamp_run
+from logstore._encode import Encoder
+from logstore.errors import (
+    FencedLeaderEpochError,
+    InvalidRecordError,
+    LogstoreError,
+    RecordTooLargeError,
+    UnexpectedOffsetError,
+)
+from logstore.log.admission import Admitted
+from logstore.log.cut import cut_locked
+from logstore.log.producers import ProducedBatch
+from logstore.log.state import INT32_MAX, State
+from logstore.records import AppendResult, Origin, TimestampType
+
+
+class ProducerStamp(NamedTuple):
+    """Who writes a batch: makes the append idempotent, and transactional if it says so."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool = False
+
+
+NO_PRODUCER = ProducerStamp(-1, -1, -1)
+
+
+def write_locked(
+    state: State,
+    data: Any,
+    span: int,
+    record_count: int,
+    batch_count: int,
+    max_timestamp: int,
+    produced: ProducedBatch | None,
+    origin: Origin,
+    now: int,
+    admitted: Admitted | None = None,
+) -> AppendResult:
+    """Write admitted batches at the log end offset and move the marks: one append, whole or not at all.
+
+    ``span`` counts the offsets that they take, ``produced`` is what producer state needs of a batch
+    with a producer id. Raises as `Log.append_batch`.
+    """
+    state.check_writable()
+    first = state.end.value
+    leader_epoch = state.leader_epoch
+    if origin is Origin.REPLICATION:
+        assert admitted is not None
+        first, leader_epoch = _check_replicated_locked(state, admitted)
+    if produced is not None:
+        shift = first - produced.base_offset
+        produced = produced._replace(base_offset=first, last_offset=produced.last_offset + shift)
+        duplicate = state.transactions.check(produced, origin)
+        if duplicate is not None:
+            state.counters.duplicates += 1
+            if state.config.timestamp_type is TimestampType.CREATE_TIME:
+                duplicate = duplicate._replace(timestamp_ms=-1)
+            return duplicate
+    if state.must_unmark:
+        state.recovery.write_durably(state.point_now(clean=False))
+        state.must_unmark = False
+    size = len(data)
+    keep = origin is Origin.REPLICATION
+    if state.tail is not None:
+        stamp_run(data, -1 if keep else first, leader_epoch)
+        state.tail.add(bytes(data), first + span, max_timestamp)
+    else:
+        _put_locked(state, data, first, span, batch_count, max_timestamp, -1 if keep else leader_epoch)
+    latest = state.epochs.latest
+    if latest is None or latest.epoch < leader_epoch:
+        state.epochs.assign(leader_epoch, first)
+        state.epochs_saved = False
+    if not state.epochs_saved:
+        state.save_epochs_locked()
+    if produced is not None:
+        state.transactions.apply(produced, now)
+    counters = state.counters
+    counters.appends += 1
+    counters.appended_records += record_count
+    counters.appended_batches += batch_count
+    counters.appended_bytes += size
+    state.unflushed_records += record_count
+    state.end.advance(first + span)
+    state.move_marks_locked()
+    return AppendResult(first, first + span - 1)
+
+
+def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int]:
+    end = state.end.value
+    if admitted.base_offset < end:
+        raise UnexpectedOffsetError(
+            f"{state.name}: a replicated batch begins at offset {admitted.base_offset}, the log ends at {end}",
+            offset=admitted.base_offset,
+        )
+    latest = state.epochs.latest
+    if latest is not None and admitted.leader_epoch < latest.epoch:
+        raise FencedLeaderEpochError(
+            f"{state.name}: a batch of leader epoch {admitted.leader_epoch}, the log has seen {latest.epoch}"
+        )
+    return admitted.base_offset, admitted.leader_epoch
+
+
+def _put_locked(
+    state: State, data: Any, first: int, span: int, batch_count: int, max_timestamp: int, leader_epoch: int
+) -> None:
+    """Write stamped or unstamped batches into the segments, rolling where one is full."""
+    size = len(data)
+    if size > state.config.segment_bytes and batch_count == 1:
+        raise RecordTooLargeError(
+            f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
+        )
+    if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
+        state.roll_locked()
+    if size <= state.config.segment_bytes:
+        state.append_locked(data, first, leader_epoch)
+        return
+    # More batches than one segment holds: each is written by itself.
+    view = memoryview(data)
+    next_offset = first
+    try:
+        while len(view):
+            length = int.from_bytes(view[8:12], "big") + 12
+            count = int.from_bytes(view[23:27], "big") + 1
+            if state.roll_is_due_locked(length, next_offset + count - 1, max_timestamp):
+                state.roll_locked()
+            state.append_locked(view[:length], next_offset, leader_epoch)
+            next_offset += count
+            view = view[length:]
+    except LogstoreError:
+        # All or nothing: what is already written is not part of the log yet.
+        if next_offset > first and state.failed is None:
+            cut_locked(state, first)
+        raise
+    finally:
+        view.release()
+
+
+def add_records(encoder: Encoder, records: Any) -> None:
+    """Give records of any kind that `Log.append` takes to an encoder."""
+    if type(records) is list:
+        encoder.add_all(records)
+    elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
+        from logstore._arrow_in import add_arrow
+
+        add_arrow(encoder, records)
+    elif hasattr(records, "__array_interface__"):
+        from logstore._arrow_in import add_numpy
+
+        add_numpy(encoder, records)
+    elif isinstance(records, Iterable):
+        encoder.add_all(records)
+    else:
+        raise InvalidRecordError(
+            f"records must be a list, an Arrow array or a numpy array, found {type(records).__name__}"
+        )
+
+
+def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
+    """What producer state needs of an idempotent append, as if it began at offset 0."""
+    if encoder.batch_count != 1:
+        raise RecordTooLargeError(
+            f"an idempotent append must fit one batch, this one takes {encoder.batch_count}; send fewer records"
+        )
+    last = (producer.base_sequence + encoder.record_count - 1) & INT32_MAX
+    return ProducedBatch(
+        0,
+        encoder.record_count - 1,
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.base_sequence,
+        last,
+        encoder.max_timestamp_ms,
+        producer.transactional,
+    )
