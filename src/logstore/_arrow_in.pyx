@@ -57,9 +57,10 @@ cdef enum:
 
 # Arrow's format strings, as far as someone may hand them in by mistake.
 _TYPES = {
-    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32",
-    "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "z": "binary", "Z": "large_binary",
-    "vz": "binary_view", "u": "utf8", "U": "large_utf8", "vu": "utf8_view", "tdD": "date32", "tdm": "date64",
+    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
+    "I": "uint32", "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64",
+    "z": "binary", "Z": "large_binary", "vz": "binary_view", "u": "utf8", "U": "large_utf8",
+    "vu": "utf8_view", "tdD": "date32", "tdm": "date64",
     "+l": "list", "+L": "large_list", "+s": "struct", "+m": "map", "+r": "run_end_encoded",
 }
 _BYTES = "binary, large_binary, binary_view, fixed_size_binary, utf8, large_utf8 or utf8_view"
@@ -387,8 +388,9 @@ cdef int check(str what, const ArrowArray *array, int64_t rows, int64_t buffers,
     if array.length < max(rows, 0) or array.offset < 0 or array.length > INT64_MAX - 1 - array.offset:
         raise malformed(what, f"{array.length} rows from slot {array.offset} on, where {rows} are needed")
     if array.n_buffers < buffers or array.n_children != children:
-        raise malformed(what, f"{array.n_buffers} buffers and {array.n_children} children, where {buffers} and "
-                              f"{children} are needed")
+        raise malformed(
+            what, f"{array.n_buffers} buffers and {array.n_children} children, where {buffers} and "
+            f"{children} are needed")
     return 0
 
 
@@ -468,7 +470,8 @@ cdef int bind_times(Rows *rows, const ArrowSchema *schema, const ArrowArray *arr
     return 0
 
 
-cdef int bind_headers(Rows *rows, const ArrowSchema *schema, const ArrowArray *array, int64_t first) except -1:
+cdef int bind_headers(Rows *rows, const ArrowSchema *schema, const ArrowArray *array,
+                      int64_t first) except -1:
     cdef bytes format = schema.format
     cdef const ArrowSchema *items
     cdef const ArrowArray *item_array
@@ -698,7 +701,8 @@ def add_arrow(Encoder encoder not None, data):
         return rows.count
     if not hasattr(data, "__arrow_c_stream__"):
         raise RecordTypeError(
-            f"found {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__; {_ACCEPTED}")
+            f"found {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__; "
+            + _ACCEPTED)
     intake.take_stream(data)
     while intake.next_array():
         memset(&rows, 0, sizeof(rows))
@@ -710,7 +714,8 @@ def add_arrow(Encoder encoder not None, data):
 
 _FIXED_FORMAT = re.compile(r"\d*[sx]")
 _ACCEPTED_ARRAYS = (
-    "accepted are a 1-D array of fixed-size bytes (dtype 'S' or 'V') and a 2-D array of uint8, one record a row")
+    "accepted are a 1-D array of fixed-size bytes (dtype 'S' or 'V') and a 2-D array of uint8, "
+    "one record a row")
 
 
 def add_numpy(Encoder encoder not None, array):
@@ -733,14 +738,16 @@ def add_numpy(Encoder encoder not None, array):
     try:
         PyObject_GetBuffer(array, &view, PyBUF_FORMAT | PyBUF_STRIDES)
     except (TypeError, ValueError, BufferError) as error:
-        raise RecordTypeError(f"found {found}, which offers no such buffer ({error}); {_ACCEPTED_ARRAYS}") from None
+        raise RecordTypeError(
+            f"found {found}, which offers no such buffer ({error}); {_ACCEPTED_ARRAYS}") from None
     try:
         format = "B" if view.format == NULL else view.format.decode()
         if view.ndim == 1 and _FIXED_FORMAT.fullmatch(format):
             rows.value.width = view.itemsize
         elif view.ndim == 2 and format == "B":
             if view.shape[1] > 1 and view.strides[1] != 1:
-                raise RecordTypeError("the bytes of a row must be side by side; use numpy.ascontiguousarray()")
+                raise RecordTypeError(
+                    "the bytes of a row must be side by side; use numpy.ascontiguousarray()")
             rows.value.width = view.shape[1]
         else:
             advice = {"O": "; as a list its items may be bytes: add_all(array.tolist())"}.get(format, "")

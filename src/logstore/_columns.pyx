@@ -24,8 +24,8 @@ from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINVAL, EIO, ENOMEM
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 from posix.stdlib cimport posix_memalign
 
@@ -33,11 +33,8 @@ from logstore._arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, drop_array, drop_schema,
     free_array_capsule, free_schema_capsule, free_stream_capsule,
 )
-from logstore._batch cimport (
-    CODEC_MASK, HEADER_BYTES, Batches, BatchHeader, Bounds, RecordView, RunReader, next_header, next_record,
-    parse_header,
-)
-from logstore._bytes cimport MALFORMED, OK, read_varint
+from logstore._batch cimport Batches, RunReader
+from logstore._bytes cimport OK
 
 from logstore.errors import CorruptRecordError
 
@@ -45,85 +42,93 @@ cdef extern from *:
     """
     #include <stdint.h>
     static inline int64_t logstore_count_up(int64_t *n) { return __atomic_add_fetch(n, 1, __ATOMIC_RELAXED); }
-    static inline int64_t logstore_count_down(int64_t *n) { return __atomic_sub_fetch(n, 1, __ATOMIC_ACQ_REL); }
+    static inline int64_t logstore_count_down(int64_t *n)
+    { return __atomic_sub_fetch(n, 1, __ATOMIC_ACQ_REL); }
+    /* 0: taken */
+    static inline int logstore_try_lock(char *lock) { return __atomic_test_and_set(lock, __ATOMIC_ACQUIRE); }
+    static inline void logstore_unlock(char *lock) { __atomic_clear(lock, __ATOMIC_RELEASE); }
     """
     int64_t logstore_count_up(int64_t *n) noexcept nogil
     int64_t logstore_count_down(int64_t *n) noexcept nogil
+    int logstore_try_lock(char *lock) noexcept nogil
+    void logstore_unlock(char *lock) noexcept nogil
 
 cdef extern from "Python.h":
     int Py_IsInitialized() nogil
 
-cdef enum:
-    KEY
-    VALUE
-    TOPIC
-    PARTITION
-    OFFSET
-    TIMESTAMP
-    TIMESTAMP_TYPE
-    HEADERS
-    COLUMNS
-
+# By the numbers of `_columns.pxd`.
 _NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _DEFAULT = _NAMES[:HEADERS]
 
 cdef enum:
     ALIGNMENT = 64
-    LEAST_RECORD_BYTES = 7        # length, attributes, two deltas, two sizes, header count
     NOGIL_BYTES = 4096            # below it a release of the GIL costs more than it gives others
-
-# A status beside those of `_batch`: a header key is not UTF-8.
-cdef enum:
-    NO_TEXT = -100
 
 
 # --- the buffers ------------------------------------------------------------------------------
 
-cdef struct Region:
-    uint8_t *data                 # aligned to 64 bytes
-    int64_t capacity
+# Blocks that were given back, for the next array of the same size: a stream of chunks then writes into
+# pages that are there already. Without it a chunk of 1.2 MB took 40 ns a record instead of 12, most of
+# it in page faults. Never waited for: who finds it in use does without.
+cdef enum:
+    SPARES = 24
+    LEAST_SPARE_BYTES = 32 << 10
+    MOST_SPARE_BYTES = 16 << 20       # of all of them
 
-cdef struct Slices:               # a column of byte strings
-    bint wanted
-    Region starts                 # int32 offsets
-    Region data
-    Region views                  # instead of both, 16 bytes for each
-    Region valid
-    int64_t size                  # of what is in data
-    int64_t nulls
+cdef Region spares[SPARES]
+cdef int64_t spare_bytes = 0
+cdef char spares_in_use = 0
 
-cdef struct Segment:              # bytes that views point into
-    PyObject *owner
-    const uint8_t *base
-    int64_t size
 
-cdef struct Table:
-    int64_t references            # atomic: one for each array handed out, one for the ColumnBatch
-    int column_count
-    int columns[COLUMNS]
-    bint views
-    int64_t rows
-    Slices key
-    Slices value
-    Slices topic
-    Region partition
-    Region offset
-    Region timestamp
-    Region timestamp_type
-    Region header_starts
-    int64_t headers
-    Slices header_key
-    Slices header_value
-    Segment *segments
-    int segment_count
-    Region segment_sizes
+cdef int allocate(Region *out, int64_t capacity) noexcept nogil:
+    """A block of at least capacity bytes, but not many more; -1 when there is no memory."""
+    cdef int i, best = -1
+    cdef void *data
+    global spare_bytes
+    capacity = (capacity + ALIGNMENT - 1) & ~<int64_t>(ALIGNMENT - 1)
+    if capacity >= LEAST_SPARE_BYTES and not logstore_try_lock(&spares_in_use):
+        for i in range(SPARES):
+            if capacity <= spares[i].capacity <= capacity + (capacity >> 2) and (
+                    best < 0 or spares[i].capacity < spares[best].capacity):
+                best = i
+        if best >= 0:
+            out[0] = spares[best]
+            spares[best].data = NULL
+            spares[best].capacity = 0
+            spare_bytes -= out.capacity
+        logstore_unlock(&spares_in_use)
+        if best >= 0:
+            return 0
+    if posix_memalign(&data, ALIGNMENT, <size_t>capacity) != 0:
+        return -1
+    out.data = <uint8_t *>data
+    out.capacity = capacity
+    return 0
+
+
+cdef void give_back(Region *region) noexcept nogil:
+    """Keep a block as a spare, or free it."""
+    cdef int i
+    global spare_bytes
+    if region.capacity >= LEAST_SPARE_BYTES and not logstore_try_lock(&spares_in_use):
+        if spare_bytes + region.capacity <= MOST_SPARE_BYTES:
+            for i in range(SPARES):
+                if spares[i].data == NULL:
+                    spares[i] = region[0]
+                    spare_bytes += region.capacity
+                    region.data = NULL
+                    break
+        logstore_unlock(&spares_in_use)
+    free(region.data)
+    region.data = NULL
+    region.capacity = 0
 
 
 cdef inline void free_slices(Slices *slices) noexcept nogil:
-    free(slices.starts.data)
-    free(slices.data.data)
-    free(slices.views.data)
-    free(slices.valid.data)
+    give_back(&slices.starts)
+    give_back(&slices.data)
+    give_back(&slices.views)
+    give_back(&slices.valid)
 
 
 cdef void unpin(Table *table) noexcept with gil:
@@ -139,34 +144,32 @@ cdef void let_go(Table *table) noexcept nogil:
     free_slices(&table.key)
     free_slices(&table.value)
     free_slices(&table.topic)
-    free(table.partition.data)
-    free(table.offset.data)
-    free(table.timestamp.data)
-    free(table.timestamp_type.data)
-    free(table.header_starts.data)
+    give_back(&table.partition)
+    give_back(&table.offset)
+    give_back(&table.timestamp)
+    give_back(&table.timestamp_type)
+    give_back(&table.header_starts)
     free_slices(&table.header_key)
     free_slices(&table.header_value)
     # A consumer may release after the interpreter has ended; its bytes are gone by then.
     if table.segment_count and Py_IsInitialized():
         unpin(table)
     free(table.segments)
-    free(table.segment_sizes.data)
+    give_back(&table.segment_sizes)
     free(table)
 
 
 cdef int reserve(Region *region, int64_t used, int64_t capacity) except -1:
     """Room for capacity bytes in all; the first ``used`` are kept."""
-    cdef void *data
+    cdef Region grown
     if capacity <= region.capacity:
         return 0
-    capacity = (max(capacity, region.capacity * 2) + ALIGNMENT - 1) & ~<int64_t>(ALIGNMENT - 1)
-    if posix_memalign(&data, ALIGNMENT, <size_t>capacity) != 0:
+    if allocate(&grown, max(capacity, region.capacity * 2)) < 0:
         raise MemoryError
     if used:
-        memcpy(data, region.data, <size_t>used)
-    free(region.data)
-    region.data = <uint8_t *>data
-    region.capacity = capacity
+        memcpy(grown.data, region.data, <size_t>used)
+    give_back(region)
+    region[0] = grown
     return 0
 
 
@@ -174,30 +177,23 @@ cdef int reserve_bits(Region *region, int64_t rows) except -1:
     """Room for a bit for each of ``rows``; new ones are set."""
     cdef int64_t known = region.capacity
     reserve(region, known, (rows + 7) >> 3)
-    memset(region.data + known, 0xFF, <size_t>(region.capacity - known))
+    if region.capacity > known:
+        memset(region.data + known, 0xFF, <size_t>(region.capacity - known))
     return 0
 
 
 cdef void trim(Region *region, int64_t used) noexcept nogil:
-    """Give back the end of a region that was reserved for more than came."""
-    cdef void *data
-    if region.capacity - used <= max(4096, used >> 3):
+    """Move into a smaller block what was reserved for much more than came: a consumer may keep it long."""
+    cdef Region smaller
+    if region.capacity - used <= max(4096, region.capacity >> 2) or allocate(&smaller, max(used, 1)) < 0:
         return
-    used = max((used + ALIGNMENT - 1) & ~<int64_t>(ALIGNMENT - 1), ALIGNMENT)
-    data = realloc(region.data, <size_t>used)
-    if data == NULL:
-        return
-    region.data = <uint8_t *>data
-    region.capacity = used
-    if <size_t>data & (ALIGNMENT - 1):
-        # No libc that we know moves what it shrinks; should one, the alignment is made good.
-        if posix_memalign(&data, ALIGNMENT, <size_t>used) == 0:
-            memcpy(data, region.data, <size_t>used)
-            free(region.data)
-            region.data = <uint8_t *>data
+    memcpy(smaller.data, region.data, <size_t>used)
+    give_back(region)
+    region[0] = smaller
 
 
-cdef int reserve_slices(Slices *slices, bint views, int64_t rows, int64_t more_rows, int64_t more_bytes) except -1:
+cdef int reserve_slices(Slices *slices, bint views, int64_t rows, int64_t more_rows,
+                        int64_t more_bytes) except -1:
     cdef bint fresh
     if views:
         reserve(&slices.views, rows * 16, (rows + more_rows) * 16)
@@ -217,218 +213,7 @@ cdef void trim_slices(Slices *slices, int64_t rows) noexcept nogil:
     if slices.views.data != NULL:
         trim(&slices.views, rows * 16)
     if not slices.nulls:
-        free(slices.valid.data)
-        slices.valid.data = NULL
-
-
-# --- from records to columns ------------------------------------------------------------------
-
-cdef inline void put_null(Slices *slices, int64_t row) noexcept nogil:
-    slices.valid.data[row >> 3] &= <uint8_t>~(1 << (row & 7))
-    slices.nulls += 1
-
-
-cdef inline void put(Slices *slices, int64_t row, const uint8_t *data, int32_t size) noexcept nogil:
-    """Copy one value (size -1: null) into a column that has room for it."""
-    if size > 0:
-        memcpy(slices.data.data + slices.size, data, <size_t>size)
-        slices.size += size
-    elif size < 0:
-        put_null(slices, row)
-    (<int32_t *>slices.starts.data)[row + 1] = <int32_t>slices.size
-
-
-cdef inline void put_view(Slices *slices, int64_t row, const uint8_t *data, int32_t size,
-                          int32_t segment, const uint8_t *base) noexcept nogil:
-    """Point at one value; up to twelve bytes stand in the view itself."""
-    cdef uint8_t *view = slices.views.data + row * 16
-    cdef int32_t words[2]
-    if size > 12:
-        words[0] = segment
-        words[1] = <int32_t>(data - base)
-        memcpy(view, &size, 4)
-        memcpy(view + 4, data, 4)
-        memcpy(view + 8, words, 8)
-        return
-    memset(view, 0, 16)
-    if size > 0:
-        memcpy(view, &size, 4)
-        memcpy(view + 4, data, <size_t>size)
-    elif size < 0:
-        put_null(slices, row)
-
-
-cdef bint is_utf8(const uint8_t *p, int32_t size) noexcept nogil:
-    """Whether bytes are UTF-8 (RFC 3629): consumers trust a utf8 column without looking."""
-    cdef const uint8_t *end = p + size
-    cdef uint32_t first
-    cdef int more
-    while p < end:
-        first = p[0]
-        p += 1
-        if first < 0x80:
-            continue
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-        else:
-            return False
-        if more > end - p:
-            return False
-        # Neither longer than needed, nor a surrogate, nor above U+10FFFF.
-        if ((first == 0xE0 and p[0] < 0xA0) or (first == 0xED and p[0] > 0x9F)
-                or (first == 0xF0 and p[0] < 0x90) or (first == 0xF4 and p[0] > 0x8F)):
-            return False
-        while more:
-            if p[0] & 0xC0 != 0x80:
-                return False
-            p += 1
-            more -= 1
-    return True
-
-
-cdef struct Run:                      # the records of one batch that are still to come
-    const uint8_t *cursor
-    const uint8_t *end
-    int32_t left
-    bint append_time
-    int32_t segment
-    const uint8_t *base               # of the segment
-
-
-cdef struct HeaderExtent:
-    int64_t count
-    int64_t key_bytes
-    int64_t value_bytes
-
-
-cdef int measure_headers(const Run *run, HeaderExtent *out) noexcept nogil:
-    """How many headers the records of a batch have; afterwards every one of them is known to be whole.
-
-    At the top of the loop the headers of the records before cursor are whole and counted.
-    """
-    cdef RecordView record
-    cdef const uint8_t *cursor = run.cursor
-    cdef const uint8_t *p
-    cdef const uint8_t *key
-    cdef const uint8_t *value
-    cdef int32_t i, j, count, key_size, value_size
-    cdef int status
-    memset(out, 0, sizeof(HeaderExtent))
-    for i in range(run.left):
-        status = next_record(&cursor, run.end, 0, 0, &record)
-        if status != OK:
-            return OK                 # `fill` will come to it and name it
-        p = record.headers
-        if read_varint(&p, record.end, &count) != OK or count < 0:
-            return MALFORMED
-        for j in range(count):
-            if next_header(&p, record.end, &key, &key_size, &value, &value_size) != OK:
-                return MALFORMED
-            if not is_utf8(key, key_size):
-                return NO_TEXT
-            out.key_bytes += key_size
-            out.value_bytes += max(value_size, 0)
-        if p != record.end:
-            return MALFORMED
-        out.count += count
-    return OK
-
-
-cdef void put_headers(Table *table, int64_t row, const uint8_t *p, const uint8_t *end) noexcept nogil:
-    """Add the headers of one record, which `measure_headers` has found whole and made room for."""
-    cdef int32_t count, key_size, value_size, i
-    cdef const uint8_t *key
-    cdef const uint8_t *value
-    if read_varint(&p, end, &count) == OK:
-        for i in range(count):
-            if next_header(&p, end, &key, &key_size, &value, &value_size) != OK:
-                break
-            put(&table.header_key, table.headers, key, key_size)
-            put(&table.header_value, table.headers, value, value_size)
-            table.headers += 1
-    (<int32_t *>table.header_starts.data)[row + 1] = <int32_t>table.headers
-
-
-cdef int fill(Table *table, Run *run, const BatchHeader *header, const Bounds *bounds) noexcept nogil:
-    """Add the visible records of a batch, for all of which there is room.
-
-    At the top of the loop ``row`` records stand in every column and ``left`` are to come from
-    cursor on. Where a status other than OK stops it, the record at fault is the next one.
-    """
-    cdef RecordView record
-    cdef const uint8_t *cursor = run.cursor
-    cdef int32_t left = run.left
-    cdef int64_t row = table.rows, first = row
-    cdef int status = OK
-    # In locals, since every byte that is written could be part of the table as C sees it.
-    cdef Slices key = table.key
-    cdef Slices value = table.value
-    cdef int64_t *offsets = <int64_t *>table.offset.data
-    cdef int64_t *timestamps = <int64_t *>table.timestamp.data
-    cdef bint views = table.views
-    cdef bint headers = table.header_starts.data != NULL
-    while left:
-        status = next_record(&cursor, run.end, header.base_offset, header.base_timestamp, &record)
-        if status != OK:
-            break
-        left -= 1
-        if run.append_time:
-            record.timestamp = header.max_timestamp
-        if record.offset < bounds.start_offset:
-            continue
-        if record.offset >= bounds.end_offset:
-            left = 0
-            break
-        if not bounds.since_ms <= record.timestamp < bounds.until_ms:
-            continue
-        if headers:
-            put_headers(table, row, record.headers, record.end)
-        if views:
-            if key.wanted:
-                put_view(&key, row, record.key, record.key_size, run.segment, run.base)
-            if value.wanted:
-                put_view(&value, row, record.value, record.value_size, run.segment, run.base)
-        else:
-            if key.wanted:
-                put(&key, row, record.key, record.key_size)
-            if value.wanted:
-                put(&value, row, record.value, record.value_size)
-        if offsets != NULL:
-            offsets[row] = record.offset
-        if timestamps != NULL:
-            timestamps[row] = record.timestamp
-        row += 1
-    run.cursor = cursor
-    run.left = left
-    table.key = key
-    table.value = value
-    table.rows = row
-    if table.timestamp_type.data != NULL:
-        while first < row:
-            (<int32_t *>table.timestamp_type.data)[first] = run.append_time
-            first += 1
-    return status
-
-
-cdef struct Extent:
-    int64_t rows
-    int64_t bytes
-
-
-cdef void measure(const uint8_t *p, const uint8_t *end, Extent *out) noexcept nogil:
-    """At most how many records, and bytes of them, the uncompressed batches ahead hold."""
-    cdef BatchHeader header
-    out.rows = 0
-    out.bytes = 0
-    while p < end and parse_header(p, end, &header) == OK and header.size <= end - p:
-        if not header.attributes & CODEC_MASK:
-            out.rows += min(<int64_t>header.record_count, (header.size - HEADER_BYTES) // LEAST_RECORD_BYTES)
-            out.bytes += header.size - HEADER_BYTES
-        p += header.size
+        give_back(&slices.valid)
 
 
 cdef tuple _chosen(object columns):
@@ -776,7 +561,8 @@ cdef void release_schema(ArrowSchema *schema) noexcept nogil:
     schema.release = NULL
 
 
-cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags, int64_t children) except -1:
+cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,
+                    int64_t children) except -1:
     """Make a schema whose children are still to be set. Name and format are constants."""
     cdef int64_t i
     cdef ArrowSchema **pointers = NULL
@@ -957,7 +743,8 @@ cdef class Source:
                 if chunk is None or isinstance(chunk, ColumnBatch):
                     return chunk
                 if not isinstance(chunk, Batches):
-                    raise TypeError(f"a chunk of a ColumnStream must be Batches, found {type(chunk).__name__}")
+                    raise TypeError(
+                        f"a chunk of a ColumnStream must be Batches, found {type(chunk).__name__}")
                 self._filler = Filler(
                     chunk, self._names, self._views, self._array_bytes, self._topic, self._partition)
                 chunk = None
