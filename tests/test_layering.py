@@ -58,6 +58,7 @@ _FORMATS = _LEAVES | {"_batch", "_encode", "_index"}
 #: Compiled module -> the compiled modules it may import or cimport.
 CORE: dict[str, set[str]] = {
     "_bytes": set(),
+    "_arrow": set(),
     "_crc32c": {"_bytes"},
     "_codec": {"_bytes"},
     "_files": {"_bytes"},
@@ -65,7 +66,8 @@ CORE: dict[str, set[str]] = {
     "_encode": _LEAVES | {"_batch"},
     "_index": _LEAVES | {"_batch"},
     "_segment": _FORMATS,
-    "_columns": _FORMATS,
+    "_columns": _FORMATS | {"_arrow"},
+    "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
 }
 
