@@ -71,25 +71,39 @@ CORE: dict[str, set[str]] = {
     "_keymap": _FORMATS,
 }
 
-_GROUND = {"files", "checkpoint", "watermark", "owner"}
-_STATE = _GROUND | {"epochs", "producers", "aborted", "segments"}
+_GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
+_STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
+_READING = _STATE | {"recovery", "transactions", "reader"}
+_WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
 
 #: Module of log/ -> the modules of log/ it may import. Which of the core is not limited.
 LOG: dict[str, set[str]] = {
     "files": set(),
     "watermark": set(),
+    "owner": set(),
+    "tail": set(),
+    "commit": set(),
+    "ticker": set(),
     "checkpoint": {"files"},
-    "owner": {"watermark"},
-    "epochs": _GROUND,
-    "producers": _GROUND,
-    "aborted": _GROUND,
-    "segments": _GROUND,
-    "admission": _STATE,
+    "root": {"files", "checkpoint"},
+    "promises": {"files", "checkpoint"},
+    "epochs": {"files", "checkpoint"},
+    "producers": {"checkpoint"},
+    "aborted": {"checkpoint"},
+    "snapshot": {"files", "checkpoint", "producers"},
+    "segments": {"files"},
+    "admission": {"producers"},
     "recovery": _STATE,
-    "reader": _STATE,
-    "appender": _STATE | {"admission"},
-    "log": _STATE | {"admission", "recovery", "reader", "appender"},
-    "__init__": _STATE | {"admission", "recovery", "reader", "appender", "log"},
+    "transactions": _STATE | {"recovery"},
+    "reader": {"segments", "watermark"},
+    "readonly": _READING,
+    "appender": {"ticker"},
+    "state": _READING,
+    "flush": {"commit", "state"},
+    "cut": {"recovery", "state"},
+    "write": {"admission", "cut", "producers", "state"},
+    "log": _WRITING,
+    "__init__": {"log", "owner", "readonly", "write"},
 }
 
 #: Floors made of packages, whose modules need no entry of their own.
@@ -98,7 +112,8 @@ PACKAGES = {
     *("wire", "zookeeper", "spark", "testing"),
 }
 
-_NUMBERS_AND_CODECS = {"numpy", "lz4", "zstandard", "cramjam"}
+#: typing_extensions stands for the stubs, which no program imports.
+_NUMBERS_AND_CODECS = {"numpy", "lz4", "zstandard", "cramjam", "typing_extensions"}
 
 #: Floor -> the packages from elsewhere it may import; a floor that is not named here may import any.
 THIRD_PARTY: dict[str, set[str]] = {

@@ -10,7 +10,6 @@ configuration reference except where a comment says otherwise. No I/O.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -316,6 +315,8 @@ _NAMES |= {synonym: _NAMES[key] for synonym, key in SYNONYMS.items()}
 
 
 def _nearest(key: str) -> str:
+    import difflib  # only on the way to an error, and a share of the cost of `import logstore`
+
     near = difflib.get_close_matches(key, [*DEFAULTS, *SYNONYMS, *WITHOUT_EFFECT], n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else ""
 

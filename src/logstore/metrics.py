@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass
 class Counters:
     """Counted by one log since it was opened. Changed under its lock."""
 
-    appended_records: int = 0
-    appended_batches: int = 0
-    appended_bytes: int = 0
-    appends: int = 0
-    duplicates: int = 0
-    flushes: int = 0  #: rounds of fdatasync
-    rolls: int = 0
-    truncations: int = 0
-    deleted_segments: int = 0
-    disk_full: int = 0
+    __slots__ = (
+        "appended_batches",
+        "appended_bytes",
+        "appended_records",
+        "appends",
+        "deleted_segments",
+        "disk_full",
+        "duplicates",
+        "flushes",
+        "rolls",
+        "truncations",
+    )
+
+    def __init__(self) -> None:
+        self.appends = 0
+        self.appended_records = 0
+        self.appended_batches = 0
+        self.appended_bytes = 0
+        self.duplicates = 0  #: idempotent appends that had been written before
+        self.flushes = 0  #: rounds of fdatasync
+        self.rolls = 0
+        self.truncations = 0
+        self.deleted_segments = 0
+        self.disk_full = 0  #: writes that found no room
+
+    def snapshot(self) -> dict[str, int]:
+        """The counts at this moment, by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True)
-class LogMetrics:
+class LogMetrics(NamedTuple):
     """A log at one moment. Offsets are offsets, sizes are bytes."""
 
     log_start_offset: int
@@ -38,4 +54,4 @@ class LogMetrics:
     was_clean: bool  #: the log had been closed cleanly before this open
     recovered_bytes: int  #: scanned when it was opened
     cut_bytes: int  #: of an unsynced tail, cut when it was opened
-    counters: Counters
+    counters: dict[str, int]  #: see `Counters`

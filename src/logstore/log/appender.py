@@ -8,8 +8,7 @@ somebody flushes. A record that is still gathered is not acknowledged at all.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._encode import Encoder, Gatherer
 from logstore.clock import Clock
@@ -17,6 +16,9 @@ from logstore.config import LogConfig
 from logstore.errors import LogClosedError
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, AppendResult, Codec, TimestampType
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class Target(Protocol):
@@ -99,6 +101,8 @@ class Appender(Gatherer):
         self, value: Any, key: Any = None, timestamp_ms: int | None = None, headers: Any = None
     ) -> Future[int]:
         """As `append`; the future gives the record's offset once its batch is acknowledged."""
+        from concurrent.futures import Future  # 3 ms of import that few need
+
         future: Future[int] = Future()
         with self._lock:
             self._add_locked(value, key, timestamp_ms, headers)

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import os
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Final
@@ -338,7 +337,7 @@ class RootLock:
             )
         with contextlib.suppress(StorageError):
             # A full disk must not keep the owner of the lock from opening, and making room.
-            text = f"pid={os.getpid()} host={socket.gethostname()} started_ms={clock.now_ms()}\n".encode()
+            text = f"pid={os.getpid()} host={os.uname().nodename} started_ms={clock.now_ms()}\n".encode()
             file.truncate(0)
             file.write(text, 0)
         return file

@@ -37,7 +37,7 @@ from logstore.log.state import State
 from logstore.log.ticker import TICKER
 from logstore.log.watermark import Watermark
 from logstore.log.write import NO_PRODUCER, ProducerStamp, add_records, produced_by, write_locked
-from logstore.metrics import Counters, LogMetrics
+from logstore.metrics import LogMetrics
 from logstore.records import (
     AbortedTransaction,
     Ack,
@@ -234,7 +234,7 @@ class Log(Readable):
                 was_clean=self._state.was_clean,
                 recovered_bytes=self._state.recovered_bytes,
                 cut_bytes=self._state.cut_bytes,
-                counters=Counters(**vars(self._state.counters)),
+                counters=self._state.counters.snapshot(),
             )
 
     def _segments_now(self) -> tuple[Segment, ...]:
