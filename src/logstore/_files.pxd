@@ -62,6 +62,7 @@ cdef class Files:
     cdef FileOps ops
     cdef uint64_t calls[32]             # by Op; counted under the GIL
     cdef readonly Py_ssize_t descriptor_limit
+    cdef readonly object namespace      # None: the machine's files; else whose names these are
     cdef readonly Py_ssize_t open_descriptors
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest

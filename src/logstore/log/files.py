@@ -301,7 +301,7 @@ class RootLock:
                 this one has the partition open already.
             ReadOnlyError: the root cannot be written.
         """
-        key = (root.path, id(root.files))
+        key = _lock_key(root)
         with cls._guard:
             lock = cls._held.get(key)
             # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
@@ -354,8 +354,8 @@ class RootLock:
                 return False
             if self._pid == os.getpid():
                 self._file.unlock()
-            if self._held.get((self.root.path, id(self.root.files))) is self:
-                del self._held[self.root.path, id(self.root.files)]
+            if self._held.get(_lock_key(self.root)) is self:
+                del self._held[_lock_key(self.root)]
             return True
 
     @classmethod
@@ -364,3 +364,8 @@ class RootLock:
         """Hold off other opens and closes in this process while the root's own files are rewritten."""
         with cls._guard:
             yield
+
+
+def _lock_key(root: Directory) -> tuple[str, int]:
+    # fcntl locks are one for a process, whichever table took them; a simulated disk is a world of its own.
+    return os.path.realpath(root.path), id(root.files.namespace)

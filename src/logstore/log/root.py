@@ -13,7 +13,7 @@ import logging
 from typing import NamedTuple
 
 from logstore.clock import Clock
-from logstore.errors import StorageError
+from logstore.errors import CorruptRecordError, StorageError
 from logstore.log import checkpoint
 from logstore.log.files import Directory, RootLock
 from logstore.records import TopicPartition
@@ -95,13 +95,24 @@ class Root:
 def _read(directory: Directory) -> dict[TopicPartition, PartitionFacts]:
     columns = []
     for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
-        data = directory.read(name)
-        columns.append({} if data is None else checkpoint.read_offsets(data, directory.join(name)))
+        columns.append(_column(directory, name))
     recovery, starts, watermarks = columns
     return {
         name: PartitionFacts(recovery.get(name), starts.get(name), watermarks.get(name))
         for name in {*recovery, *starts, *watermarks}
     }
+
+
+def _column(directory: Directory, name: str) -> dict[TopicPartition, int]:
+    data = directory.read(name)
+    if data is None:
+        return {}
+    try:
+        return checkpoint.read_offsets(data, directory.join(name))
+    except CorruptRecordError as error:
+        # These files may only make a recovery more careful; each partition has its own promises.
+        _logger.warning("checkpoint passed over: %s", error)
+        return {}
 
 
 def _take_away(directory: Directory) -> None:
