@@ -278,13 +278,14 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
     cdef int64_t base_timestamp = encoder._base_timestamp
     cdef int64_t greatest = encoder._batch_max_timestamp, least = encoder.min_timestamp_ms
     cdef int64_t null_keys = encoder.null_keys
-    cdef uint8_t *batch_start = encoder.data + encoder._batch_start
+    cdef uint8_t *batch_start = NULL
     cdef int64_t most = encoder._max_batch_bytes
     cdef bint is_open = encoder._batch_start >= 0
     cdef uint8_t *limit = p
     cdef uint8_t *record
     cdef int length_bytes
     if is_open:                       # 32: a length of five bytes, and what stands around the content
+        batch_start = encoder.data + encoder._batch_start
         limit = min(end, batch_start + most) - 32
     while at < total:
         if not is_set(valid, first + at):
@@ -566,7 +567,7 @@ cdef object fault(int status):
 
 
 @cython.final
-cdef class Intake:
+cdef class _Intake:
     """What is being read from, and room for the headers of one record.
 
     Owns: the C structs taken out of their capsules, each released exactly once, and the scratch bytes.
@@ -690,7 +691,7 @@ def add_arrow(Encoder encoder not None, data):
         RecordTooLargeError: one record alone passes the limit of a batch.
         RecordError: a stream failed; its text is kept.
     """
-    cdef Intake intake = Intake()
+    cdef _Intake intake = _Intake()
     cdef Rows rows
     cdef int64_t total = 0
     if hasattr(data, "__arrow_c_array__"):
@@ -731,7 +732,7 @@ def add_numpy(Encoder encoder not None, array):
     """
     cdef Py_buffer view
     cdef Rows rows
-    cdef Intake intake = Intake()
+    cdef _Intake intake = _Intake()
     cdef str format
     memset(&rows, 0, sizeof(rows))
     found = f"{type(array).__name__} {getattr(array, 'dtype', '')}".strip()

@@ -7,6 +7,7 @@ from logstore._batch import Batches
 class ColumnBatch:
     """The visible records of a run as one Arrow struct array."""
 
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, in their order."""

@@ -202,7 +202,7 @@ cdef int reserve_slices(Slices *slices, bint views, int64_t rows, int64_t more_r
         reserve(&slices.starts, (rows + 1) * 4 if not fresh else 0, (rows + more_rows + 1) * 4)
         if fresh:
             (<int32_t *>slices.starts.data)[0] = 0
-        reserve(&slices.data, slices.size, slices.size + more_bytes)
+        reserve(&slices.data, slices.size, slices.size + more_bytes + 1)    # never NULL
     return reserve_bits(&slices.valid, rows + more_rows)
 
 
@@ -232,7 +232,7 @@ cdef tuple _chosen(object columns):
 
 
 @cython.final
-cdef class Filler:
+cdef class _Filler:
     """Fills one table after the other from one run of batches.
 
     Owns: the table that is being filled, until `take` hands it over. Threads: one at a time.
@@ -676,7 +676,7 @@ cdef class ColumnBatch:
 
     def __arrow_c_stream__(self, requested_schema=None):
         """A capsule with an Arrow stream of this one array, for those who take streams only."""
-        cdef Source source = Source.__new__(Source)
+        cdef _Source source = _Source.__new__(_Source)
         source._names = self.columns
         source._views = self._table.views
         source._chunks = iter((self,))
@@ -705,7 +705,7 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     >>> columns_of(Batches(encode([b"a", b"b"], timestamp_ms=1)), ["offset", "value"])
     <ColumnBatch of 2 records: offset, value>
     """
-    cdef Filler filler = Filler(batches, _chosen(columns), views, array_bytes, None, None)
+    cdef _Filler filler = _Filler(batches, _chosen(columns), views, array_bytes, None, None)
     cdef ColumnBatch taken = filler.take()
     if filler.pending:
         raise OverflowError(
@@ -717,7 +717,7 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
 # --- a stream of arrays -----------------------------------------------------------------------
 
 @cython.final
-cdef class Source:
+cdef class _Source:
     """What a C stream draws from: an iterator of runs, and the run that is being read.
 
     Owns: the iterator, until the stream is released. Threads: one at a time, as Arrow demands.
@@ -730,7 +730,7 @@ cdef class Source:
     cdef int64_t _array_bytes
     cdef object _topic
     cdef object _partition
-    cdef Filler _filler
+    cdef _Filler _filler
     cdef bytes _error
     cdef int _errno
 
@@ -745,7 +745,7 @@ cdef class Source:
                 if not isinstance(chunk, Batches):
                     raise TypeError(
                         f"a chunk of a ColumnStream must be Batches, found {type(chunk).__name__}")
-                self._filler = Filler(
+                self._filler = _Filler(
                     chunk, self._names, self._views, self._array_bytes, self._topic, self._partition)
                 chunk = None
             taken = self._filler.take()
@@ -773,7 +773,7 @@ cdef class Source:
 
 
 cdef int get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gil:
-    cdef Source source = <Source>stream.private_data
+    cdef _Source source = <_Source>stream.private_data
     memset(out, 0, sizeof(ArrowSchema))
     try:
         set_columns_schema(out, source._names, source._views)
@@ -785,7 +785,7 @@ cdef int get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gi
 
 cdef int get_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
     # Nothing may fly through C: whatever is raised, KeyboardInterrupt too, becomes an errno and a text.
-    cdef Source source = <Source>stream.private_data
+    cdef _Source source = <_Source>stream.private_data
     cdef ColumnBatch taken
     memset(out, 0, sizeof(ArrowArray))
     if source._errno:
@@ -802,7 +802,7 @@ cdef int get_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
 
 
 cdef const char *get_last_error(ArrowArrayStream *stream) noexcept with gil:
-    cdef Source source = <Source>stream.private_data
+    cdef _Source source = <_Source>stream.private_data
     return NULL if source._error is None else PyBytes_AS_STRING(source._error)
 
 
@@ -817,7 +817,7 @@ cdef void release_stream(ArrowArrayStream *stream) noexcept nogil:
     stream.release = NULL
 
 
-cdef object stream_capsule(Source source):
+cdef object stream_capsule(_Source source):
     cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
     if stream == NULL:
         raise MemoryError
@@ -884,10 +884,10 @@ cdef class ColumnStream:
         Raises:
             RuntimeError: the stream was given away before.
         """
-        cdef Source source
+        cdef _Source source
         if self._chunks is None:
             raise RuntimeError("this ColumnStream was consumed before; read again to get another one")
-        source = Source.__new__(Source)
+        source = _Source.__new__(_Source)
         source._stream = self
         source._names = self._names
         source._views = self._views
