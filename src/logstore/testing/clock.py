@@ -1,0 +1,93 @@
+"""A clock that stands still until a test moves it.
+
+Owns the time of whatever it is handed to. Any thread may read it, move it and wait by it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from logstore.clock import Clock
+
+#: 2026-01-01 00:00 UTC: a time that looks like one in a failing test.
+START_MS = 1_767_225_600_000
+
+
+class ManualClock(Clock):
+    """A clock that its test moves: nothing waits for the machine's time.
+
+    ``now_ms`` is the wall clock at the start. `advance` moves wall clock and monotonic time together;
+    `set_now_ms` moves the wall clock alone, also back, as an operator or NTP may.
+
+    A wait with a timeout does not wait. If nobody has notified the condition, time moves to the end of
+    the wait and the wait is over: a test of a timeout takes no time. With ``skip_waits=False`` such a
+    wait lasts until somebody notifies the condition or another thread moves the clock past its end. A
+    wait without a timeout lasts until it is notified in either case.
+
+    >>> clock = ManualClock(1_000)
+    >>> clock.advance(250)
+    >>> clock.now_ms(), clock.monotonic_s()
+    (1250, 0.25)
+    """
+
+    def __init__(self, now_ms: int = START_MS, *, skip_waits: bool = True) -> None:
+        self._guard = threading.Lock()
+        self._now_ms = now_ms
+        self._passed_ms = 0.0
+        self._skip_waits = skip_waits
+        self._waiting: list[threading.Condition] = []
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_s(self) -> float:
+        return self._passed_ms / 1000
+
+    def set_now_ms(self, now_ms: int) -> None:
+        """Set the wall clock, forward or back. Monotonic time stands still."""
+        with self._guard:
+            self._now_ms = now_ms
+
+    def advance(self, ms: float) -> None:
+        """Let ``ms`` milliseconds pass on both clocks, and wake whoever waited for that.
+
+        Raises:
+            ValueError: ``ms`` is negative; time goes back by `set_now_ms` only.
+        """
+        if ms < 0:
+            raise ValueError(f"time passes forward, found {ms} ms; set_now_ms moves the wall clock back")
+        with self._guard:
+            before = int(self._passed_ms)
+            self._passed_ms += ms
+            self._now_ms += int(self._passed_ms) - before
+            waiting = list(self._waiting)
+        for condition in waiting:
+            with condition:
+                condition.notify_all()
+
+    def wait(self, condition: threading.Condition, timeout_s: float | None) -> bool:
+        if timeout_s is None:
+            return condition.wait()
+        if self._skip_waits:
+            # Zero seconds still let go of the lock, so whoever is about to notify gets to it.
+            if condition.wait(0):
+                return True
+            with self._guard:
+                before = int(self._passed_ms)
+                self._passed_ms += timeout_s * 1000
+                self._now_ms += int(self._passed_ms) - before
+            return False
+        deadline = self.monotonic_s() + timeout_s
+        with self._guard:
+            self._waiting.append(condition)
+        try:
+            # One look between listing the condition and sleeping: an advance before it woke nobody.
+            if self.monotonic_s() < deadline:
+                condition.wait()
+        finally:
+            with self._guard:
+                self._waiting.remove(condition)
+        return self.monotonic_s() < deadline
+
+    def __repr__(self) -> str:
+        return f"<ManualClock {self._now_ms} ms>"
