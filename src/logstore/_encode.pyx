@@ -13,7 +13,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
-from libc.stdint cimport INT64_MAX, INT64_MIN
+from libc.stdint cimport INT64_MAX, INT64_MIN, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -163,7 +163,8 @@ cdef class Encoder:
     cdef int try_add(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) noexcept nogil:
         """Write one record into the open batch: ADDED, or FULL when make_way has to be called."""
-        cdef int64_t delta = timestamp - self._base_timestamp
+        # Unsigned, so that a far timestamp wraps as its reader unwraps it.
+        cdef int64_t delta = <int64_t>(<uint64_t>timestamp - <uint64_t>self._base_timestamp)
         cdef int64_t body
         cdef uint8_t *p
         if self._batch_start < 0:
