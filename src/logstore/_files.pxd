@@ -81,6 +81,7 @@ cdef class File:
     cdef int _pins
     cdef bint _listed
     cdef bint _closed
+    cdef bint _hint
     cdef readonly bint dirty
     cdef int _sync_errno
     cdef File _newer

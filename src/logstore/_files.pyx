@@ -379,9 +379,13 @@ cdef class Files:
         self.descriptor_limit = descriptor_limit
 
     def open(self, str path not None, *, bint create=False, bint writable=False, bint exclusive=False,
-             bint truncate=False):
-        """A `File`; opened at once, so that a missing file is an error here."""
+             bint truncate=False, bint hint=False):
+        """A `File`; opened at once, so that a missing file is an error here.
+
+        What is written to a ``hint`` may be lost: its descriptor is closed without a sync.
+        """
         cdef File file = File(self, path)
+        file._hint = hint
         if writable:
             file._flags = O_RDWR
         if create:
@@ -665,7 +669,7 @@ cdef class File:
         cdef int status
         cdef FileOps *ops = &self.files.ops
         cdef int fd = self.acquire()
-        self.dirty = True
+        self.dirty = not self._hint
         self.files.calls[OP_PWRITE] += 1
         try:
             PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)

@@ -100,11 +100,14 @@ class Directory:
         return True
 
     def create(self) -> None:
-        """Make the directory; its own name is not yet durable."""
+        """Make the directory and those above it; their own names are not yet durable."""
         try:
             self.files.mkdir(self.path)
         except StorageError as error:
-            if errno_of(error) != errno.EEXIST:
+            if errno_of(error) == errno.ENOENT:
+                Directory(os.path.dirname(self.path), self.files).create()
+                self.files.mkdir(self.path)
+            elif errno_of(error) != errno.EEXIST:
                 raise
 
     def names(self) -> list[str]:
@@ -112,10 +115,18 @@ class Directory:
         return sorted(self.files.listdir(self.path))
 
     def open(
-        self, name: str, *, create: bool = False, writable: bool = False, truncate: bool = False
+        self,
+        name: str,
+        *,
+        create: bool = False,
+        writable: bool = False,
+        truncate: bool = False,
+        hint: bool = False,
     ) -> File:
-        """A file in here."""
-        return self.files.open(self.join(name), create=create, writable=writable, truncate=truncate)
+        """A file in here; what is written to a ``hint`` may be lost when its descriptor is closed."""
+        return self.files.open(
+            self.join(name), create=create, writable=writable, truncate=truncate, hint=hint
+        )
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a small file, or None if there is none of that name."""
@@ -229,7 +240,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
             raise NotALogError(
                 "there is no log here; open it with create=True to begin one", path=directory.path
             )
-        os.makedirs(root.path, exist_ok=True)
+        root.create()
     names = directory.names() if directory.exists() else []
     foreign = foreign_names(names)
     if foreign:

@@ -60,7 +60,7 @@ class PublishedFile:
     """The 64 bytes of ``logstore.published``, as their writer sees them."""
 
     def __init__(self, directory: Directory) -> None:
-        self._file = directory.open(checkpoint.PUBLISHED, create=True, writable=True)
+        self._file = directory.open(checkpoint.PUBLISHED, create=True, writable=True, hint=True)
 
     def write(self, published: Published) -> None:
         """Publish; readers see these numbers or the ones before. Never synced."""
