@@ -142,7 +142,11 @@ class LogModel:
 
     def duplicate_of(self, stamp: Stamp, count: int) -> Duplicate | None:
         for old in self.data_of(stamp.producer_id)[-5:]:
-            if old.stamp.epoch == stamp.epoch and old.stamp.sequence == stamp.sequence and len(old.records) == count:
+            if (
+                old.stamp.epoch == stamp.epoch
+                and old.stamp.sequence == stamp.sequence
+                and len(old.records) == count
+            ):
                 return Duplicate(old.base_offset, old.last_offset)
         return None
 

@@ -109,9 +109,7 @@ def _places(proofs: Iterable[Proof], root: Path) -> list[str]:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(
-        description="List the rows of docs/rows.md with what proves each of them."
-    )
+    parser = argparse.ArgumentParser(description="List the rows of docs/rows.md with what proves each of them.")
     parser.add_argument("--only", type=_ids, metavar="S1,S2", help="list these rows only")
     parser.add_argument("--check", type=_ids, metavar="S1,S2", help="exit 1 if one of these has no proof")
     options = parser.parse_args(arguments)

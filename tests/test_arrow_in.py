@@ -56,8 +56,7 @@ def values_of(data: Any) -> list[bytes | None]:
 def tuples_of(data: Any) -> list[Any]:
     """(key, value, timestamp, headers) of each row, by way of an encoded batch."""
     return [
-        (record.key, record.value, record.timestamp_ms, list(record.headers))
-        for record in Batches(encoded(data))
+        (record.key, record.value, record.timestamp_ms, list(record.headers)) for record in Batches(encoded(data))
     ]
 
 
@@ -109,14 +108,10 @@ def test_nothing_gives_nothing() -> None:
         assert encoded(data) == b""
 
 
-@pytest.mark.parametrize(
-    "size", [0, 1, 35, 36, 37, 38, 58, 59, 60, 63, 64, 65, 8162, 8164, 8166, 8190, 70_000]
-)
+@pytest.mark.parametrize("size", [0, 1, 35, 36, 37, 38, 58, 59, 60, 63, 64, 65, 8162, 8164, 8166, 8190, 70_000])
 @pytest.mark.parametrize("keyed", [False, True])
 def test_lengths_take_as_many_bytes_as_they_need(size: int, keyed: bool) -> None:
-    records = [
-        (b"k" * (size // 3) if keyed else None, b"v" * (size - size // 3 * keyed), n * n) for n in range(70)
-    ]
+    records = [(b"k" * (size // 3) if keyed else None, b"v" * (size - size // 3 * keyed), n * n) for n in range(70)]
     table = pa.table(
         {
             "key": pa.array([record[0] for record in records], pa.binary()),
@@ -362,9 +357,7 @@ def test_offsets_that_fall_are_refused(starts: list[int], good: bool, kind: Any)
             values_of(spoilt)
 
 
-@pytest.mark.parametrize(
-    "words", [[20, 0, 1, 0], [20, 0, -1, 0], [20, 0, 0, -1], [20, 0, 0, 5], [-1, 0, 0, 0]]
-)
+@pytest.mark.parametrize("words", [[20, 0, 1, 0], [20, 0, -1, 0], [20, 0, 0, -1], [20, 0, 0, 5], [-1, 0, 0, 0]])
 def test_views_outside_their_buffers_are_refused(words: list[int]) -> None:
     array = pa.array([b"x" * 20], pa.binary_view())
     memory = (ctypes.c_int32 * 4)(*words)
@@ -487,9 +480,7 @@ def test_no_object_is_made_for_a_record() -> None:
 
     def table(count: int) -> Any:
         headers = pa.array([[{"key": "a", "value": b"b"}]] * count, HEADERS)
-        return pa.RecordBatch.from_pydict(
-            {"key": [b"k"] * count, "value": [b"v"] * count, "headers": headers}
-        )
+        return pa.RecordBatch.from_pydict({"key": [b"k"] * count, "value": [b"v"] * count, "headers": headers})
 
     assert blocks(table(20_000)) <= max(blocks(table(10)), 5)
 

@@ -107,9 +107,7 @@ def test_every_level_of_the_configuration_is_taken(codec: Codec, levels: tuple[i
         assert decompress(codec, compress(codec, data, level), len(data)) == data
 
 
-@pytest.mark.parametrize(
-    ("codec", "kafkas"), [(Codec.GZIP, -1), (Codec.GZIP, 6), (Codec.LZ4, 9), (Codec.ZSTD, 3)]
-)
+@pytest.mark.parametrize(("codec", "kafkas"), [(Codec.GZIP, -1), (Codec.GZIP, 6), (Codec.LZ4, 9), (Codec.ZSTD, 3)])
 def test_level_0_is_kafkas_default(codec: Codec, kafkas: int) -> None:
     assert compress(codec, SAMPLE) == compress(codec, SAMPLE, kafkas)
 
@@ -353,9 +351,7 @@ def test_a_claim_that_its_bytes_cannot_fill_is_damage_and_allocates_nothing(
     codec: Codec, data: bytes, growth: Callable[[], int]
 ) -> None:
     decompress(codec, compress(codec, b"import"), 100)
-    with pytest.raises(
-        CorruptRecordError, match=f"^{codec.name.lower()}: expected compressed records, found"
-    ):
+    with pytest.raises(CorruptRecordError, match=f"^{codec.name.lower()}: expected compressed records, found"):
         decompress(codec, data, 2**62)
     assert growth() < 12 * MIB
 
@@ -447,9 +443,7 @@ def test_bytes_behind_the_end_are_damage(codec: Codec, garbage: bytes) -> None:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_the_message_says_where_garbage_begins(codec: Codec) -> None:
     whole = compress(codec, SAMPLE)
-    with pytest.raises(
-        CorruptRecordError, match=f"found 7 bytes behind the last frame at byte {len(whole)} of"
-    ):
+    with pytest.raises(CorruptRecordError, match=f"found 7 bytes behind the last frame at byte {len(whole)} of"):
         decompress(codec, whole + b"garbage", LIMIT)
 
 
@@ -504,9 +498,7 @@ def test_a_number_that_is_no_codec_is_refused(number: int) -> None:
         (Codec.ZSTD, "zstandard", "zstandard"),
     ],
 )
-def test_a_missing_package_is_named_with_the_way_to_get_it(
-    codec: Codec, package: str, requirement: str
-) -> None:
+def test_a_missing_package_is_named_with_the_way_to_get_it(codec: Codec, package: str, requirement: str) -> None:
     # A process of its own: here the package is long imported, and the codec keeps it.
     script = f"""
 import sys

@@ -227,9 +227,7 @@ def test_every_buffer_of_ours_is_aligned_to_64_bytes(views: bool) -> None:
 
 
 @both_kinds
-@given(
-    st.lists(records_of, min_size=1, max_size=2), st.sampled_from(Codec), st.randoms(use_true_random=False)
-)
+@given(st.lists(records_of, min_size=1, max_size=2), st.sampled_from(Codec), st.randoms(use_true_random=False))
 def test_damaged_bytes_raise_or_give_valid_arrays(
     views: bool, groups: list[Any], codec: Codec, rng: random.Random
 ) -> None:
@@ -260,14 +258,8 @@ def test_a_cut_record_is_named_as_by_the_records() -> None:
     ("text", "good"),
     [
         *((text.encode(), True) for text in ("", "a", "é", "€", "😀", "\x7f\x80߿ࠀ￿\U00010000\U0010ffff")),
-        *(
-            (part, False)
-            for part in (b"\xff", b"\xc3", b"\xc0\x80", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\x80")
-        ),
-        *(
-            (part, False)
-            for part in (b"\xf4\x90\x80\x80", b"\xf0\x80\x80\x80", b"\xe2\x82", b"a\xc3(", b"\xf5")
-        ),
+        *((part, False) for part in (b"\xff", b"\xc3", b"\xc0\x80", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\x80")),
+        *((part, False) for part in (b"\xf4\x90\x80\x80", b"\xf0\x80\x80\x80", b"\xe2\x82", b"a\xc3(", b"\xf5")),
     ],
 )
 def test_a_header_key_that_is_not_utf8_is_refused(text: bytes, good: bool) -> None:
@@ -277,9 +269,7 @@ def test_a_header_key_that_is_not_utf8_is_refused(text: bytes, good: bool) -> No
     )
     batches = Batches(run, check=False)
     if good:
-        assert rows(columns_of(batches, ["headers"])) == [
-            {"headers": [{"key": text.decode(), "value": b"1"}]}
-        ]
+        assert rows(columns_of(batches, ["headers"])) == [{"headers": [{"key": text.decode(), "value": b"1"}]}]
     else:
         with pytest.raises(CorruptRecordError, match="not UTF-8"):
             columns_of(batches, ["headers"])
@@ -320,9 +310,7 @@ def chunks_of(count: int, *, fail_at: int = -1, seen: list[int] | None = None) -
                 raise CorruptRecordError("the disk said: ∅", path="/flights-0/0.log", position=61)
             if seen is not None:
                 seen.append(n)
-            yield run_of(
-                [(b"k", b"value %d" % (n * 10 + i), n) for i in range(10)], start=n * 10, codec=n % 5
-            )
+            yield run_of([(b"k", b"value %d" % (n * 10 + i), n) for i in range(10)], start=n * 10, codec=n % 5)
     finally:
         if seen is not None:
             seen.append(-1)
@@ -395,9 +383,7 @@ def test_each_exception_has_an_errno(raised: BaseException, caught: type[BaseExc
 
 
 def test_what_is_no_run_is_refused() -> None:
-    with pytest.raises(
-        pa.ArrowInvalid, match="TypeError: a chunk of a ColumnStream must be Batches, found bytes"
-    ):
+    with pytest.raises(pa.ArrowInvalid, match="TypeError: a chunk of a ColumnStream must be Batches, found bytes"):
         pa.table(ColumnStream([b"bytes"]))  # type: ignore[list-item]
     with pytest.raises(TypeError):
         ColumnStream(5)  # type: ignore[arg-type]
@@ -431,9 +417,7 @@ def test_a_stream_is_drawn_from_another_thread() -> None:
 
 
 def test_arrays_outlive_everything_and_children_are_released_by_themselves() -> None:
-    batch = pa.record_batch(
-        columns_of(run_of([(b"key", b"value" * 5, 1, [("h", b"1")])] * 3), ALL, views=True)
-    )
+    batch = pa.record_batch(columns_of(run_of([(b"key", b"value" * 5, 1, [("h", b"1")])] * 3), ALL, views=True))
     value, headers = batch["value"], batch["headers"]
     del batch
     gc.collect()

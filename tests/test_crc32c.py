@@ -106,8 +106,7 @@ def test_a_flip_of_any_bit_gives_a_sum_of_its_own(way: str) -> None:
 
 def test_every_constant_of_the_header_is_its_power_of_x() -> None:
     constants = {
-        int(n): int(value, 16)
-        for n, value in re.findall(r"#define LOGSTORE_CRC32C_X(\d+) (0x\w{8})u", HEADER)
+        int(n): int(value, 16) for n, value in re.findall(r"#define LOGSTORE_CRC32C_X(\d+) (0x\w{8})u", HEADER)
     }
     assert constants == {exponent: power_of_x(exponent) for exponent in constants}
     assert {int(n) for n in re.findall(r"CRC32C_X(\d+)", HEADER)} == set(constants)

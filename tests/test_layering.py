@@ -289,9 +289,7 @@ def problems_of(module: str, target: str) -> str | None:
     inner, inner_to = (name.split(".")[-1] for name in (module, target))
     tables: Mapping[str, Mapping[str, set[str]]] = {"vocabulary": VOCABULARY, "core": CORE, "log": LOG}
     if floor == "log":
-        inner, inner_to = (
-            name.removeprefix("logstore.log").lstrip(".") or "__init__" for name in (module, target)
-        )
+        inner, inner_to = (name.removeprefix("logstore.log").lstrip(".") or "__init__" for name in (module, target))
     if floor in tables and inner_to not in tables[floor][inner]:
         return f"{inner} may not import {inner_to}"
     return None
@@ -314,9 +312,7 @@ def violations(src: Path = SRC) -> list[str]:
             if target in known and target != module:
                 arrows[module].setdefault(target, f"{place}:{item.line}")
         if path.suffix in (".pyx", ".pxd"):
-            found += [
-                f"{place}:{line}: textual include" for line in textual_includes(path.read_text("utf-8"))
-            ]
+            found += [f"{place}:{line}: textual include" for line in textual_includes(path.read_text("utf-8"))]
     return found + [f"cycle: {' -> '.join(cycle)}" for cycle in cycles(arrows)]
 
 
@@ -349,9 +345,7 @@ def strangers(root: Path = ROOT) -> list[str]:
         for item in python_imports(path.read_text(encoding="utf-8"), ""):
             names = f"{item.module}.{item.name}".split(".")
             if names[0] == "logstore" and any(re.match(r"_[a-z]", name) for name in names[1:]):
-                found.append(
-                    f"{path.relative_to(root)}:{item.line}: {item.module} is compiled and ours alone"
-                )
+                found.append(f"{path.relative_to(root)}:{item.line}: {item.module} is compiled and ours alone")
     return found
 
 
@@ -368,9 +362,7 @@ def test_compiled_modules_are_imported_by_nobody_outside() -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    "table", [FLOORS, CORE, LOG, VOCABULARY], ids=["floors", "core", "log", "vocabulary"]
-)
+@pytest.mark.parametrize("table", [FLOORS, CORE, LOG, VOCABULARY], ids=["floors", "core", "log", "vocabulary"])
 def test_a_table_has_no_cycle_and_no_unknown_name(table: Mapping[str, set[str]]) -> None:
     assert cycles(table) == []
     names = set().union(*table.values())
@@ -526,9 +518,7 @@ def test_arrows_downward_are_no_violation(tmp_path: Path, name: str, source: str
 
 def test_a_cycle_inside_a_floor_is_reported(tmp_path: Path) -> None:
     files = {"store/a.py": "from logstore.store import b", "store/b.py": "def f():\n    from . import a"}
-    assert violations(plant(tmp_path, files)) == [
-        "cycle: logstore.store.a -> logstore.store.b -> logstore.store.a"
-    ]
+    assert violations(plant(tmp_path, files)) == ["cycle: logstore.store.a -> logstore.store.b -> logstore.store.a"]
 
 
 def test_a_compiled_module_imported_from_outside_is_reported(tmp_path: Path) -> None:

@@ -126,9 +126,7 @@ class LogConfig:
     message_timestamp_type: str = _word("createtime", "createtime", "logappendtime")
     message_timestamp_before_max_ms: int = _number(_FOREVER, 0, _FOREVER)
     message_timestamp_after_max_ms: int = _number(3_600_000, 0, _FOREVER)
-    compression_type: str = _word(
-        "producer", "producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd"
-    )
+    compression_type: str = _word("producer", "producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
     compression_gzip_level: int = _number(-1, -1, 9)
     compression_lz4_level: int = _number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
     compression_zstd_level: int = _number(3, -131_072, 22)

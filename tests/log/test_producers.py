@@ -103,9 +103,7 @@ def test_a_sequence_that_was_never_written_here_is_not_called_a_duplicate():
 @pytest.mark.row("P13")
 def test_a_batch_that_repeats_remembered_sequences_behind_a_gap_is_out_of_order():
     """Found by the model: what is remembered may be older than the chain of what follows it."""
-    producers = producers_after(
-        batch_of(0, sequence=2, count=2), *(batch_of(2 + n, sequence=n) for n in range(3))
-    )
+    producers = producers_after(batch_of(0, sequence=2, count=2), *(batch_of(2 + n, sequence=n) for n in range(3)))
     with pytest.raises(OutOfOrderSequenceError):
         producers.check(batch_of(5, sequence=0, count=2), CLIENT)
 
@@ -265,9 +263,7 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten():
 
 @pytest.mark.row("P13")
 def test_kafka_9144_a_marker_keeps_its_producer_from_expiring():
-    producers = producers_after(
-        batch_of(0, transactional=True, timestamp_ms=0), marker_of(1), expiration_ms=100
-    )
+    producers = producers_after(batch_of(0, transactional=True, timestamp_ms=0), marker_of(1), expiration_ms=100)
     assert producers.get(1).written_ms == 1_001
     assert producers.expire(1_100) == []
 

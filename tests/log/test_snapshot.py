@@ -156,8 +156,7 @@ def test_our_snapshot_of_another_generation_is_not_believed():
 def test_a_snapshot_that_speaks_of_later_offsets_is_not_believed():
     assert snapshot.decode_snapshot(snapshot.encode_snapshot(some_producers()), 10) is None
     assert (
-        snapshot.decode_producers(snapshot.encode_producers(SavedProducers.of(some_producers(), 10), 3), 3)
-        is None
+        snapshot.decode_producers(snapshot.encode_producers(SavedProducers.of(some_producers(), 10), 3), 3) is None
     )
 
 

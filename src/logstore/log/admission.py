@@ -47,9 +47,7 @@ def admit(batch: object, config: LogConfig, origin: Origin, now_ms: int) -> Admi
     data = bytearray(view)
     trailing = memoryview(batch).nbytes - view.size  # type: ignore[arg-type]
     if trailing:
-        raise CorruptRecordError(
-            f"{trailing} bytes behind the batch of {view.size}; append one batch at a time"
-        )
+        raise CorruptRecordError(f"{trailing} bytes behind the batch of {view.size}; append one batch at a time")
     view = BatchView(data)
     if view.size > config.max_message_bytes and origin is not Origin.REPLICATION:
         raise too_large(view.size, config)
@@ -141,12 +139,12 @@ def _check_flags(view: BatchView, origin: Origin) -> None:
         raise InvalidRecordError("only a compaction sets the delete horizon")
     if origin is Origin.CLIENT and view.record_count == 0:
         raise InvalidRecordError("the batch holds no records")
-    if view.producer_id >= 0 and not view.is_control and origin is not Origin.REPLICATION:
-        if view.producer_epoch < 0 or view.base_sequence < 0:
-            raise InvalidRecordError(
-                f"producer id {view.producer_id} with epoch {view.producer_epoch} and base sequence "
-                f"{view.base_sequence}; both must be 0 or more"
-            )
+    numbered = view.producer_epoch >= 0 and view.base_sequence >= 0
+    if view.producer_id >= 0 and not view.is_control and not numbered and origin is not Origin.REPLICATION:
+        raise InvalidRecordError(
+            f"producer id {view.producer_id} with epoch {view.producer_epoch} and base sequence "
+            f"{view.base_sequence}; both must be 0 or more"
+        )
     if view.is_transactional and view.producer_id < 0:
         raise InvalidRecordError("a transactional batch needs a producer id")
 

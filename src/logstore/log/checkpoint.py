@@ -178,8 +178,8 @@ def slot_position(sequence: int) -> int:
 
 def encode_slot(point: RecoveryPoint) -> bytes:
     """The 64 bytes to write at `slot_position` of the point's sequence."""
-    assert 0 <= point.segment_base_offset <= point.recovery_point and point.position >= 0, point
-    assert point.log_start_offset >= 0 and point.replay_from >= -1, point
+    assert 0 <= point.segment_base_offset <= point.recovery_point, point
+    assert min(point.position, point.log_start_offset, point.replay_from + 1) >= 0, point
     flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0)
     body = _SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7])
     return body + _CRC.pack(crc32c(body))

@@ -52,6 +52,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         break
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
     state.generation += 1
+    # A batch that began below the log start has gone whole, so the log starts where it ends.
+    state.log_start = min(state.log_start, end)
     state.synced.reset(min(state.synced.value, end))
     state.recovery.write_durably(
         state.point_now(clean=False)._replace(
@@ -83,12 +85,10 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         before = state.recovery.point._replace(generation=state.generation - 1)
         state.transactions.truncated(
             end,
-            recovery.replay_producers(
-                state.directory, segments, state.config, before, end, state.clock.now_ms()
-            ),
+            recovery.replay_producers(state.directory, segments, state.config, before, end, state.clock.now_ms()),
         )
         state.transactions.save_snapshot(end, state.generation)
-    state.names_dirty = True
+    state.names_changed()
     return end
 
 
@@ -123,16 +123,14 @@ def _delete_locked(state: State, offset: int) -> int:
     state.must_unmark = False
     state.last_stable.advance(max(state.last_stable.value, offset))
     state.publish_locked()
-    doomed = [
-        s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset
-    ]
+    doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]
     if doomed:
         bases = [segment.base_offset for segment in doomed]
         segments.drop(doomed)
         state.unsynced = [s for s in state.unsynced if s not in doomed]
         state.transactions.dropped(bases)
         state.counters.deleted_segments += len(doomed)
-        state.names_dirty = True
+        state.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
     if state.epochs.truncate_from_start(offset):
         state.epochs.save(state.directory, durable=False)

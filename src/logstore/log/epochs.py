@@ -117,9 +117,7 @@ class Epochs:
         if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
             return False
         assert start_offset >= 0
-        keep = min(
-            bisect_left(entries, epoch, key=_epoch_of), bisect_left(entries, start_offset, key=_start_of)
-        )
+        keep = min(bisect_left(entries, epoch, key=_epoch_of), bisect_left(entries, start_offset, key=_start_of))
         self._entries = (*entries[:keep], EpochEntry(epoch, start_offset))
         assert _rises(self._entries[-2:])
         return True

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from logstore._files import LIBC, File, Files, errno_of
 from logstore.clock import Clock
@@ -124,9 +124,7 @@ class Directory:
         hint: bool = False,
     ) -> File:
         """A file in here; what is written to a ``hint`` may be lost when its descriptor is closed."""
-        return self.files.open(
-            self.join(name), create=create, writable=writable, truncate=truncate, hint=hint
-        )
+        return self.files.open(self.join(name), create=create, writable=writable, truncate=truncate, hint=hint)
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a small file, or None if there is none of that name."""
@@ -237,9 +235,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     """
     if not directory.exists():
         if not create:
-            raise NotALogError(
-                "there is no log here; open it with create=True to begin one", path=directory.path
-            )
+            raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
         root.create()
     names = directory.names() if directory.exists() else []
     foreign = foreign_names(names)
@@ -262,26 +258,25 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         )
 
 
-def finish_interrupted(directory: Directory) -> list[str]:
-    """Remove what a crash has left half made or half removed; returns the names removed.
-
-    ``.deleted`` and ``.cleaned`` files and temporaries decide nothing. A ``.swap`` file does: it is
-    the whole new form of segments that a compaction was about to replace.
+def refuse_swaps(directory: Directory) -> None:
+    """A ``.swap`` file is the whole new form of segments that a compaction was about to replace.
 
     Raises:
-        NotALogError: there is a ``.swap`` file.
+        NotALogError: there is one, and which of the two forms is the log cannot be told here.
     """
-    names = directory.names()
-    for name in names:
+    for name in directory.names():
         if name.endswith(SWAP):
             raise NotALogError(
                 "a compaction was cut off in the middle of its swap; let Kafka open the directory once",
                 path=directory.join(name),
             )
-    removed = [name for name in names if name.endswith((DELETED, CLEANED, TEMPORARY))]
-    for name in removed:
-        directory.remove(name)
-    return removed
+
+
+def remove_leftovers(directory: Directory) -> None:
+    """Remove what a crash has left half made or half removed; none of it decides anything."""
+    for name in directory.names():
+        if name.endswith((DELETED, CLEANED, TEMPORARY)):
+            directory.remove(name)
 
 
 # --- the lock of a root -----------------------------------------------------------------------
@@ -294,7 +289,7 @@ class RootLock:
     one root in this process share one lock, and a partition is open for writing once at a time.
     """
 
-    _held: dict[tuple[str, int], RootLock] = {}
+    _held: ClassVar[dict[tuple[str, int], RootLock]] = {}
     _guard = threading.Lock()
 
     def __init__(self, root: Directory, file: File) -> None:

@@ -56,16 +56,13 @@ class Flusher:
             active = state.segments.active
             position = active.size
             sealed = list(state.unsynced)
-            names_dirty = state.names_dirty
-            state.names_dirty = False
             generation = state.generation
             state.unflushed_records = 0
             state.last_flush_s = state.clock.monotonic_s()
         try:
             for segment in sealed:
                 _sync_unless_dropped(segment)
-            if names_dirty:
-                self.sync_names()
+            state.sync_names()
             _sync_unless_dropped(active)
             state.transactions.sync()
         except StorageError as error:
@@ -92,12 +89,6 @@ class Flusher:
             except StorageError as error:
                 raise state.poison_locked(error) from error
             state.move_marks_locked()
-
-    def sync_names(self) -> None:
-        """Make the names of the log's files, and of its directory, durable."""
-        state = self._state
-        state.directory.sync()
-        state.root.directory.sync()
 
     def is_due(self) -> bool:
         """Whether the settings ask for a flush after the append that was just made."""

@@ -159,8 +159,7 @@ class Log(Readable):
         try:
             if state.failed is None:
                 self.flush()
-                if state.names_dirty:
-                    self._flusher.sync_names()
+                state.sync_names()
                 with state.lock:
                     state.mark_clean_locked()
                     facts = PartitionFacts(state.end.value, state.log_start, state.high_watermark.value)
@@ -244,9 +243,10 @@ class Log(Readable):
         return self._state.transactions.aborted_between(start_offset, end_offset)
 
     def _end_mark(self, isolation: Isolation) -> Watermark:
-        return (
-            self._state.last_stable if isolation is Isolation.READ_COMMITTED else self._state.high_watermark
-        )
+        return self._state.last_stable if isolation is Isolation.READ_COMMITTED else self._state.high_watermark
+
+    def _check_open(self) -> None:
+        self._state.check_open()
 
     # -- appending -------------------------------------------------------------------------------
 

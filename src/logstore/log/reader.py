@@ -25,6 +25,9 @@ from logstore.records import AbortedTransaction, Isolation, TimestampOffset, Top
 
 DEFAULT_READ_BYTES = 1 << 20
 
+#: How often a read begins anew because its segment was dropped or replaced meanwhile.
+_ATTEMPTS = 8
+
 Time = int | datetime.datetime
 
 #: Where the read before ended, (file, position): the next one begins there without a search.
@@ -72,6 +75,7 @@ class Readable(ABC):
     def _end_mark(self, isolation: Isolation) -> Watermark:
         """What a waiting reader waits on."""
 
+    @abstractmethod
     def _check_open(self) -> None:
         """Raise if the log is closed or was forked."""
 
@@ -190,25 +194,27 @@ class Readable(ABC):
         self, offset: int, look: Callable[[Segment], tuple[Any, int, int] | None], end: int
     ) -> tuple[Any, int, int, str] | None:
         """The first segment from the one that may hold ``offset`` on in which ``look`` finds something."""
-        segments = self._segments_now()
-        place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
-        for segment in segments[max(place, 0) :]:
-            if segment.base_offset >= end:
-                break
+        for _ in range(_ATTEMPTS):
+            segments = self._segments_now()
+            place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
             try:
-                found = look(segment)
+                for segment in segments[max(place, 0) :]:
+                    if segment.base_offset >= end:
+                        break
+                    found = look(segment)
+                    if found is not None:
+                        return (*found, segment.path)
             except StorageError as error:
-                if is_gone(error) or (segment.file.closed and self._segments_now() is not segments):
-                    raise OffsetOutOfRangeError(
-                        f"{self.name}: offset {offset} was deleted meanwhile, the log starts at "
-                        f"{self.log_start_offset}",
-                        offset=offset,
-                        path=segment.path,
-                    ) from error
-                raise
-            if found is not None:
-                return (*found, segment.path)
-        return None
+                self._check_open()
+                if not is_gone(error) and not segment.file.closed:
+                    raise
+                # The segment was dropped, or replaced by a cut, since the tuple was taken.
+                self._check_range(offset, self.log_end_offset)
+            else:
+                return None
+        raise OffsetOutOfRangeError(
+            f"{self.name}: the segment of offset {offset} keeps changing", offset=offset, path=self.path
+        )
 
     def offset_for_time(
         self, timestamp: Time, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED

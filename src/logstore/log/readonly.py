@@ -75,9 +75,7 @@ class LogReader(Readable):
         # An index may lead close to the end, but only checksums say where the good bytes end.
         extent = active.scan(adopt=True)
         end = extent.next_offset
-        facts = Root.open_for_reading(
-            Directory(os.path.dirname(self.path), self._directory.files), self.name
-        ).found
+        facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
         start = max(segments.all[0].base_offset, facts.log_start_offset or 0)
         producers = recovery.replay_producers(
             self._directory, segments, self.config, None, end, self._clock.now_ms()

@@ -52,10 +52,20 @@ def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_
         DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
         StorageError: a read failed, which is never taken for the end of a file.
     """
-    files.finish_interrupted(directory)
+    files.refuse_swaps(directory)
+    segments = Segments.open(directory, config, writable=True)
+    try:
+        return _recover(directory, config, facts, now_ms, segments)
+    except BaseException:
+        segments.close()
+        raise
+
+
+def _recover(
+    directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int, segments: Segments
+) -> Recovered:
     known = read_point(directory)
     point = _lowered(known, facts)
-    segments = Segments.open(directory, config, writable=True)
     if len(segments) == 0:
         # Nothing was ever written, or what was is gone: the offsets go on where they were known to be.
         start = 0 if point is None else point.log_start_offset
@@ -67,6 +77,7 @@ def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_
             )
         segments.add(start)
     cut, scanned, extents = _check_tail(segments, point, config)
+    files.remove_leftovers(directory)
     if point is not None and point.suspect:
         rewritten = _rewrite_suspects(segments, point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)

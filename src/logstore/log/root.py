@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from logstore.clock import Clock
 from logstore.errors import CorruptRecordError, StorageError
@@ -32,8 +32,8 @@ class PartitionFacts(NamedTuple):
 class Root:
     """One root as the logs of this process share it."""
 
-    _facts: dict[RootLock, dict[TopicPartition, PartitionFacts]] = {}
-    _unclean: set[RootLock] = set()
+    _facts: ClassVar[dict[RootLock, dict[TopicPartition, PartitionFacts]]] = {}
+    _unclean: ClassVar[set[RootLock]] = set()
 
     def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
         self.directory = directory

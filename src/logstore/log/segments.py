@@ -46,9 +46,7 @@ class Segments:
             path = directory.join(files.segment_file(base, files.LOG))
             file = directory.files.lazy(path, writable=writable)
             next_offset = bases[place + 1] if sealed else -1
-            segments.append(
-                _segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed)
-            )
+            segments.append(_segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed))
         return cls(directory, config, segments)
 
     # -- finding
@@ -135,9 +133,7 @@ class Segments:
         self.directory.rename(name, final)
         self.directory.sync()
         file = self.directory.open(final, writable=True)
-        segment = _segment(
-            file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False
-        )
+        segment = _segment(file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
         self._set(segment if s is old else s for s in self._all)
         old.close()
         return segment

@@ -148,9 +148,7 @@ def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
         return None
     states = []
     for entry in _ENTRY.iter_unpack(view[_HEAD.size :]):
-        producer_id, epoch, sequence, last_offset, delta, timestamp_ms, coordinator_epoch, first_offset = (
-            entry
-        )
+        producer_id, epoch, sequence, last_offset, delta, timestamp_ms, coordinator_epoch, first_offset = entry
         state = ProducerState(producer_id, epoch, coordinator_epoch, timestamp_ms, timestamp_ms)
         if first_offset >= 0:
             state.transaction_first_offset = first_offset
@@ -162,9 +160,7 @@ def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
                 # As Kafka derives it: sequences and offsets of one batch run in step.
                 base_sequence = (sequence - delta) % _SEQUENCES
                 state.chain_count = delta + 1
-            state.batches = (
-                WrittenBatch(base_sequence, sequence, last_offset - delta, last_offset, timestamp_ms),
-            )
+            state.batches = (WrittenBatch(base_sequence, sequence, last_offset - delta, last_offset, timestamp_ms),)
         states.append(state)
     return states if _holds_together(states, offset) else None
 
@@ -192,9 +188,7 @@ def encode_producers(saved: SavedProducers, generation: int) -> bytes:
         for batch in state.batches:
             batches.append(_OWN_BATCH.pack(*batch))
     completed = [_OWN_COMPLETED.pack(*transaction) for transaction in saved.completed]
-    head = _OWN_HEAD.pack(
-        _OWN_MAGIC, _OWN_VERSION, 0, generation, saved.offset, len(heads), len(saved.completed)
-    )
+    head = _OWN_HEAD.pack(_OWN_MAGIC, _OWN_VERSION, 0, generation, saved.offset, len(heads), len(saved.completed))
     body = b"".join([head, *heads, *batches, *completed])
     return body + _CRC.pack(crc32c(body))
 
@@ -216,9 +210,7 @@ def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
     states = []
     taken = 0
     for fields in _OWN_STATE.iter_unpack(view[_OWN_HEAD.size : states_end]):
-        producer_id, epoch, coordinator_epoch, timestamp_ms, written_ms, first_offset, chain_count, count = (
-            fields
-        )
+        producer_id, epoch, coordinator_epoch, timestamp_ms, written_ms, first_offset, chain_count, count = fields
         own = tuple(batches[taken : taken + count])
         if count > REMEMBERED_BATCHES or len(own) < count:
             return None

@@ -42,6 +42,9 @@ _logger = logging.getLogger(__name__)
 
 INT32_MAX = 2**31 - 1
 
+#: How often expired producers are looked for: Kafka's producer.id.expiration.check.interval.ms.
+EXPIRY_PERIOD_MS = 600_000
+
 
 class State:
     """One log that is open for writing: recovered, published, with its marks set."""
@@ -79,7 +82,8 @@ class State:
         self.recovery = RecoveryFile(directory, found.point)
         self.published = PublishedFile(directory)
         self.was_clean = found.was_clean
-        self.names_dirty = not found.was_clean
+        self._names_changed = 0 if found.was_clean else 1
+        self._names_synced = 0
         self.recovered_bytes, self.cut_bytes = found.scanned_bytes, found.cut_bytes
         self.generation = found.point.generation
         is_new = found.point.sequence == 0
@@ -89,9 +93,7 @@ class State:
         self.synced = Watermark(found.synced_end, clock=clock)
         self.high_watermark = Watermark(self.log_start, clock=clock)
         self.last_stable = Watermark(self.log_start, clock=clock)
-        self.unsynced: list[Segment] = [
-            s for s in found.segments.all[:-1] if s.next_offset > found.synced_end
-        ]
+        self.unsynced: list[Segment] = [s for s in found.segments.all[:-1] if s.next_offset > found.synced_end]
         if end > found.synced_end:
             # Written by a process that is gone: this one does not know what of it reached the disk.
             for segment in (*self.unsynced, found.segments.active):
@@ -100,6 +102,7 @@ class State:
         self.tail = MemoryTail() if config.tail == "memory" else None
         self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
+        self._last_expiry_ms = clock.now_ms()
         self._roll_jitter_ms = self._new_jitter()
         latest = found.epochs.latest
         self.leader_epoch = 0 if latest is None else latest.epoch
@@ -116,9 +119,8 @@ class State:
                 found.scanned_bytes,
                 found.cut_bytes,
             )
-        suspect, self._suspect = found.point.suspect, False
-        if is_new or suspect:
-            if suspect:
+        if is_new or found.point.suspect:
+            if found.point.suspect:
                 self.synced.advance(end)
             self.recovery.write(self.point_now(clean=False))
         # A clean mark goes before the first write, durably: it must not come back over a torn log.
@@ -160,12 +162,9 @@ class State:
             failure = (
                 error
                 if isinstance(error, StorageFailedError)
-                else StorageFailedError(
-                    f"{self.name}: {error}; close the log and open it again", path=self.path
-                )
+                else StorageFailedError(f"{self.name}: {error}; close the log and open it again", path=self.path)
             )
             self.failed = failure
-            self._suspect = True
             _logger.error("log failed: log=%s error=%s", self.path, error)
             try:
                 # For the next open, in this or another process: do not trust pages that look clean.
@@ -188,9 +187,7 @@ class State:
         end = self.end.value if self.tail is None else self.segments.active.next_offset
         try:
             self.published.write(
-                Published(
-                    self.generation, self.log_start, self.high_watermark.value, self.last_stable.value, end
-                )
+                Published(self.generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
             )
         except DiskFullError:
             # Readers in other processes lag until the next append; the log itself is whole.
@@ -226,11 +223,7 @@ class State:
         if segment.size + size > config.segment_bytes or last_offset - segment.base_offset > INT32_MAX:
             return True
         first = segment.first_timestamp_ms
-        if (
-            max_timestamp >= 0
-            and first >= 0
-            and max_timestamp - first > config.segment_ms - self._roll_jitter_ms
-        ):
+        if max_timestamp >= 0 and first >= 0 and max_timestamp - first > config.segment_ms - self._roll_jitter_ms:
             return True
         limit = config.segment_index_bytes
         return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
@@ -242,14 +235,8 @@ class State:
         for the rest, so that at most two segments are unsynced and few appends ever wait.
         """
         try:
-            for segment in self.unsynced:
-                segment.file.sync()
-            if not self._promises_durable:
-                # With several segments, an unknown recovery point would call a torn tail damage.
-                self.recovery.write(self.point_now(clean=False)._replace(suspect=self._suspect))
-                self.recovery.sync()
-                self._promises_durable = True
             old = self.segments.active
+            self._raise_recovery_point_locked(old)
             base = old.next_offset
             # The new file first: if there is no room for it, nothing has changed.
             self.segments.add(base)
@@ -261,9 +248,45 @@ class State:
             raise
         except StorageError as error:
             raise self.poison_locked(error) from error
-        self.names_dirty = True
+        self.names_changed()
         self._roll_jitter_ms = self._new_jitter()
         self.counters.rolls += 1
+
+    def _raise_recovery_point_locked(self, active: Segment) -> None:
+        """Everything below the active segment is on disk after this, and the recovery file says so.
+
+        A log that nobody flushes is then scanned from its last two segments on, not from its start.
+        """
+        for segment in self.unsynced:
+            segment.file.sync()
+        if not self.epochs_saved:
+            self.save_epochs_locked()
+        self.sync_names()
+        self.unsynced = []
+        self.synced.advance(active.base_offset)
+        if self.epochs_saved:
+            self.recovery.write(
+                self.point_now(clean=False)._replace(
+                    segment_base_offset=active.base_offset,
+                    position=0,
+                    recovery_point=self.synced.value,
+                )
+                if self.synced.value == active.base_offset
+                else self.point_now(clean=False)
+            )
+        if not self._promises_durable:
+            # With several segments, an unknown recovery point would call a torn tail damage.
+            self.recovery.sync()
+            self._promises_durable = True
+
+    def expire_producers_locked(self, now_ms: int) -> None:
+        """Forget producers that have not written for ``producer.id.expiration.ms``, now and then."""
+        if abs(now_ms - self._last_expiry_ms) < EXPIRY_PERIOD_MS:
+            return
+        self._last_expiry_ms = now_ms
+        expired = self.transactions.producers.expire(now_ms)
+        if expired:
+            _logger.info("expired producers: log=%s count=%d", self.path, len(expired))
 
     def _new_jitter(self) -> int:
         return self._rng.randint(0, min(self.config.segment_jitter_ms, self.config.segment_ms))
@@ -280,6 +303,19 @@ class State:
             self.append_locked(data, first, -1)
             self.tail.drop_head()
 
+    def names_changed(self) -> None:
+        """Take note that a name was made, changed or removed, and is not durable yet."""
+        self._names_changed += 1
+
+    def sync_names(self) -> None:
+        """Make the names of the log's files, and of its directory, durable, unless they are."""
+        # Counted, not flagged: a name that changes during the sync is not covered by it.
+        changed = self._names_changed
+        if changed > self._names_synced:
+            self.directory.sync()
+            self.root.directory.sync()
+            self._names_synced = max(self._names_synced, changed)
+
     def save_epochs_locked(self) -> None:
         """Write the epoch file; where that fails, a later append or flush tries again."""
         try:
@@ -288,7 +324,7 @@ class State:
             _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
         else:
             self.epochs_saved = True
-            self.names_dirty = True
+            self.names_changed()
 
     def mark_clean_locked(self) -> None:
         """Say in the log's files that nothing is left to do for the next open."""

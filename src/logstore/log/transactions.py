@@ -22,9 +22,7 @@ from logstore.records import AbortedTransaction, AppendResult, Origin
 class Transactions:
     """Producer state and aborted transactions of one log."""
 
-    def __init__(
-        self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers
-    ) -> None:
+    def __init__(self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers) -> None:
         self._directory = directory
         self._segments = segments
         self._config = config

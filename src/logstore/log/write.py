@@ -87,6 +87,7 @@ def write_locked(
         state.save_epochs_locked()
     if produced is not None:
         state.transactions.apply(produced, now)
+        state.expire_producers_locked(now)
     counters = state.counters
     counters.appends += 1
     counters.appended_records += record_count
