@@ -19,7 +19,7 @@ from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError
 from logstore.log import aborted, checkpoint, files, snapshot
-from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.checkpoint import INT64_MAX, RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.producers import ProducedBatch, Producers
@@ -324,7 +324,7 @@ def load_aborted(directory: Directory, segment: Segment, config: LogConfig) -> l
     data = directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX))
     if data is None:
         return []
-    end = segment.next_offset if segment.next_offset >= 0 else aborted.INT64_MAX
+    end = segment.next_offset if segment.next_offset >= 0 else INT64_MAX
     entries = aborted.decode(data, segment.base_offset, end)
     return rebuild_aborted(directory, segment, config) if entries is None else entries
 
