@@ -27,7 +27,9 @@ read from any thread.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_READ, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT64_MAX, INT64_MIN
@@ -50,8 +52,6 @@ logstore_crc32c_init()
 
 cdef object _CREATE_TIME = TimestampType.CREATE_TIME
 cdef object _APPEND_TIME = TimestampType.LOG_APPEND_TIME
-
-
 
 DEFAULT_DECOMPRESSED_LIMIT = 64 << 20
 
@@ -220,7 +220,7 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
     cdef const uint8_t *key
     cdef const uint8_t *value
     cdef const uint8_t *h
-    cdef int32_t i, j, headers, key_size, value_size
+    cdef int32_t i, headers, key_size, value_size
     cdef int status
     cdef int64_t last = header.base_offset - 1
     out.max_timestamp = INT64_MIN
@@ -237,7 +237,7 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
         h = record.headers
         if read_varint(&h, record.end, &headers) != OK or headers < 0:
             return MALFORMED
-        for j in range(headers):
+        for _ in range(headers):
             if next_header(&h, record.end, &key, &key_size, &value, &value_size) != OK:
                 return MALFORMED
         if h != record.end:
@@ -441,7 +441,8 @@ cdef class BatchView:
         if status != OK:
             raise InvalidRecordError(
                 f"record {survey.position_of_fault} of {self._header.record_count}: "
-                + ("a length, varint or header is wrong" if survey.position_of_fault < self._header.record_count
+                + ("a length, varint or header is wrong"
+                   if survey.position_of_fault < self._header.record_count
                    else "bytes behind the last record, or a wrong count"))
         return survey.min_timestamp, survey.max_timestamp, survey.null_keys
 
@@ -455,8 +456,8 @@ cdef class BatchView:
         PyBuffer_FillInfo(buffer, self, self._buffer.buf, <Py_ssize_t>self._header.size, 1, flags)
 
     def __repr__(self):
-        return (f"<BatchView offsets {self.base_offset}..{self.last_offset}, {self._header.record_count} records, "
-                f"{self._header.size} bytes>")
+        return (f"<BatchView offsets {self.base_offset}..{self.last_offset}, "
+                f"{self._header.record_count} records, {self._header.size} bytes>")
 
 
 cdef object marker_of(const uint8_t *p, const BatchHeader *header):
@@ -770,7 +771,10 @@ def stamp(batch, int64_t base_offset, int32_t leader_epoch):
 
 
 def stamp_run(batches, int64_t base_offset, int32_t leader_epoch):
-    """`stamp` every batch of a run, offsets rising from base_offset; -1 keeps them. Returns the next offset."""
+    """`stamp` every batch of a run, offsets rising from base_offset; -1 keeps them.
+
+    Returns the next offset.
+    """
     cdef Py_buffer view
     cdef uint8_t *p
     cdef uint8_t *end

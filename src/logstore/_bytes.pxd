@@ -13,9 +13,21 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    static inline uint16_t logstore_be16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v); }
-    static inline uint32_t logstore_be32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v); }
-    static inline uint64_t logstore_be64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
+    static inline uint16_t logstore_be16(const uint8_t *p) {
+        uint16_t v;
+        memcpy(&v, p, 2);
+        return __builtin_bswap16(v);
+    }
+    static inline uint32_t logstore_be32(const uint8_t *p) {
+        uint32_t v;
+        memcpy(&v, p, 4);
+        return __builtin_bswap32(v);
+    }
+    static inline uint64_t logstore_be64(const uint8_t *p) {
+        uint64_t v;
+        memcpy(&v, p, 8);
+        return __builtin_bswap64(v);
+    }
     static inline void logstore_put16(uint8_t *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
     static inline void logstore_put32(uint8_t *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
     static inline void logstore_put64(uint8_t *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }

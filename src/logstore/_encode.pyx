@@ -13,13 +13,13 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
-from libc.stdint cimport INT64_MAX, INT64_MIN, uint64_t
+from libc.stdint cimport INT64_MAX, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from logstore._batch cimport (
     APPEND_TIME_FLAG, AT_ATTRIBUTES, AT_BASE_SEQUENCE, AT_BASE_TIMESTAMP, AT_LAST_OFFSET_DELTA, AT_MAGIC,
-    AT_MAX_TIMESTAMP, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, AT_RECORD_COUNT, CODEC_MASK, CONTROL_FLAG,
+    AT_MAX_TIMESTAMP, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, AT_RECORD_COUNT, CONTROL_FLAG,
     HEADER_BYTES, Record, TRANSACTIONAL_FLAG, seal_batch,
 )
 from logstore._bytes cimport store16, store32, store64
@@ -29,7 +29,6 @@ import datetime
 
 from logstore._codec import compress
 from logstore.errors import (
-    InvalidRecordError,
     InvalidTimestampError,
     RecordTooLargeError,
     RecordTypeError,
@@ -102,7 +101,8 @@ def timestamp_of(value):
         if value < -1 or value > INT64_MAX:
             raise InvalidTimestampError(f"timestamp {value} ms is before 1970 or too large")
         return value
-    raise RecordTypeError(f"a timestamp must be int milliseconds or an aware datetime, found {type(value).__name__}")
+    raise RecordTypeError(
+        f"a timestamp must be int milliseconds or an aware datetime, found {type(value).__name__}")
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
@@ -132,7 +132,8 @@ cdef class Encoder:
         ``max_batch_bytes`` before compression.
         """
         if codec < 0 or codec > 4:
-            raise UnsupportedCodecError(f"codec {codec} is unknown; known are 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd")
+            raise UnsupportedCodecError(
+                f"codec {codec} is unknown; known are 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd")
         if self._exports:
             raise BufferError("the encoder's bytes are still in use")
         self.size = 0
@@ -353,8 +354,8 @@ cdef class Encoder:
         cdef bytes packed
         cdef Py_ssize_t size
         if self._codec:
-            packed = compress(self._codec, PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ),
-                              self._level)
+            records = PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ)
+            packed = compress(self._codec, records, self._level)
             payload = len(packed)
             self.size = self._batch_start + HEADER_BYTES
             self._reserve(payload)
@@ -456,7 +457,8 @@ cdef class Gatherer:
         cdef Encoder encoder = self._open
         cdef const uint8_t *key_data = NULL
         cdef int64_t key_size = -1
-        if (encoder is not None and encoder.size < self._full_bytes and headers is None and timestamp_ms is None
+        if (encoder is not None and encoder.size < self._full_bytes
+                and headers is None and timestamp_ms is None
                 and PyBytes_CheckExact(value) and (key is None or PyBytes_CheckExact(key))):
             if key is not None:
                 key_data = <const uint8_t *>PyBytes_AS_STRING(key)

@@ -14,7 +14,7 @@ import errno
 import os
 import resource
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, EAGAIN, EACCES, ENOSYS, EINVAL, errno as c_errno
 from libc.string cimport memset
 
@@ -238,7 +238,8 @@ cdef int libc_munmap(void *context, const uint8_t *data, size_t size) noexcept n
 cdef int libc_lock(void *context, int fd, int *owner_pid) noexcept nogil:
     return logstore_libc_lock(fd, owner_pid)
 
-cdef int64_t libc_sendfile(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil:
+cdef int64_t libc_sendfile(void *context, int out_fd, int in_fd, int64_t position,
+                           size_t size) noexcept nogil:
     cdef int64_t at = position
     cdef int64_t sent = c_sendfile(out_fd, in_fd, &at, size)
     return sent if sent >= 0 else -c_errno
@@ -326,7 +327,8 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
     advice = ""
     if number in (errno.EMFILE, errno.ENFILE):
         advice = "; raise the limit on open files (ulimit -n) or lower the descriptor limit"
-    raise StorageError(f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
+    raise StorageError(
+        f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
 
 
 def errno_of(error):
@@ -373,7 +375,8 @@ cdef class Files:
         if descriptor_limit is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             # Half is left to sockets, to other libraries and to slices that pin their file.
-            descriptor_limit = 65_536 if soft == resource.RLIM_INFINITY else max(16, min(soft // 2, 65_536))
+            unlimited = soft == resource.RLIM_INFINITY
+            descriptor_limit = 65_536 if unlimited else max(16, min(soft // 2, 65_536))
         if descriptor_limit < 1:
             raise ValueError(f"descriptor_limit: expected at least 1, found {descriptor_limit}")
         self.descriptor_limit = descriptor_limit
@@ -569,7 +572,6 @@ cdef class File:
 
     cdef int _close_descriptor(self) except -1:
         """Give the descriptor back; unsynced writes are synced first."""
-        cdef int status
         if self._fd < 0:
             return 0
         if self.dirty:

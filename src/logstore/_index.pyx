@@ -13,7 +13,6 @@ the file. Either way an index is a hint: `is_sound` looks at its shape, and whoe
 entry compares it with the batch that it finds there.
 """
 
-from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
@@ -120,7 +119,8 @@ cdef class Entries:
         """All entries, as the bytes of their file."""
         if self.count == 0:
             return b""
-        return PyBytes_FromStringAndSize(<const char *>self.data, <Py_ssize_t>(self.count * self._entry_bytes))
+        return PyBytes_FromStringAndSize(<const char *>self.data,
+                                         <Py_ssize_t>(self.count * self._entry_bytes))
 
     @property
     def entry_bytes(self):

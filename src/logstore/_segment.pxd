@@ -57,4 +57,5 @@ cdef class Segment:
     cdef int _note(self, const uint8_t *p, int64_t position) except -1
     cdef int _cut_back(self, int status) except -1
     cdef void _count(self, Extent extent, const BatchHeader *header) noexcept nogil
-    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand, int64_t position)
+    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
+                          int64_t position)

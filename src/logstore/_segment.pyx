@@ -14,26 +14,24 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject_AsFileDescriptor
-from libc.errno cimport EAGAIN, EINTR, EINVAL, ENOSYS, errno as c_errno
-from libc.stdint cimport INT32_MAX, INT64_MAX, uint32_t
+from libc.errno cimport EAGAIN, EINTR, errno as c_errno
+from libc.stdint cimport INT32_MAX, uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 from logstore._batch cimport (
-    AT_ATTRIBUTES, AT_LEADER_EPOCH, BAD_CRC, BAD_OFFSET, CHECKED_FROM, CONTROL_FLAG, HEADER_BYTES, SHORT,
-    TRANSACTIONAL_FLAG, BatchHeader, batch_crc, check_batch, last_offset_of, marker_of, parse_header,
+    AT_LEADER_EPOCH, BAD_CRC, BAD_OFFSET, CHECKED_FROM, CONTROL_FLAG, HEADER_BYTES, SHORT,
+    TRANSACTIONAL_FLAG, BatchHeader, batch_crc, last_offset_of, marker_of, parse_header,
     raise_batch_status,
 )
 from logstore._bytes cimport OK, store32, store64
 from logstore._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore._files cimport (
-    OP_FTRUNCATE, OP_PREADV, OP_PWRITE, OP_SENDFILE, File, FileOps, Files, raise_status, read_upto, write_all,
+    OP_PREADV, OP_PWRITE, OP_SENDFILE, File, FileOps, raise_status, read_upto, write_all,
 )
 from logstore._index cimport OffsetIndex, TimeIndex
 
 import os
 
-from logstore._batch import Batches
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 
 logstore_crc32c_init()
@@ -278,7 +276,8 @@ cdef class Segment:
                 self.file.truncate(self.size)
             except StorageError as second:
                 raise StorageFailedError(
-                    f"a write failed and its part could not be cut off ({second}); close the log and open it again",
+                    f"a write failed and its part could not be cut off ({second}); "
+                    "close the log and open it again",
                     path=self.path, position=self.size) from error
             if isinstance(error, DiskFullError):
                 raise
@@ -330,7 +329,7 @@ cdef class Segment:
 
     def _measure_times(self):
         """Largest timestamp and the bytes since the last index entry, from the tail of the log."""
-        cdef int64_t position = 0, found
+        cdef int64_t position = 0
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = self.base_offset
         if self.times.count:
@@ -344,8 +343,7 @@ cdef class Segment:
     def _hop(self, int64_t position):
         """Read the headers from position to the end for their times, without new index entries."""
         cdef int64_t last_position = position
-        first = True
-        for base, last, at, size, max_timestamp, epoch in self.headers(position):
+        for _, last, at, size, max_timestamp, _ in self.headers(position):
             if self.first_timestamp_ms < 0 and at == 0:
                 self.first_timestamp_ms = max_timestamp
             if max_timestamp > self.max_timestamp_ms:
@@ -471,8 +469,8 @@ cdef class Segment:
         if entry >= 0:
             position = self.index.position_at(entry)
             try:
-                found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position, bound,
-                                           <size_t>window, room, <size_t>start, <size_t>got)
+                found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position,
+                                           bound, <size_t>window, room, <size_t>start, <size_t>got)
             except CorruptRecordError:
                 found = -3
             if found != -3:
@@ -799,7 +797,7 @@ cdef class Segment:
         return next_offset == offset and position == self.size
 
     def indexed_floor(self, int64_t offset):
-        """Position of a batch that ends below an offset, near it if the index is sound; 0 if none is known."""
+        """Position of a batch that ends below an offset, near it if the index is sound; or 0."""
         cdef int64_t entry
         self._load_indexes()
         entry = self.index.floor_entry(offset - 1 - self.base_offset)
@@ -839,12 +837,12 @@ cdef class Segment:
         cdef BatchHeader header
         cdef int status = OK, fd, producing = 0
         cdef int64_t file_bytes = self.file.size() if end < 0 else end
-        cdef int64_t start = position, got = 0, done, part, room = min(<int64_t>CHUNK_BYTES, max(file_bytes - position, <int64_t>HEADER_BYTES))
+        cdef int64_t start = position, got = 0, done, part
+        cdef int64_t room = min(<int64_t>CHUNK_BYTES, max(file_bytes - position, <int64_t>HEADER_BYTES))
         cdef uint32_t crc
         cdef int32_t epoch = -2
         cdef uint8_t *window = <uint8_t *>malloc(<size_t>room)
         cdef uint8_t *spill = NULL
-        cdef bytes small
         if window == NULL:
             raise MemoryError
         if next_offset < 0:
@@ -905,8 +903,8 @@ cdef class Segment:
                                         got = -12
                                         break
                                 while done < header.size:
-                                    part = read_upto(ops, fd, spill, min(<int64_t>CHUNK_BYTES, header.size - done),
-                                                     position + done)
+                                    part = min(<int64_t>CHUNK_BYTES, header.size - done)
+                                    part = read_upto(ops, fd, spill, part, position + done)
                                     if part <= 0:
                                         break
                                     crc = logstore_crc32c(crc, spill, <size_t>part)
@@ -944,7 +942,8 @@ cdef class Segment:
                 try:
                     if status == BAD_CRC:
                         raise CorruptRecordError(
-                            f"CRC-32C of the batch at base offset {header.base_offset} does not fit its bytes",
+                            f"CRC-32C of the batch at base offset {header.base_offset} "
+                            "does not fit its bytes",
                             path=self.path, position=position)
                     raise_batch_status(status, window + (position - start), window + got, self.path, position)
                 except Exception as error:
@@ -965,7 +964,8 @@ cdef class Segment:
         if header.max_timestamp > extent.max_timestamp_ms:
             extent.max_timestamp_ms = header.max_timestamp
 
-    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand, int64_t position):
+    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
+                          int64_t position):
         """One entry of Extent.produced; a marker that is not at hand is read for its few bytes."""
         cdef bytes small
         cdef object marker = None

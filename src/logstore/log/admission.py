@@ -7,7 +7,7 @@ the lock. Rules are those of Kafka's log validation (LogValidator, UnifiedLog.an
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from logstore._batch import BatchView, restamp_time, with_codec
 from logstore._codec import compress
@@ -20,6 +20,9 @@ from logstore.errors import (
 )
 from logstore.log.producers import ProducedBatch
 from logstore.records import Codec, Origin, TimestampType
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 INT64_MAX = 2**63 - 1
 
@@ -36,7 +39,7 @@ class Admitted(NamedTuple):
     produced: ProducedBatch | None  #: with the offsets of the batch itself
 
 
-def admit(batch: object, config: LogConfig, origin: Origin, now_ms: int) -> Admitted:
+def admit(batch: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Admitted:
     """Check one whole batch and return a copy that is ready to be stamped.
 
     Raises:
@@ -45,7 +48,7 @@ def admit(batch: object, config: LogConfig, origin: Origin, now_ms: int) -> Admi
     """
     view = BatchView(batch)
     data = bytearray(view)
-    trailing = memoryview(batch).nbytes - view.size  # type: ignore[arg-type]
+    trailing = memoryview(batch).nbytes - view.size
     if trailing:
         raise CorruptRecordError(f"{trailing} bytes behind the batch of {view.size}; append one batch at a time")
     view = BatchView(data)

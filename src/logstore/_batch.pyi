@@ -1,0 +1,227 @@
+from collections.abc import Iterable, Iterator
+from typing import Any, Self, final
+
+from typing_extensions import Buffer, disjoint_base
+
+from logstore.records import Codec, Marker, TimestampType
+
+DEFAULT_DECOMPRESSED_LIMIT: int
+
+@final
+class Record:
+    """One record. Key, value and headers become objects when they are first asked for."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        timestamp_type: TimestampType | int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> None: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the producer or the log gave the timestamp."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key as bytes, or None."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value as bytes, or None: a tombstone in a compacted log."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """((key, value or None), ...) in their order; a key may repeat."""
+
+    def copy(self) -> Record:
+        """The same record, holding nothing but its own key, value and headers."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
+
+@final
+class BatchView:
+    """One record batch, read in place."""
+
+    def __new__(cls, source: Buffer) -> Self: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record that the batch had when it was written."""
+
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def crc(self) -> int: ...
+    @property
+    def attributes(self) -> int: ...
+    @property
+    def codec(self) -> Codec:
+        """The `Codec`; raises UnsupportedCodecError for a number that is none."""
+
+    @property
+    def timestamp_type(self) -> TimestampType: ...
+    @property
+    def is_transactional(self) -> bool: ...
+    @property
+    def is_control(self) -> bool: ...
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When a compaction may drop the tombstones and markers in here, or None."""
+
+    @property
+    def base_timestamp_ms(self) -> int: ...
+    @property
+    def max_timestamp_ms(self) -> int: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; sequences wrap from 2^31-1 to 0. -1 without a producer."""
+
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def marker(self) -> tuple[Marker, int] | None:
+        """(`Marker`, coordinator epoch) of a transaction marker, else None."""
+
+    def check(self) -> Self:
+        """Compare the CRC-32C with the bytes."""
+
+    def payload(self, limit: int = 67_108_864) -> bytes:
+        """The records as bytes, decompressed to at most ``limit`` bytes."""
+
+    def validate(self, *, contiguous: bool = True, limit: int = 67_108_864) -> tuple[int, int, int]:
+        """Walk every record: (least timestamp, greatest timestamp, records without key)."""
+
+    def __iter__(self) -> Iterator[Record]: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@disjoint_base
+class Batches:
+    """Whole record batches as they lie in a log, with the range of them that a reader may see."""
+
+    def __new__(
+        cls,
+        data: bytes,
+        *,
+        start_offset: int = 0,
+        end_offset: int = 9_223_372_036_854_775_807,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        topic: str = "",
+        partition: int = -1,
+        path: str | None = None,
+        position: int = 0,
+        aborted: Iterable[tuple[int, int, int] | tuple[int, int, int, int]] = (),
+        committed_only: bool = False,
+        limit: int = 67_108_864,
+        check: bool = True,
+        next_offset: int = -1,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+    ) -> Self: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def aborted(self) -> tuple[tuple[int, int, int] | tuple[int, int, int, int], ...]: ...
+    @property
+    def committed_only(self) -> bool: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def last_stable_offset(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def batches(self) -> list[BatchView]:
+        """Every batch, control and aborted ones included, as `BatchView`s."""
+
+    def __iter__(self) -> Iterator[Record]: ...
+    def records(self) -> list[Record]:
+        """Every visible record, in a list."""
+
+    def values(self) -> list[bytes | None]:
+        """The values of the visible records, in a list: the fastest way to Python objects."""
+
+    def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
+        """(offset, timestamp_ms, key, value) of the visible records, in a list."""
+
+    def count(self) -> int:
+        """How many records are visible. Whole batches inside the bounds are not looked into."""
+
+    def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first visible record with at least that timestamp, or None."""
+
+@final
+class RunReader:
+    """Steps through the visible records of a run. One user at a time."""
+
+    def __new__(cls, run: Batches) -> Self: ...
+
+@final
+class RecordIterator:
+    """The visible records of a run, one by one."""
+
+    def __new__(cls, run: Batches) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...
+
+def stamp(batch: Buffer, base_offset: int, leader_epoch: int) -> None:
+    """Set base offset and leader epoch in a writable batch; the CRC does not cover them."""
+
+def stamp_run(batches: Buffer, base_offset: int, leader_epoch: int) -> int:
+    """`stamp` every batch of a run, offsets rising from base_offset; -1 keeps them."""
+
+def restamp_time(batch: Buffer, max_timestamp_ms: int, append_time: bool) -> None:
+    """Set the greatest timestamp and whether the log gave it, and the CRC anew, in a writable batch."""
+
+def with_codec(view: BatchView, codec: int, payload: bytes) -> bytearray:
+    """A copy of a batch whose records are ``payload``, already compressed with ``codec``."""
