@@ -11,6 +11,8 @@ class Files:
     def descriptor_limit(self) -> int: ...
     @property
     def open_descriptors(self) -> int: ...
+    @property
+    def namespace(self) -> object: ...
     def open(
         self,
         path: str,
@@ -19,6 +21,7 @@ class Files:
         writable: bool = False,
         exclusive: bool = False,
         truncate: bool = False,
+        hint: bool = False,
     ) -> File:
         """A `File`; opened at once, so that a missing file is an error here."""
 

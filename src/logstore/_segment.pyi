@@ -140,9 +140,7 @@ class Segment:
     def locate(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> Slice | None:
         """The `Slice` of whole batches from the one that holds ``offset`` on, or None if there is none."""
 
-    def read(
-        self, offset: int, max_bytes: int, end_offset: int, hint: int = -1
-    ) -> tuple[bytes, int, int] | None:
+    def read(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> tuple[bytes, int, int] | None:
         """(bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None."""
 
     def offset_for_time(self, timestamp_ms: int) -> int | None:

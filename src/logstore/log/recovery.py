@@ -19,7 +19,7 @@ from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError
 from logstore.log import aborted, checkpoint, files, snapshot
-from logstore.log.checkpoint import INT64_MAX, RecoveryPoint
+from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.producers import ProducedBatch, Producers
