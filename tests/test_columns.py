@@ -161,7 +161,7 @@ def test_wrong_columns_are_refused_with_the_known_ones_named(columns: Any, messa
 
 
 def test_append_time_is_the_time_of_every_record_and_marked() -> None:
-    batches = Batches(encode([(None, b"a", 5), (None, b"b", 9)], append_time=True))
+    batches = Batches(encode([(None, b"a", 5), (None, b"b", 6)], append_time=True, timestamp_ms=9))
     assert [(row["timestamp"], row["timestampType"]) for row in rows(columns_of(batches))] == [(9, 1), (9, 1)]
 
 
