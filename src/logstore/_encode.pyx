@@ -353,15 +353,20 @@ cdef class Encoder:
         cdef Py_ssize_t payload = self.size - self._batch_start - HEADER_BYTES
         cdef bytes packed
         cdef Py_ssize_t size
+        cdef int16_t attributes = self._attributes
         if self._codec:
             records = PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ)
             packed = compress(self._codec, records, self._level)
-            payload = len(packed)
-            self.size = self._batch_start + HEADER_BYTES
-            self._reserve(payload)
-            p = self.data + self._batch_start
-            memcpy(p + HEADER_BYTES, PyBytes_AS_STRING(packed), payload)
-            self.size += payload
+            if HEADER_BYTES + len(packed) > self._max_batch_bytes and HEADER_BYTES + payload <= self._max_batch_bytes:
+                # Bytes that cannot be compressed grow: a batch that was filled to the limit goes as it is.
+                attributes &= ~CODEC_MASK
+            else:
+                payload = len(packed)
+                self.size = self._batch_start + HEADER_BYTES
+                self._reserve(payload)
+                p = self.data + self._batch_start
+                memcpy(p + HEADER_BYTES, PyBytes_AS_STRING(packed), payload)
+                self.size += payload
         size = self.size - self._batch_start
         if size > self._max_batch_bytes:
             raise RecordTooLargeError(
@@ -372,7 +377,7 @@ cdef class Encoder:
             self._batch_max_timestamp = self._default_timestamp
         memset(p, 0, AT_MAGIC)
         p[AT_MAGIC] = 2
-        store16(p + AT_ATTRIBUTES, self._attributes)
+        store16(p + AT_ATTRIBUTES, attributes)
         store32(p + AT_LAST_OFFSET_DELTA, self._batch_records - 1)
         store64(p + AT_BASE_TIMESTAMP, self._base_timestamp)
         store64(p + AT_MAX_TIMESTAMP, self._batch_max_timestamp)

@@ -325,6 +325,9 @@ cdef class Segment:
             self.file.truncate(position)
         except StorageError as error:
             raise StorageFailedError(f"could not cut the segment: {error}", path=self.path) from error
+        if position == 0:
+            # The age of the segment counts from the batch that comes next.
+            self.first_timestamp_ms = -1
         self._measure_times()
 
     def _measure_times(self):
@@ -332,6 +335,8 @@ cdef class Segment:
         cdef int64_t position = 0
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = self.base_offset
+        # The tail is read below; a roll by time goes by the head.
+        self.first_timestamp()
         if self.times.count:
             self.max_timestamp_ms = self.times.timestamp_at(self.times.count - 1)
             self.max_timestamp_offset = self.base_offset + self.times.offset_at(self.times.count - 1)

@@ -7,18 +7,22 @@ somebody flushes. A record that is still gathered is not acknowledged at all.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._encode import Encoder, Gatherer
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import LogClosedError
+from logstore.errors import DiskFullError, LogClosedError, RecordError
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+
+_logger = logging.getLogger(__name__)
 
 
 class Target(Protocol):
@@ -85,17 +89,22 @@ class Appender(Gatherer):
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
         with self._lock:
             self._add_locked(value, key, timestamp_ms, headers)
+            self._write_oversized_locked()
             self.resume(self._encoder, self._batch_bytes)
 
     def _add_locked(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
         """Add one record under the lock; the caller resumes the quick way when all is in place."""
         self._check_usable()
         self.pause()
-        if self._encoder.pending_bytes >= self._batch_bytes:
+        encoder = self._encoder
+        if encoder.pending_bytes >= self._batch_bytes or (
+            # What only a codec can make fit is tried alone, and at once: its own caller learns of a failure.
+            encoder.pending_bytes and _size(value) + _size(key) > self._limit
+        ):
             self._write_locked(self._ack)
-        if not self._encoder.pending_bytes:
+        if not encoder.pending_bytes:
             self._begin()
-        self._encoder.add(value, key, timestamp_ms, headers)
+        encoder.add(value, key, timestamp_ms, headers)
 
     def submit(
         self, value: Any, key: Any = None, timestamp_ms: int | None = None, headers: Any = None
@@ -107,13 +116,19 @@ class Appender(Gatherer):
         with self._lock:
             self._add_locked(value, key, timestamp_ms, headers)
             self._futures.append((self._encoder.pending_records - 1, future))
+            self._write_oversized_locked()
             self.resume(self._encoder, self._batch_bytes)
         return future
+
+    def _write_oversized_locked(self) -> None:
+        if self._encoder.pending_bytes > self._limit:
+            self._write_locked(self._ack)
 
     def flush(self, *, ack: Ack | str | None = None) -> AppendResult | None:
         """Append what is gathered and wait for ``ack``; its offsets, or None if there was nothing.
 
         Raises:
+            RecordError: the batch breaks a rule of the log. Its records are dropped, later ones are not.
             DiskFullError: there is no room. The records stay gathered: flush again when there is.
             StorageFailedError: the log takes no more writes; the gathered records are lost.
         """
@@ -136,9 +151,14 @@ class Appender(Gatherer):
             self.pause()
             self._write_locked(self._ack)
             self.resume(self._encoder, self._batch_bytes)
+        except DiskFullError as error:
+            # Still gathered; it is tried again after another linger, or by a flush.
+            _logger.warning("gathered records wait for room: %s", error)
+            self._started_s = self._clock.monotonic_s()
         except BaseException as error:
             self._failure = error
-            raise
+            if not isinstance(error, RecordError):
+                raise
         finally:
             self._lock.release()
 
@@ -147,10 +167,14 @@ class Appender(Gatherer):
             return None
         try:
             result = self._target.append_encoded(self._encoder.finish(), ack=ack)
+        except DiskFullError:
+            raise
         except BaseException as error:
             futures, self._futures = self._futures, []
             for _, future in futures:
                 future.set_exception(error)
+            if isinstance(error, RecordError):
+                self._begin()
             raise
         futures, self._futures = self._futures, []
         for index, future in futures:
@@ -159,24 +183,43 @@ class Appender(Gatherer):
         return result
 
     def _check_usable(self) -> None:
-        if self._failure is not None:
-            raise self._failure
         if self._closed:
             raise LogClosedError("the appender is closed")
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        """Raise what a background write has failed with: once if it was the fault of its records."""
+        failure = self._failure
+        if failure is not None:
+            if isinstance(failure, RecordError):
+                self._failure = None
+            raise failure
 
     def close(self) -> None:
-        """Flush and stop. May be called again."""
+        """Flush and stop. May be called again.
+
+        Raises:
+            LogstoreError: this write, or an earlier one in the background, has failed.
+        """
         TICKER.remove(self)
         with self._lock:
             self.pause()
             if self._closed:
                 return
             self._closed = True
-            if self._failure is None:
-                self._write_locked(self._ack)
+            self._raise_failure()
+            self._write_locked(self._ack)
 
     def __enter__(self) -> Appender:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _size(data: Any) -> int:
+    """Bytes of a key or value; 0 for what is none, which the encoder refuses."""
+    try:
+        return 0 if data is None else memoryview(data).nbytes
+    except TypeError:
+        return 0

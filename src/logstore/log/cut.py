@@ -7,6 +7,7 @@ that a crash in the middle finds a log that promises no more than is left.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from logstore.errors import DiskFullError, OffsetOutOfRangeError, StorageError
 from logstore.log import recovery
@@ -50,6 +51,11 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     for base, _last, _at, _size, _time, _epoch in target.headers(position):
         end = min(base, offset)
         break
+    if position == 0:
+        # Nothing is left of the segment. It begins where it is named for, whatever its first batch
+        # was; but deleted records stay deleted, and their offsets are not given again.
+        end = max(target.base_offset, state.log_start)
+    begins_anew = end > target.base_offset and position == 0
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
     state.generation += 1
     # A batch that began below the log start has gone whole, so the log starts where it ends.
@@ -57,7 +63,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     state.synced.reset(min(state.synced.value, end))
     state.recovery.write_durably(
         state.point_now(clean=False)._replace(
-            recovery_point=state.synced.value,
+            recovery_point=min(state.synced.value, target.base_offset) if begins_anew else state.synced.value,
             segment_base_offset=min(target.base_offset, state.synced.value),
             position=0,
             replay_from=-1,
@@ -71,7 +77,11 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
     state.unsynced = [s for s in state.unsynced if s in segments.all[:-1]]
-    if target.sealed:
+    if begins_anew:
+        # Dropped first: without any segment, recovery begins one at the log start.
+        segments.drop([target])
+        target = segments.add(end)
+    elif target.sealed:
         name = recovery.copy_prefix(state.directory, target, position)
         target = segments.replace(target, name, size=position, next_offset=end)
         target.scan(adopt=True, check=False)
@@ -92,9 +102,13 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     return end
 
 
-def delete_before(state: State, offset: int) -> int:
-    """See `Log.delete_before`."""
+def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> int:
+    """See `Log.delete_before`. The new start becomes the recovery point if that is lower, so what is
+    below it has to be on disk: ``sync_to`` sees to that.
+    """
     state.check_writable()
+    if state.synced.value < offset <= state.high_watermark.value:
+        sync_to(offset)
     with state.lock:
         state.check_writable()
         if offset > state.high_watermark.value:

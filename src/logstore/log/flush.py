@@ -76,6 +76,10 @@ class Flusher:
             state.unsynced = [s for s in state.unsynced if s not in sealed]
             state.synced.advance(target)
             state.segments.save_indexes(state.segments.active)
+            if state.synced.value > target:
+                # Somebody has synced further meanwhile, and has written a higher point.
+                state.move_marks_locked()
+                return
             point = state.point_now(clean=False)._replace(
                 recovery_point=target, segment_base_offset=active.base_offset, position=position
             )

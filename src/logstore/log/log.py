@@ -501,7 +501,7 @@ class Log(Readable):
             OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
             DiskFullError, StorageFailedError: the new start could not be written down.
         """
-        return cut.delete_before(self._state, offset)
+        return cut.delete_before(self._state, offset, self._flusher.sync_to)
 
 
 __all__ = ["Log", "LogReader", "ProducerStamp"]

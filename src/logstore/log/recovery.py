@@ -349,21 +349,22 @@ def _load_epochs(
     return epochs
 
 
-def load_aborted(directory: Directory, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
+def load_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
     """The aborted transactions of one segment: its ``.txnindex``, or a replay if that is damaged."""
-    data = directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX))
+    data = segments.directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX))
     if data is None:
         return []
     end = segment.next_offset if segment.next_offset >= 0 else checkpoint.INT64_MAX
     entries = aborted.decode(data, segment.base_offset, end)
-    return rebuild_aborted(directory, segment, config) if entries is None else entries
+    return rebuild_aborted(segments, segment, config) if entries is None else entries
 
 
-def rebuild_aborted(directory: Directory, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
-    """The aborted transactions of one segment, from the snapshot at its base and its headers."""
-    data = directory.read(snapshot.snapshot_name(segment.base_offset))
-    states = None if data is None else snapshot.decode_snapshot(data, segment.base_offset)
-    producers = Producers(states or (), expiration_ms=config.producer_id_expiration_ms)
+def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
+    """The aborted transactions of one segment, from the newest snapshot before it and the headers since.
+
+    The snapshot at its base may be missing: a power cut can take it, and a memory tail writes none.
+    """
+    producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
     entries = []
     for fields in segment.scan(end=segment.size, check=False).produced:
         completed = producers.apply(ProducedBatch(*fields))

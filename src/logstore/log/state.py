@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from logstore._files import fork_generation
@@ -44,6 +45,15 @@ INT32_MAX = 2**31 - 1
 
 #: How often expired producers are looked for: Kafka's producer.id.expiration.check.interval.ms.
 EXPIRY_PERIOD_MS = 600_000
+
+
+def batches_of(data: bytes) -> Iterator[memoryview]:
+    """The whole batches of a run, one by one."""
+    view = memoryview(data)
+    while view:
+        size = int.from_bytes(view[8:12], "big") + 12
+        yield view[:size]
+        view = view[size:]
 
 
 class State:
@@ -228,7 +238,45 @@ class State:
         limit = config.segment_index_bytes
         return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
 
-    def roll_locked(self) -> None:
+    def skip_to_locked(self, offset: int) -> None:
+        """Begin a segment at an offset that the active one cannot reach: relative offsets have 31 bits.
+
+        A leader's log has such gaps where a compaction took the records between. Recovery takes a
+        gap between segments for a lost tail, unless it lies below the recovery point: so all before it
+        is synced first, and the recovery point is raised over it durably.
+        """
+        try:
+            self.drain_tail_locked()
+            old = self.segments.active
+            if not self.epochs_saved:
+                self.save_epochs_locked()
+            for segment in (*self.unsynced, old):
+                segment.file.sync()
+            self.directory.sync()
+            self.root.directory.sync()
+            self.transactions.sync()
+            self.recovery.write(self.point_now(clean=False)._replace(recovery_point=old.next_offset))
+            self.segments.add(offset)
+            self.directory.sync()
+            self.segments.seal(old)
+            old.set_end(offset)
+            self.unsynced = []
+            self.end.advance(offset)
+            self.synced.advance(offset)
+            self.recovery.write(
+                self.point_now(clean=False)._replace(segment_base_offset=offset, position=0)
+            )
+            self.recovery.sync()
+            self._promises_durable = True
+            self.transactions.rolled(offset, self.generation)
+        except DiskFullError:
+            self.counters.disk_full += 1
+            raise
+        except StorageError as error:
+            raise self.poison_locked(error) from error
+        self.counters.rolls += 1
+
+    def roll_locked(self, *, keep_producers: bool = True) -> None:
         """The sealed segment is synced before anything of the next one counts as synced.
 
         Not at once, though: the kernel writes it back meanwhile, and the roll after this one waits
@@ -242,7 +290,7 @@ class State:
             self.segments.add(base)
             self.segments.seal(old)
             self.unsynced = [old]
-            self.transactions.rolled(base, self.generation)
+            self.transactions.rolled(base, self.generation, is_current=keep_producers)
         except DiskFullError:
             self.counters.disk_full += 1
             raise
@@ -296,11 +344,18 @@ class State:
         if self.tail is None:
             return
         while (head := self.tail.head()) is not None:
-            data, next_offset, max_timestamp = head
-            first = int.from_bytes(data[:8], "big")
-            if self.roll_is_due_locked(len(data), next_offset - 1, max_timestamp):
-                self.roll_locked()
-            self.append_locked(data, first, -1)
+            # An append may hold more batches than one segment takes. Its batches that are in a segment
+            # already are passed over: a full disk may have stopped an earlier drain between two of them.
+            for batch in batches_of(head.data):
+                first = int.from_bytes(batch[:8], "big")
+                if first < self.segments.active.next_offset:
+                    continue
+                last = first + int.from_bytes(batch[23:27], "big")
+                if self.roll_is_due_locked(len(batch), last, head.max_timestamp_ms):
+                    self.roll_locked(keep_producers=False)
+                self.append_locked(batch, first, -1)
+            if head.aborted is not None:
+                self.transactions.note_aborted(head.aborted)
             self.tail.drop_head()
 
     def names_changed(self) -> None:

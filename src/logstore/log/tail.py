@@ -8,24 +8,38 @@ lock.
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
+
+from logstore.records import AbortedTransaction
+
+
+class Held(NamedTuple):
+    """One append."""
+
+    data: bytes
+    next_offset: int
+    max_timestamp_ms: int
+    aborted: AbortedTransaction | None  #: what its marker has ended
 
 
 class MemoryTail:
     """Stamped batches in the order of their offsets, not yet in any file."""
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[bytes, int, int]] = deque()
+        self._batches: deque[Held] = deque()
         self.size = 0  #: bytes held
 
-    def add(self, data: bytes, next_offset: int, max_timestamp_ms: int) -> None:
+    def add(
+        self, data: bytes, next_offset: int, max_timestamp_ms: int, aborted: AbortedTransaction | None = None
+    ) -> None:
         """Hold one append: whole, stamped batches that end before ``next_offset``."""
-        self._batches.append((data, next_offset, max_timestamp_ms))
+        self._batches.append(Held(data, next_offset, max_timestamp_ms, aborted))
         self.size += len(data)
 
-    def head(self) -> tuple[bytes, int, int] | None:
-        """(bytes, next offset, max timestamp) of the oldest append, which stays until `drop_head`."""
+    def head(self) -> Held | None:
+        """The oldest append, which stays until `drop_head`."""
         return self._batches[0] if self._batches else None
 
     def drop_head(self) -> None:
         """The oldest append is in the file now."""
-        self.size -= len(self._batches.popleft()[0])
+        self.size -= len(self._batches.popleft().data)

@@ -30,6 +30,7 @@ class Transactions:
         # By base offset. The lists only grow, and are replaced as a whole when they are cut.
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
+        self._index_name_dirty = False
         self._snapshots = len(producers) > 0
 
     @property
@@ -43,21 +44,24 @@ class Transactions:
         """None for a batch that is new, the first result for a duplicate; raises as `Producers.check`."""
         return self.producers.check(batch, origin)
 
-    def apply(self, batch: ProducedBatch, now_ms: int) -> None:
-        """Take note of a batch that has been written."""
+    def apply(self, batch: ProducedBatch, now_ms: int) -> AbortedTransaction | None:
+        """Take note of a batch of the log; the transaction that it aborts, if it does.
+
+        That one is for `note_aborted`, once the marker is in a segment.
+        """
         self._snapshots = True
         completed = self.producers.apply(batch, now_ms)
-        if completed is not None and completed.is_aborted:
-            self._note_aborted(
-                AbortedTransaction(
-                    completed.producer_id,
-                    completed.first_offset,
-                    completed.last_offset,
-                    self.producers.last_stable_offset_after(completed),
-                )
-            )
+        if completed is None or not completed.is_aborted:
+            return None
+        return AbortedTransaction(
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            self.producers.last_stable_offset_after(completed),
+        )
 
-    def _note_aborted(self, entry: AbortedTransaction) -> None:
+    def note_aborted(self, entry: AbortedTransaction) -> None:
+        """List an aborted transaction whose marker is in the active segment."""
         base = self._segments.active.base_offset
         entries = self._entries(base)
         entries.append(entry)
@@ -66,6 +70,7 @@ class Transactions:
             if self._index_file is None:
                 name = files.segment_file(base, files.ABORTED_INDEX)
                 self._index_file = self._directory.open(name, create=True, writable=True)
+                self._index_name_dirty = True
             data = aborted.encode([entry])
             self._index_file.write(data, (len(entries) - 1) * len(data))
 
@@ -98,7 +103,7 @@ class Transactions:
             entries = []
             for segment in self._segments.all:
                 if segment.base_offset == base_offset:
-                    entries = recovery.load_aborted(self._directory, segment, self._config)
+                    entries = recovery.load_aborted(self._segments, segment, self._config)
             entries = self._aborted.setdefault(base_offset, entries)
         return entries
 
@@ -107,7 +112,7 @@ class Transactions:
     def rebuild_from(self, offset: int) -> None:
         """After an unclean stop: the aborted index of each segment from an offset on, from its headers."""
         for segment in self._segments.from_offset(offset):
-            entries = recovery.rebuild_aborted(self._directory, segment, self._config)
+            entries = recovery.rebuild_aborted(self._segments, segment, self._config)
             self._put(segment.base_offset, entries)
 
     def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
@@ -118,10 +123,16 @@ class Transactions:
         else:
             self._directory.remove(name)
 
-    def rolled(self, base_offset: int, generation: int) -> None:
-        """A segment begins at an offset: keep the state that it begins with."""
+    def rolled(self, base_offset: int, generation: int, *, is_current: bool = True) -> None:
+        """A segment begins at an offset: keep the state that it begins with.
+
+        Not if it is no longer ``is_current``, as when a memory tail is written behind the producers' backs.
+        """
+        # Nobody syncs the index of a sealed segment later, and only an unclean open rebuilds the newest ones.
+        self.sync()
         self._close_index()
-        self.save_snapshot(base_offset, generation)
+        if is_current:
+            self.save_snapshot(base_offset, generation)
 
     def save_snapshot(self, offset: int, generation: int) -> None:
         """Write the state before an offset, unless no producer has ever written here.
@@ -136,6 +147,9 @@ class Transactions:
         """Make the aborted index of the active segment durable."""
         if self._index_file is not None:
             self._index_file.sync()
+            if self._index_name_dirty:
+                self._directory.sync()
+                self._index_name_dirty = False
 
     def truncated(self, offset: int, producers: Producers) -> None:
         """The log was cut to an offset: take the replayed state, forget what lies behind."""
@@ -150,7 +164,7 @@ class Transactions:
         entries = self._aborted.get(active.base_offset)
         if entries is None:
             # The file speaks of offsets that are gone by now, so it is read as it is, not as a hint.
-            entries = recovery.rebuild_aborted(self._directory, active, self._config)
+            entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, aborted.truncate_to(entries, offset))
 
     def dropped(self, base_offsets: list[int]) -> None:

@@ -72,21 +72,30 @@ def write_locked(
     if state.must_unmark:
         state.recovery.write_durably(state.point_now(clean=False))
         state.must_unmark = False
+    if first + span - 1 - state.end.value > INT32_MAX:
+        state.skip_to_locked(first)
     size = len(data)
     keep = origin is Origin.REPLICATION
+    if size > state.config.segment_bytes and batch_count == 1:
+        raise RecordTooLargeError(
+            f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
+        )
     if state.tail is not None:
         stamp_run(data, -1 if keep else first, leader_epoch)
-        state.tail.add(bytes(data), first + span, max_timestamp)
     else:
-        _put_locked(state, data, first, span, batch_count, max_timestamp, -1 if keep else leader_epoch)
+        _put_locked(state, data, first, span, max_timestamp, -1 if keep else leader_epoch)
     latest = state.epochs.latest
     if latest is None or latest.epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
         state.epochs_saved = False
     if not state.epochs_saved:
         state.save_epochs_locked()
+    aborted = None if produced is None else state.transactions.apply(produced, now)
+    if state.tail is not None:
+        state.tail.add(bytes(data), first + span, max_timestamp, aborted)
+    elif aborted is not None:
+        state.transactions.note_aborted(aborted)
     if produced is not None:
-        state.transactions.apply(produced, now)
         state.expire_producers_locked(now)
     counters = state.counters
     counters.appends += 1
@@ -115,14 +124,10 @@ def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int
 
 
 def _put_locked(
-    state: State, data: Any, first: int, span: int, batch_count: int, max_timestamp: int, leader_epoch: int
+    state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int
 ) -> None:
     """Write stamped or unstamped batches into the segments, rolling where one is full."""
     size = len(data)
-    if size > state.config.segment_bytes and batch_count == 1:
-        raise RecordTooLargeError(
-            f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
-        )
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
         state.roll_locked()
     if size <= state.config.segment_bytes:
