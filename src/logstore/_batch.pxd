@@ -211,7 +211,7 @@ cdef struct Bounds:
     int64_t start_offset          # inclusive
     int64_t end_offset            # exclusive
     int64_t since_ms              # inclusive
-    int64_t until_ms              # exclusive
+    int64_t until_ms              # exclusive; INT64_MAX: no end
 
 cdef struct AbortedRange:
     int64_t producer_id

@@ -527,7 +527,7 @@ cdef class Batches:
                     seen = last_offset_of(&header)
                     p += header.size
             raise_batch_status(status, p, end, path, position + (p - start))
-            if next_offset < 0:
+            if next_offset < 0 and p != start:
                 next_offset = seen + 1
         self.next_offset = next_offset if next_offset >= 0 else start_offset
         if committed_only and self.aborted:
@@ -636,6 +636,11 @@ cdef class Batches:
         return f"<Batches {self.topic}-{self.partition} from offset {self.start_offset}, {self.size} bytes>"
 
 
+cdef inline bint is_before(int64_t timestamp, const Bounds *bounds) noexcept nogil:
+    """Whether a time lies before the end of the bounds; without an end, every time does."""
+    return timestamp < bounds.until_ms or bounds.until_ms == INT64_MAX
+
+
 @cython.final
 cdef class RunReader:
     """Steps through the visible records of a run. One user at a time."""
@@ -670,7 +675,7 @@ cdef class RunReader:
                     or (run._range_count and run.is_aborted(&self.header))):
                 continue
             self.append_time = (self.header.attributes & APPEND_TIME_FLAG) != 0
-            if self.append_time and self.header.max_timestamp >= run.bounds.until_ms:
+            if self.append_time and not is_before(self.header.max_timestamp, &run.bounds):
                 continue
             if self.header.attributes & CODEC_MASK:
                 self.payload = _payload_of(p, &self.header, run.limit)
@@ -701,7 +706,7 @@ cdef class RunReader:
             if out.offset >= bounds.end_offset:
                 self.left = 0
                 return 0
-            if bounds.since_ms <= out.timestamp < bounds.until_ms:
+            if bounds.since_ms <= out.timestamp and is_before(out.timestamp, bounds):
                 return 1
         return 0
 
@@ -716,7 +721,9 @@ cdef class RunReader:
         raise CorruptRecordError(
             f"record {self.header.record_count - self.left - 1} of the batch at base offset "
             f"{self.header.base_offset}: a length or varint is wrong", path=self.run.path,
-            position=self.run.position, offset=self.header.base_offset)
+            position=self.run.position + (
+                self._next - <const uint8_t *>PyBytes_AS_STRING(self.run.data)) - self.header.size,
+            offset=self.header.base_offset)
 
 
 @cython.final

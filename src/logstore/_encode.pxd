@@ -36,6 +36,7 @@ cdef class Encoder:
     cdef int try_add(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) noexcept nogil
     cdef int make_way(self, int64_t timestamp, int64_t record_bytes) except -1
+    cdef int _refuse(self, int64_t record_bytes) except -1
     cdef int add_one(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) except -1
     cdef int _reserve(self, Py_ssize_t more) except -1

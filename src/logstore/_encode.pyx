@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 
 from logstore._batch cimport (
     APPEND_TIME_FLAG, AT_ATTRIBUTES, AT_BASE_SEQUENCE, AT_BASE_TIMESTAMP, AT_LAST_OFFSET_DELTA, AT_MAGIC,
-    AT_MAX_TIMESTAMP, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, AT_RECORD_COUNT, CONTROL_FLAG,
+    AT_MAX_TIMESTAMP, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, AT_RECORD_COUNT, CODEC_MASK, CONTROL_FLAG,
     HEADER_BYTES, Record, TRANSACTIONAL_FLAG, seal_batch,
 )
 from logstore._bytes cimport store16, store32, store64
@@ -29,13 +29,20 @@ import datetime
 
 from logstore._codec import compress
 from logstore.errors import (
+    InvalidRecordError,
     InvalidTimestampError,
+    RecordError,
     RecordTooLargeError,
     RecordTypeError,
     UnsupportedCodecError,
 )
 
 logstore_crc32c_init()
+
+
+cdef enum:
+    NUMBERS_BYTES = 36      # of a record at most: length, attributes, deltas, two sizes, header count
+    NUMBERS_SLACK = 29      # of these, those that a record with short numbers does without
 
 
 cdef object _wrong_type(str what, object found):
@@ -50,6 +57,8 @@ cdef int _get_buffer(str what, object value, Py_buffer *out) except -1:
         PyObject_GetBuffer(value, out, PyBUF_SIMPLE)
     except TypeError:
         raise _wrong_type(what, value) from None
+    except BufferError as error:
+        raise RecordTypeError(f"{what} must be a contiguous buffer: {error}") from None
     return 0
 
 
@@ -70,7 +79,10 @@ cdef bytes _encoded_headers(object headers):
     for key, value in pairs:
         if not isinstance(key, str):
             raise RecordTypeError(f"a header key must be str, found {type(key).__name__}")
-        encoded = key.encode()
+        try:
+            encoded = key.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRecordError(f"a header key has to have a form in UTF-8: {error}") from None
         parts.append(_varlong(len(encoded)))
         parts.append(encoded)
         if value is None:
@@ -92,10 +104,13 @@ def timestamp_of(value):
 
     Raises:
         RecordTypeError: neither of them, or a datetime without a zone.
+        InvalidTimestampError: before 1970, but for the -1 that means none, or over 64 bits.
     """
     if isinstance(value, datetime.datetime):
         if value.tzinfo is None:
             raise RecordTypeError(f"timestamp {value!r} has no time zone; use datetime.now(timezone.utc)")
+        if value < _EPOCH:
+            raise InvalidTimestampError(f"timestamp {value} is before 1970")
         return (value - _EPOCH) // _MILLISECOND
     if isinstance(value, int) and not isinstance(value, bool):
         if value < -1 or value > INT64_MAX:
@@ -104,6 +119,8 @@ def timestamp_of(value):
     raise RecordTypeError(
         f"a timestamp must be int milliseconds or an aware datetime, found {type(value).__name__}")
 
+
+cdef tuple _NO_HEADERS = ()
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -205,11 +222,12 @@ cdef class Encoder:
         return ADDED
 
     cdef int make_way(self, int64_t timestamp, int64_t record_bytes) except -1:
-        """Room and an open batch for a record of at most record_bytes, starting another if need be."""
-        if self._codec == 0 and HEADER_BYTES + record_bytes > self._max_batch_bytes:
-            raise RecordTooLargeError(
-                f"a record of {record_bytes} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
-                "raise that setting, compress, or split the record")
+        """Room and an open batch for a record of at most record_bytes, starting another if need be.
+
+        A record that fits only because its numbers are short is let through: see add_one.
+        """
+        if self._codec == 0 and HEADER_BYTES + record_bytes - NUMBERS_SLACK > self._max_batch_bytes:
+            self._refuse(record_bytes)
         if self._batch_start >= 0 and self._batch_records and (
                 self.size - self._batch_start + record_bytes > self._max_batch_bytes):
             self._close_batch()
@@ -222,15 +240,23 @@ cdef class Encoder:
             self._batch_max_timestamp = timestamp
         return self._reserve(record_bytes)
 
+    cdef int _refuse(self, int64_t record_bytes) except -1:
+        raise RecordTooLargeError(
+            f"a record of {record_bytes} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
+            "raise that setting, compress, or split the record")
+
     cdef int add_one(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) except -1:
-        cdef int64_t bound
+        cdef int64_t bound, body
         if self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size) == ADDED:
             return 0
-        # 36: the longest length, attributes, deltas, two sizes and a header count.
-        bound = 36 + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) + headers_size
+        bound = NUMBERS_BYTES + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) + headers_size
         if bound > 0x7FFFFFFF - HEADER_BYTES:
             raise RecordTooLargeError(f"a record of {bound} bytes is over 2 GiB")
+        # Asked before anything changes, so that the records before this one stay good.
+        body = record_body_size(0, 0, key_size, value_size, headers_size)
+        if self._codec == 0 and HEADER_BYTES + varlong_size(body) + body > self._max_batch_bytes:
+            self._refuse(varlong_size(body) + body)
         self.make_way(timestamp, bound)
         if self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size) != ADDED:
             # Within a few bytes of the limit the bound was too careful for the open batch.
@@ -269,13 +295,9 @@ cdef class Encoder:
         cdef bytes encoded
         if timestamp is None:
             ms = self._default_timestamp
-        elif type(timestamp) is int:
-            ms = timestamp
-            if ms < -1:
-                timestamp_of(timestamp)
         else:
             ms = timestamp_of(timestamp)
-        if headers is not None and len(headers):
+        if headers is not None and headers is not _NO_HEADERS:
             encoded = _encoded_headers(headers)
             header_data = <const uint8_t *>PyBytes_AS_STRING(encoded)
             header_size = PyBytes_GET_SIZE(encoded)
@@ -319,6 +341,7 @@ cdef class Encoder:
         Raises:
             RecordTypeError: an item is no record; it and its place are named.
             RecordTooLargeError: one record alone passes the limit of a batch.
+        InvalidTimestampError, InvalidRecordError: a timestamp or a header key cannot be.
         """
         cdef Py_ssize_t index = 0
         if isinstance(records, (str, bytes, bytearray, memoryview)):
@@ -332,7 +355,7 @@ cdef class Encoder:
                 for item in records:
                     self._add_object(item)
                     index += 1
-        except (RecordTypeError, RecordTooLargeError, InvalidTimestampError) as error:
+        except RecordError as error:
             error.add_note(f"in record {index} of this append")
             raise
 
@@ -357,8 +380,8 @@ cdef class Encoder:
         if self._codec:
             records = PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ)
             packed = compress(self._codec, records, self._level)
-            if HEADER_BYTES + len(packed) > self._max_batch_bytes and HEADER_BYTES + payload <= self._max_batch_bytes:
-                # Bytes that cannot be compressed grow: a batch that was filled to the limit goes as it is.
+            if HEADER_BYTES + payload <= self._max_batch_bytes < HEADER_BYTES + len(packed):
+                # Noise grows a little when it is compressed; plain, the batch is within the limit.
                 attributes &= ~CODEC_MASK
             else:
                 payload = len(packed)
