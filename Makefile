@@ -51,8 +51,9 @@ lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
 
 bench: $(VENV)/.with-bench $(VENV)/.built
-	$(SAY) 'bench: pytest benchmarks'
-	@$(PY) -m pytest benchmarks -q $(ARGS)
+	$(SAY) 'bench: ours and peers in turn, about a minute'
+	@mkdir -p benchmarks/results
+	@$(PY) -m pytest benchmarks -q --benchmark-quiet --benchmark-json=benchmarks/results/latest.json $(ARGS)
 	@$(PY) benchmarks/report.py
 
 rows: $(VENV)/.made

@@ -210,9 +210,7 @@ class Show:
         from rich import box
         from rich.table import Table
 
-        table = Table(
-            box=box.SIMPLE_HEAD, caption="MB: a million bytes of keys and values", caption_justify="left"
-        )
+        table = Table(box=box.SIMPLE_HEAD, caption="MB: a million bytes of keys and values")
         table.add_column("step", no_wrap=True)
         for heading in ("records", "seconds", "records/s", "MB/s"):
             table.add_column(heading, justify="right", no_wrap=True)
@@ -246,9 +244,10 @@ def run(directory: Path) -> None:
         reopening.records = kept
         show.steps.insert(0, Step("load in a child, killed half way", kept, sum(sizes[:kept]), seconds))
         metrics = log.metrics()
+        checked, cut = metrics.recovered_bytes, metrics.cut_bytes
         show.say(
             f"killed by SIGKILL; acknowledged: {last_acknowledged + 1:,} records, recovered: {kept:,} "
-            f"({metrics.recovered_bytes:,} bytes behind the last flush checked, {metrics.cut_bytes:,} cut off as torn)"
+            f"({checked:,} bytes behind the last flush checked, {cut:,} cut off as torn)"
         )
         if log.was_clean or kept <= last_acknowledged:
             raise DemoError("acknowledged records are missing")
@@ -298,9 +297,10 @@ def run(directory: Path) -> None:
 
     show.table()
     flight = json.loads(one.value)
+    hour = datetime.fromtimestamp(one.timestamp_ms / 1000, UTC)
     show.say(
-        f"the record at offset {one.offset:,}: {flight['carrier']} {flight['flight']} from {flight['origin']} to "
-        f"{flight['dest']}, scheduled at {datetime.fromtimestamp(one.timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        f"the record at offset {one.offset:,}: {flight['carrier']} {flight['flight']} from {flight['origin']} "
+        f"to {flight['dest']}, scheduled at {hour:%Y-%m-%d %H:%M} UTC"
     )
     show.say("\nmean departure delay over flights that departed, minutes:")
     wanted = flights.groupby("carrier")["dep_delay"].mean().nlargest(5)
@@ -309,8 +309,8 @@ def run(directory: Path) -> None:
         show.say(f"  {airline}  from the log {means[airline]:8.4f}   from the source {source:8.4f}")
     expect("the five latest airlines", [(a, means[a]) for a in latest], list(wanted.items()))
     show.say(
-        f"\nproven: a loader killed at {kept:,} records lost none of the {last_acknowledged + 1:,} acknowledged; "
-        f"all {total:,} rows are in the log once, in order, byte for byte."
+        f"\nproven: a loader killed at {kept:,} records lost none of the {last_acknowledged + 1:,} acknowledged;"
+        f" all {total:,} rows are in the log once, in order, byte for byte."
     )
 
 
@@ -327,12 +327,8 @@ def expect(what: str, found: object, wanted: object) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--directory", type=Path, default=Path("demo-data"), help="made if missing (demo-data)"
-    )
+    parser = argparse.ArgumentParser(description="load a year of flights, kill the loader, recover, read")
+    parser.add_argument("--directory", type=Path, default=Path("demo-data"), help="made if it is missing")
     try:
         run(parser.parse_args().directory)
     except (DemoError, LogstoreError) as error:

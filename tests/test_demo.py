@@ -12,17 +12,12 @@ from logstore import Log
 
 
 def some_rows(count: int) -> list[flights.Row]:
-    airlines = [b"UA", b"AA", b"B6"]
-    return [
-        (
-            airlines[n % 3],
-            json.dumps(
-                {"flight": n, "dep_delay": None if n % 10 == 0 else n % 7, "note": "." * (n % 200)}
-            ).encode(),
-            1_357_034_400_000 + n // 60 * 3_600_000,
-        )
-        for n in range(count)
-    ]
+    rows = []
+    for n in range(count):
+        flight = {"flight": n, "dep_delay": None if n % 10 == 0 else n % 7, "note": "." * (n % 200)}
+        hour = 1_357_034_400_000 + n // 60 * 3_600_000
+        rows.append(([b"UA", b"AA", b"B6"][n % 3], json.dumps(flight).encode(), hour))
+    return rows
 
 
 def silent(_done: int) -> None:

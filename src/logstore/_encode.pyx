@@ -506,7 +506,7 @@ def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFF
     """Records as the bytes of record batches with base offset 0; one batch unless it would be too large.
 
     >>> len(encode([b"a", (b"key", b"b")], timestamp_ms=1))
-    79
+    80
     """
     encoder = Encoder().begin(
         timestamp_ms=timestamp_ms, codec=codec, level=level, max_batch_bytes=max_batch_bytes,

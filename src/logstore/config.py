@@ -183,7 +183,8 @@ class LogConfig:
         -1
 
         Raises:
-            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known, and
+                so is every value outside its range.
             InvalidSettingError: a value is outside its range; all such keys are named.
         """
         if isinstance(settings, LogConfig):
@@ -200,6 +201,10 @@ class LogConfig:
             else:
                 unknown[key] = "unknown" + _nearest(key)
         if unknown:
+            try:
+                cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
+            except InvalidSettingError as error:
+                unknown |= error.problems
             raise UnknownSettingError(unknown)
         if ignored:
             _logger.info("settings without effect here: %s", ", ".join(sorted(ignored)))

@@ -209,7 +209,7 @@ class LogReader(Readable):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<LogReader {self.name} {'closed' if self._closed else ''} {self.path!r}>"
+        return f"<LogReader {self.name} {'closed' if self._closed else 'open'} {self.path!r}>"
 
 
 class _PolledMark(Watermark):
