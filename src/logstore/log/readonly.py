@@ -158,7 +158,7 @@ class LogReader(Readable):
         for segment in self._segments.from_offset(start_offset):
             entries = self._aborted.get(segment.base_offset)
             if entries is None:
-                entries = recovery.load_aborted(self._directory, segment, self.config)
+                entries = recovery.load_aborted(self._directory, self._segments, segment, self.config)
                 if segment.sealed:
                     self._aborted[segment.base_offset] = entries
             collected = aborted.collect(entries, start_offset, end_offset)

@@ -98,7 +98,7 @@ class Transactions:
             entries = []
             for segment in self._segments.all:
                 if segment.base_offset == base_offset:
-                    entries = recovery.load_aborted(self._directory, segment, self._config)
+                    entries = recovery.load_aborted(self._directory, self._segments, segment, self._config)
             entries = self._aborted.setdefault(base_offset, entries)
         return entries
 
@@ -107,7 +107,7 @@ class Transactions:
     def rebuild_from(self, offset: int) -> None:
         """After an unclean stop: the aborted index of each segment from an offset on, from its headers."""
         for segment in self._segments.from_offset(offset):
-            entries = recovery.rebuild_aborted(self._directory, segment, self._config)
+            entries = recovery.rebuild_aborted(self._directory, self._segments, segment, self._config)
             self._put(segment.base_offset, entries)
 
     def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
@@ -150,7 +150,7 @@ class Transactions:
         entries = self._aborted.get(active.base_offset)
         if entries is None:
             # The file speaks of offsets that are gone by now, so it is read as it is, not as a hint.
-            entries = recovery.rebuild_aborted(self._directory, active, self._config)
+            entries = recovery.rebuild_aborted(self._directory, self._segments, active, self._config)
         self._put(active.base_offset, aborted.truncate_to(entries, offset))
 
     def dropped(self, base_offsets: list[int]) -> None:
