@@ -263,5 +263,8 @@ def test_a_read_only_log_serves_the_whole_batches_before_a_cut(killed, tmp_path)
                     served.append(record.offset)
             except CorruptRecordError as error:
                 assert error.path.endswith(name)
+                assert error.position <= size
+            else:
+                pytest.fail(f"cut at {size}: what was published is not there, and nobody was told")
         assert served == [r[0] for batch in until(killed.sent, end) for r in batch.records]
         assert image_of(tmp_path / "r") == cut(killed.image, name, size)
