@@ -118,9 +118,7 @@ def encode_batch(
         last_offset_delta = records[-1].offset - base_offset
     payload = compress(b"".join(encode_record(record, base_offset, base_timestamp) for record in records))
     count = len(records) if record_count is None else record_count
-    tail = struct.pack(
-        ">hiqqqhii", attributes, last_offset_delta, base_timestamp, max_timestamp, *producer, count
-    )
+    tail = struct.pack(">hiqqqhii", attributes, last_offset_delta, base_timestamp, max_timestamp, *producer, count)
     crc = crc32c.crc32c(tail + payload)
     return struct.pack(">qiibI", base_offset, 49 + len(payload), leader_epoch, 2, crc) + tail + payload
 

@@ -53,9 +53,7 @@ def model_run(data: bytes) -> list[ModelBatch]:
 
 # --- what may stand in a log -------------------------------------------------------------------
 
-blobs = st.one_of(
-    st.none(), st.binary(max_size=40), st.builds(bytes, st.sampled_from([63, 64, 8_191, 8_192]))
-)
+blobs = st.one_of(st.none(), st.binary(max_size=40), st.builds(bytes, st.sampled_from([63, 64, 8_191, 8_192])))
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=3).map(tuple)
 contents = st.lists(st.tuples(st.integers(-1, 5_000), blobs, blobs, headers), min_size=1, max_size=6)
 

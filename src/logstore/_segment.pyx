@@ -331,31 +331,52 @@ cdef class Segment:
         self._measure_times()
 
     def _measure_times(self):
-        """Largest timestamp and the bytes since the last index entry, from the tail of the log."""
-        cdef int64_t position = 0
+        """Largest timestamp and the bytes since the last index entry, from the tail of the log.
+
+        The last entry of the time index is the largest timestamp up to the batch that it names, and
+        of nothing behind it: the file may have lost entries, or hold a wrong one.
+        """
+        cdef uint8_t window[HEADER_BYTES]
+        cdef BatchHeader header
+        cdef int64_t start = 0, got = 0, position = 0, last
+        if self.times.count:
+            last = self.base_offset + self.times.offset_at(self.times.count - 1)
+            position = self._find(last, self.size, window, HEADER_BYTES, &start, &got)
+            if position >= 0:
+                parse_header(window + (position - start), window + got, &header)
+            if (position < 0 or self.times.count == 0 or last_offset_of(&header) != last
+                    or header.max_timestamp != self.times.timestamp_at(self.times.count - 1)):
+                self._rebuild()
+                return
+        elif self.index.count:
+            self._rebuild()
+            return
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = self.base_offset
-        # The tail is read below; a roll by time goes by the head.
         self.first_timestamp()
-        if self.times.count:
-            self.max_timestamp_ms = self.times.timestamp_at(self.times.count - 1)
-            self.max_timestamp_offset = self.base_offset + self.times.offset_at(self.times.count - 1)
-        if self.index.count:
-            position = self.index.position_at(self.index.count - 1)
-        self._unindexed = 0
-        self._hop(position)
+        self._hop(max(position, <int64_t>0))
+        self._unindexed = self.size - (self.index.position_at(self.index.count - 1) if self.index.count else 0)
 
-    def _hop(self, int64_t position):
-        """Read the headers from position to the end for their times, without new index entries."""
-        cdef int64_t last_position = position
-        for _, last, at, size, max_timestamp, _ in self.headers(position):
-            if self.first_timestamp_ms < 0 and at == 0:
-                self.first_timestamp_ms = max_timestamp
-            if max_timestamp > self.max_timestamp_ms:
-                self.max_timestamp_ms = max_timestamp
-                self.max_timestamp_offset = last
-            last_position = at + size
-        self._unindexed = last_position - position
+    cdef int _hop(self, int64_t position) except -1:
+        """Take the largest timestamp from the headers between a position and the end."""
+        cdef BatchHeader header
+        cdef uint8_t window[HEADER_BYTES]
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t got = 0
+        cdef int status = OK, fd = self.file.acquire()
+        with nogil:
+            while position < self.size:
+                got = read_upto(ops, fd, window, HEADER_BYTES, position)
+                status = parse_header(window, window + max(got, <int64_t>0), &header)
+                if status != OK:
+                    break
+                if header.max_timestamp > self.max_timestamp_ms:
+                    self.max_timestamp_ms = header.max_timestamp
+                    self.max_timestamp_offset = last_offset_of(&header)
+                position += header.size
+        self.file.release()
+        raise_status(got, "read", self.path, position)
+        return raise_batch_status(status, window, window + got, self.path, position)
 
     # -- indexes ---------------------------------------------------------------------------------
 
@@ -713,9 +734,19 @@ cdef class Segment:
 
     def headers(self, int64_t position=0):
         """Yield (base offset, last offset, position, size, max timestamp, leader epoch) of each batch."""
+        cdef int64_t seen = self.base_offset - 1
         while position < self.size:
             data = self.file.read(position, HEADER_BYTES)
             base, last, size, max_timestamp, epoch = _header_fields(data, self.path, position)
+            # A header that is whole says nothing about the batch behind it: the file may end inside.
+            if size > self.size - position:
+                raise CorruptRecordError(
+                    f"the batch at base offset {base} takes {size} bytes, the file ends after "
+                    f"{self.size - position}", path=self.path, position=position)
+            if base <= seen:
+                raise CorruptRecordError(f"base offset {base} does not rise over offset {seen}",
+                                         path=self.path, position=position)
+            seen = last
             yield base, last, position, size, max_timestamp, epoch
             position += size
 

@@ -132,8 +132,8 @@ def _delete_locked(state: State, offset: int) -> int:
         state.roll_locked()
     state.log_start = offset
     state.synced.advance(min(offset, state.end.value))
-    state.recovery.write(state.point_now(clean=False))
-    state.recovery.sync()
+    # In both slots: were one to decay, the other must not speak of segments that are gone.
+    state.recovery.write_durably(state.point_now(clean=False))
     state.must_unmark = False
     state.last_stable.advance(max(state.last_stable.value, offset))
     state.publish_locked()

@@ -79,6 +79,9 @@ class Readable(ABC):
     def _check_open(self) -> None:
         """Raise if the log is closed or was forked."""
 
+    def _check_whole(self) -> None:
+        """Raise if the files hold less than they should: asked when nothing is found below the end."""
+
     # -- reading
 
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
@@ -130,6 +133,8 @@ class Readable(ABC):
             found = self._at_segment(
                 offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end
             )
+            if found is None:
+                self._check_whole()
         # Nothing from here to the end: a compaction has taken the last records of the log.
         data, position, next_offset, path = (b"", -1, max(offset, end), None) if found is None else found
         if found is not None:
@@ -178,6 +183,8 @@ class Readable(ABC):
         if offset >= end:
             return None
         found = self._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
+        if found is None:
+            self._check_whole()
         return None if found is None else found[0]
 
     def _check_range(self, offset: int, end: int) -> None:

@@ -15,7 +15,7 @@ from logstore._files import Watch, fork_generation
 from logstore._segment import Segment
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import ForkedError, LogClosedError, NotALogError, ReadOnlyError
+from logstore.errors import CorruptRecordError, ForkedError, LogClosedError, NotALogError, ReadOnlyError
 from logstore.log import aborted, checkpoint, files, recovery
 from logstore.log.checkpoint import Published
 from logstore.log.files import Directory
@@ -183,6 +183,20 @@ class LogReader(Readable):
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path
+            )
+
+    def _check_whole(self) -> None:
+        # The writer publishes after the bytes: what is not there was lost, or cannot be recognised.
+        self.refresh()
+        published, segments = self._published, self._segments
+        assert published is not None
+        found = segments.active.next_offset if len(segments) else published.log_start_offset
+        if found < published.log_end_offset:
+            raise CorruptRecordError(
+                f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
+                f"is found from offset {found} on; open it for writing to recover it",
+                path=segments.active.path if len(segments) else self.path,
+                position=segments.active.size if len(segments) else None,
             )
 
     # -- what a reader cannot do

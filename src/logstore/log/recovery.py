@@ -76,6 +76,7 @@ def _recover(
                 path=directory.path,
             )
         segments.add(start)
+    _check_start(segments, point, facts)
     cut, scanned, extents = _check_tail(segments, point, config)
     files.remove_leftovers(directory)
     if point is not None and point.suspect:
@@ -117,6 +118,17 @@ def _lowered(point: RecoveryPoint | None, facts: PartitionFacts) -> RecoveryPoin
     return point._replace(recovery_point=facts.recovery_point, segment_base_offset=-1, position=-1)
 
 
+def _check_start(segments: Segments, point: RecoveryPoint | None, facts: PartitionFacts) -> None:
+    """A log start offset is on disk before anything below it is deleted, so it never lies below the files."""
+    first = segments.all[0].base_offset
+    if point is not None and first > max(point.log_start_offset, facts.log_start_offset or 0):
+        raise DamagedLogError(
+            f"the log starts at offset {point.log_start_offset}, but its first segment at {first}; restore the "
+            "missing files from a copy",
+            path=segments.directory.path,
+        )
+
+
 # --- the tail ---------------------------------------------------------------------------------
 
 
@@ -124,7 +136,6 @@ def _check_tail(
     segments: Segments, point: RecoveryPoint | None, config: LogConfig
 ) -> tuple[int, int, list[tuple[Segment, Extent]]]:
     """Scan from the recovery point on and cut behind the last whole batch: (cut, scanned, extents)."""
-    directory = segments.directory
     scanned = 0
     extents: list[tuple[Segment, Extent]] = []
     if point is None:
@@ -134,12 +145,6 @@ def _check_tail(
         promised = point.recovery_point
         place = segments.floor(promised)
         if place < 0:
-            if promised < segments.all[0].base_offset and point.log_start_offset <= promised:
-                raise DamagedLogError(
-                    f"the log begins at offset {segments.all[0].base_offset}, but everything from "
-                    f"{point.log_start_offset} to {promised} was synced; restore the missing files from a copy",
-                    path=directory.path,
-                )
             place = 0
         first = segments.all[place]
         position, next_offset = _find_point(first, point)
@@ -360,14 +365,18 @@ def load_aborted(segments: Segments, segment: Segment, config: LogConfig) -> lis
 
 
 def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
-    """The aborted transactions of one segment, from the newest snapshot before it and the headers since.
-
-    The snapshot at its base may be missing: a power cut can take it, and a memory tail writes none.
-    """
-    producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
+    """The aborted transactions of one segment, from the state at its base and its headers."""
+    produced = [ProducedBatch(*fields) for fields in segment.scan(end=segment.size, check=False).produced]
+    data = segments.directory.read(snapshot.snapshot_name(segment.base_offset))
+    states = None if data is None else snapshot.decode_snapshot(data, segment.base_offset)
+    if states is None and _ends_what_began_before(produced):
+        # Without that snapshot the markers say nothing of where their transactions began.
+        producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
+    else:
+        producers = Producers(states or (), expiration_ms=config.producer_id_expiration_ms)
     entries = []
-    for fields in segment.scan(end=segment.size, check=False).produced:
-        completed = producers.apply(ProducedBatch(*fields))
+    for batch in produced:
+        completed = producers.apply(batch)
         if completed is not None and completed.is_aborted:
             entries.append(
                 AbortedTransaction(
@@ -378,3 +387,16 @@ def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> 
                 )
             )
     return entries
+
+
+def _ends_what_began_before(produced: list[ProducedBatch]) -> bool:
+    """Whether a marker among the batches of a segment belongs to a transaction of an earlier one."""
+    begun = set()
+    for batch in produced:
+        if batch.is_control and batch.producer_id not in begun:
+            return True
+        if batch.is_control:
+            begun.discard(batch.producer_id)
+        elif batch.is_transactional:
+            begun.add(batch.producer_id)
+    return False

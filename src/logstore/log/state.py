@@ -263,9 +263,7 @@ class State:
             self.unsynced = []
             self.end.advance(offset)
             self.synced.advance(offset)
-            self.recovery.write(
-                self.point_now(clean=False)._replace(segment_base_offset=offset, position=0)
-            )
+            self.recovery.write(self.point_now(clean=False)._replace(segment_base_offset=offset, position=0))
             self.recovery.sync()
             self._promises_durable = True
             self.transactions.rolled(offset, self.generation)

@@ -123,9 +123,7 @@ def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int
     return admitted.base_offset, admitted.leader_epoch
 
 
-def _put_locked(
-    state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int
-) -> None:
+def _put_locked(state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int) -> None:
     """Write stamped or unstamped batches into the segments, rolling where one is full."""
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):

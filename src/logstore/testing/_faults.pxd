@@ -1,0 +1,53 @@
+# cython: language_level=3
+"""Faults on order, as other compiled tests see them; `_faults.pyx` says what they mean."""
+
+from libc.stdint cimport int64_t
+
+from logstore._files cimport FileOps, Files
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+
+cdef enum:
+    PATH_ROOM = 512
+    PLAN_COUNT = 32
+
+cdef struct Plan:
+    int op                      # an OP_ number, or ANY_CHANGE
+    int error                   # 0: nothing but a short count
+    int64_t first               # the call that fails, counted from 1 over the matching ones
+    int64_t times               # how many fail from there on; -1: all
+    int64_t part                # bytes that are transferred all the same; -1: none
+    bint torn                   # the part is not reported: the same call fails
+    bint owed                   # the part was reported: the next matching call fails
+    int64_t seen
+    int64_t fired
+    char path[PATH_ROOM]        # matches paths that contain it; empty: all
+    char fired_on[PATH_ROOM]
+
+cdef struct Event:
+    int op
+    int64_t position
+    int64_t size
+    int64_t status
+    char *path
+
+cdef struct Faults:
+    FileOps inner
+    pthread_mutex_t guard
+    int64_t counts[32]
+    int64_t changes
+    int plan_count
+    Plan plans[PLAN_COUNT]
+    char **paths                # of the open descriptors, by number
+    int path_room
+    bint recording
+    Event *events
+    int64_t event_count
+    int64_t event_room
+
+
+cdef class FaultyFiles(Files):
+    cdef Faults *_faults
+    cdef void _forget_events(self) noexcept

@@ -1,0 +1,35 @@
+from typing import Final
+
+from logstore._files import Files
+
+CHANGES: Final[frozenset[str]]
+
+class FaultyFiles(Files):
+    """`Files` that fail on order. Hand it to `Log.open(..., files=FaultyFiles())`."""
+
+    def __new__(cls, *, descriptor_limit: int | None = None) -> FaultyFiles: ...
+    def fail(
+        self,
+        op: str,
+        nth: int = 1,
+        errno: int = ...,
+        *,
+        times: int = 1,
+        path_contains: str | None = None,
+        short: int = -1,
+        torn: int = -1,
+    ) -> None:
+        """Fail the ``nth`` call of an operation from now on, and ``times - 1`` after it (-1: all)."""
+    def heal(self) -> None:
+        """Forget all plans."""
+    def fired(self) -> list[tuple[str, str, int]]:
+        """(operation, path, how often) of each plan that has failed a call."""
+    def counts(self) -> dict[str, int]:
+        """How many calls of each operation have reached the table, those that failed among them."""
+    @property
+    def changes(self) -> int:
+        """How many calls have changed files or names, or made a change durable, or were to."""
+    def record(self) -> None:
+        """Write every call down from now on, and forget what was written down before."""
+    def recorded(self) -> list[tuple[str, str, int, int, int]]:
+        """(operation, path, position, size, status) of each call, in order; stat, list and map are left out."""
