@@ -13,7 +13,7 @@ import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
 from logstore.records import Ack, Codec, TimestampType
@@ -26,8 +26,7 @@ INT64_MAX = 2**63 - 1
 Setting = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What a key accepts: a range of whole numbers, or one of some words."""
 
     least: int | float | None = None

@@ -13,9 +13,8 @@ unless a memory tail holds the rest.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._encode import Encoder, encode_marker, timestamp_of
 from logstore._files import LIBC, Files, fork_generation
@@ -49,6 +48,9 @@ from logstore.records import (
     TimestampType,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    import random
 
 INT64_MAX = 2**63 - 1
 
@@ -112,7 +114,7 @@ class Log(Readable):
         directory = Directory(path, files)
         if read_only:
             return LogReader(directory, settled, clock)
-        return cls(directory, settled, owner or SoloOwner(settled), clock, rng or random.Random(), create)
+        return cls(directory, settled, owner or SoloOwner(settled), clock, rng, create)
 
     def __init__(
         self,
@@ -120,7 +122,7 @@ class Log(Readable):
         config: LogConfig,
         owner: Owner,
         clock: Clock,
-        rng: random.Random,
+        rng: random.Random | None,
         create: bool,
     ) -> None:
         self.name: TopicPartition = parse_partition(directory.path)

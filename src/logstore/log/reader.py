@@ -79,7 +79,7 @@ class Readable(ABC):
     def _check_open(self) -> None:
         """Raise if the log is closed or was forked."""
 
-    def _check_whole(self) -> None:
+    def _check_whole(self) -> None:  # noqa: B027  a log's writer knows that its files are whole
         """Raise if the files hold less than they should: asked when nothing is found below the end."""
 
     # -- reading

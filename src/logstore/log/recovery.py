@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
@@ -30,8 +30,7 @@ from logstore.records import AbortedTransaction
 _logger = logging.getLogger(__name__)
 
 
-@dataclass
-class Recovered:
+class Recovered(NamedTuple):
     """A log's parts as recovery leaves them."""
 
     segments: Segments

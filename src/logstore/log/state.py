@@ -11,10 +11,9 @@ unless a memory tail holds the rest.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logstore._files import fork_generation
 from logstore._segment import Segment
@@ -38,6 +37,9 @@ from logstore.log.transactions import Transactions
 from logstore.log.watermark import Watermark
 from logstore.metrics import Counters
 from logstore.records import TopicPartition
+
+if TYPE_CHECKING:
+    import random
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ class State:
         config: LogConfig,
         owner: Owner,
         clock: Clock,
-        rng: random.Random,
+        rng: random.Random | None,
     ) -> None:
         self.name = name
         self.path = directory.path
@@ -335,7 +337,12 @@ class State:
             _logger.info("expired producers: log=%s count=%d", self.path, len(expired))
 
     def _new_jitter(self) -> int:
-        return self._rng.randint(0, min(self.config.segment_jitter_ms, self.config.segment_ms))
+        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if most and self._rng is None:
+            import random  # with hashlib, a share of the cost of `import logstore` that few need
+
+            self._rng = random.Random()
+        return self._rng.randint(0, most) if self._rng is not None else 0
 
     def drain_tail_locked(self) -> None:
         """Write what a memory tail holds into the segments."""
