@@ -4,24 +4,56 @@
 >>> with logstore.Log.open(tmp / "flights-0") as log:
 ...     log.append([b"AA 1141"], ack="synced").first_offset
 0
+
+Names are imported when they are first used, so that a program which only may need a log pays for
+none: most of the cost is `dataclasses` and `logging`, which its other parts may bring along anyway.
 """
 
-from logstore._batch import Batches, BatchView, Record
-from logstore.config import LogConfig
-from logstore.errors import LogstoreError
-from logstore.log import Log, LogReader, ProducerStamp
-from logstore.records import (
-    AbortedTransaction,
-    Ack,
-    AppendResult,
-    Codec,
-    Isolation,
-    Marker,
-    Origin,
-    TimestampOffset,
-    TimestampType,
-    TopicPartition,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from logstore._batch import Batches, BatchView, Record
+    from logstore.config import LogConfig
+    from logstore.errors import LogstoreError
+    from logstore.log import Log, LogReader, Owner, ProducerStamp, SoloOwner
+    from logstore.records import (
+        AbortedTransaction,
+        Ack,
+        AppendResult,
+        Codec,
+        Isolation,
+        Marker,
+        Origin,
+        TimestampOffset,
+        TimestampType,
+        TopicPartition,
+    )
+
+    __version__: str
+
+_HOMES = {
+    **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
+    "LogConfig": "logstore.config",
+    "LogstoreError": "logstore.errors",
+    **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
+    **dict.fromkeys(
+        (
+            "AbortedTransaction",
+            "Ack",
+            "AppendResult",
+            "Codec",
+            "Isolation",
+            "Marker",
+            "Origin",
+            "TimestampOffset",
+            "TimestampType",
+            "TopicPartition",
+        ),
+        "logstore.records",
+    ),
+}
 
 __all__ = [
     "AbortedTransaction",
@@ -37,18 +69,33 @@ __all__ = [
     "LogstoreError",
     "Marker",
     "Origin",
+    "Owner",
     "ProducerStamp",
     "Record",
+    "SoloOwner",
     "TimestampOffset",
     "TimestampType",
     "TopicPartition",
 ]
 
 
-def __getattr__(name: str) -> str:
-    if name == "__version__":
-        # Asked for seldom, and dear to find out: importlib.metadata doubles the cost of the import.
-        from importlib.metadata import version
+if not TYPE_CHECKING:
+    # Hidden from type checkers, to which a name that does not exist must stay an error.
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
 
-        return version("logstore")
-    raise AttributeError(f"module 'logstore' has no attribute {name!r}")
+        if name == "__version__":
+            # Not kept in the code: the distribution says what was installed.
+            from importlib.metadata import version
+
+            return version("logstore")
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'logstore' has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
