@@ -30,7 +30,7 @@ from logstore.log.files import Directory, check_place, parse_partition
 from logstore.log.flush import Flusher
 from logstore.log.owner import Owner, SoloOwner
 from logstore.log.producers import ProducedBatch
-from logstore.log.reader import Readable, Time
+from logstore.log.reader import Readable, Scan, Time
 from logstore.log.readonly import LogReader
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.state import State
@@ -236,6 +236,9 @@ class Log(Readable):
                 counters=self._state.counters.snapshot(),
             )
 
+    def _check_open(self) -> None:
+        self._state.check_open()
+
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
 
@@ -302,7 +305,8 @@ class Log(Readable):
                 base_sequence=stamp.base_sequence,
                 transactional=stamp.transactional,
             )
-            add_records(encoder, records)
+            # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
+            add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
             return self._append_encoded(
                 encoder, None if producer is None else produced_by(producer, encoder), now, ack
