@@ -322,6 +322,7 @@ class Log(Readable):
     def _append_encoded(
         self, encoder: Encoder, produced: ProducedBatch | None, now: int, ack: Ack | str | None
     ) -> AppendResult:
+        ack = self._ack_of(ack)
         count = encoder.record_count
         if count == 0:
             raise InvalidRecordError("there are no records to append")
@@ -371,6 +372,7 @@ class Log(Readable):
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
+        ack = self._ack_of(ack)
         now = self._state.clock.now_ms()
         admitted = admission.admit(batch, self.config, origin, now)
         with self._state.lock:
@@ -426,9 +428,14 @@ class Log(Readable):
             linger_ms=self.config.linger_ms if linger_ms is None else linger_ms,
             batch_bytes=self.config.batch_bytes if batch_bytes is None else batch_bytes,
             codec=codec,
-            ack=ack,
+            ack=self._ack_of(ack),
             clock=self._state.clock,
         )
+
+    @staticmethod
+    def _ack_of(ack: Ack | str | None) -> Ack | None:
+        """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
+        return Ack(ack) if type(ack) is str else ack
 
     def _acknowledge(self, result: AppendResult, ack: Ack | str | None) -> None:
         ack = self.config.default_ack if ack is None else Ack(ack)

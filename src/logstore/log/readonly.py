@@ -49,6 +49,7 @@ class LogReader(Readable):
         self._closed = False
         self._watch: Watch | None = None
         self._aborted: dict[int, list[AbortedTransaction]] = {}
+        files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
         if not files.base_offsets(names) and not files.is_ours(names):
             raise NotALogError(

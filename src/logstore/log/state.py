@@ -86,6 +86,7 @@ class State:
         if not directory.exists():
             directory.create()
         found = recovery.recover(directory, config, root.found, clock.now_ms())
+        root.begin()
         self.segments = found.segments
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
