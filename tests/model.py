@@ -193,7 +193,9 @@ class LogModel:
     def end_offset(self, committed: bool = False) -> int:
         return self.last_stable_offset() if committed else self.high_watermark
 
-    def visible(self, committed: bool = False, start: int | None = None, end: int | None = None) -> list[Seen]:
+    def visible(
+        self, committed: bool = False, start: int | None = None, end: int | None = None
+    ) -> list[Seen]:
         """The records that a scan gives."""
         first = self.start if start is None else max(start, self.start)
         last = self.end_offset(committed) if end is None else min(end, self.end_offset(committed))

@@ -118,7 +118,9 @@ def test_records_of_one_log_go_into_another_as_they_are(tmp_path, log):
 def test_keys_values_and_headers_come_back_as_they_were(tmp_path, clock, codec):
     large = random.Random(1).randbytes(1 << 20)
     sizes = [None, b"", b"x", large]
-    records = [(key, value, NOW_MS + n, ()) for n, (key, value) in enumerate((k, v) for k in sizes for v in sizes)]
+    records = [
+        (key, value, NOW_MS + n, ()) for n, (key, value) in enumerate((k, v) for k in sizes for v in sizes)
+    ]
     headers = [("same", b"1"), ("same", b"2"), ("same", None), ("", b""), ("ключ", large[:70_000])]
     records.append((None, None, 0, headers))
     expected = [(n, ts, key, value, tuple(heads)) for n, (key, value, ts, heads) in enumerate(records)]
@@ -617,7 +619,12 @@ def test_with_log_append_time_the_log_gives_the_timestamps(tmp_path, clock):
 
 
 def test_a_wall_clock_that_goes_back_loses_nothing(tmp_path, clock):
-    settings = {"clock": clock, "message_timestamp_type": "LogAppendTime", "segment_ms": 1_000, "flush_ms": 10}
+    settings = {
+        "clock": clock,
+        "message_timestamp_type": "LogAppendTime",
+        "segment_ms": 1_000,
+        "flush_ms": 10,
+    }
     stamps = []
     with open_log(tmp_path, **settings) as log:
         for now in (NOW_MS, NOW_MS - 3_600_000, NOW_MS + 10, 0, NOW_MS + 20):
@@ -737,7 +744,9 @@ def test_the_index_interval_decides_how_many_entries_there_are(tmp_path):
         with open_log(tmp_path / str(interval), index_interval_bytes=interval) as log:
             for _ in range(100):
                 log.append([b"x" * 100])
-        entries[interval] = (tmp_path / str(interval) / "t-0" / "00000000000000000000.index").stat().st_size // 8
+        entries[interval] = (
+            tmp_path / str(interval) / "t-0" / "00000000000000000000.index"
+        ).stat().st_size // 8
     assert entries[0] == 99
     assert 10 <= entries[1_000] <= 20
     assert entries[10_000] == 1
@@ -797,7 +806,9 @@ def test_deletion_unlinks_segments_that_lie_below(tmp_path):
         assert log.delete_before(3) == 20
         kept = [base for base, after in zip(before, [*before[1:], 40], strict=True) if after > 20]
         assert bases(log) == kept
-        assert {name[:20] for name in os.listdir(log.path) if name[0] == "0"} == {f"{base:020d}" for base in kept}
+        assert {name[:20] for name in os.listdir(log.path) if name[0] == "0"} == {
+            f"{base:020d}" for base in kept
+        }
         assert next(iter(log)).offset == 20
         with pytest.raises(OffsetOutOfRangeError, match="log_start_offset"):
             log.read(19)
@@ -1369,7 +1380,12 @@ def test_a_reader_follows_its_writer(tmp_path):
         log.append([b"other" * 20])
         assert values_of(reader, start=20) == [b"other" * 20]
         assert reader.offset_for_time(0).offset == 10
-        for change in (lambda: reader.append([b"x"]), reader.flush, lambda: reader.truncate_to(0), reader.appender):
+        for change in (
+            lambda: reader.append([b"x"]),
+            reader.flush,
+            lambda: reader.truncate_to(0),
+            reader.appender,
+        ):
             with pytest.raises(ReadOnlyError, match="read_only"):
                 change()
 
