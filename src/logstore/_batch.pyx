@@ -279,7 +279,10 @@ cdef class BatchView:
         cdef int status
         if isinstance(source, str):
             raise RecordTypeError("a batch is bytes, found str")
-        PyObject_GetBuffer(source, &self._buffer, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(source, &self._buffer, PyBUF_SIMPLE)
+        except TypeError:
+            raise RecordTypeError(f"a batch is bytes or another buffer, found {type(source).__name__}") from None
         self._held = True
         p = <const uint8_t *>self._buffer.buf
         end = p + self._buffer.len

@@ -33,10 +33,13 @@ def truncate_to(state: State, offset: int) -> int:
 
 def cut_locked(state: State, offset: int) -> int:
     """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
+    state.cutting = True
     try:
         end = _cut_segments_locked(state, offset)
     except StorageError as error:
         raise state.poison_locked(error) from error
+    finally:
+        state.cutting = False
     state.counters.truncations += 1
     state.move_marks_locked()
     return end

@@ -227,6 +227,21 @@ def _is_directory(root: Directory, name: str) -> bool:
     return Directory(root.join(name), root.files).exists()
 
 
+def refuse_file(directory: Directory) -> None:
+    """Tell a file in the place of a log from a log that is not there.
+
+    Raises:
+        NotALogError: the path, or one above it, is a file.
+    """
+    try:
+        directory.names()
+    except StorageError as error:
+        if errno_of(error) == errno.ENOTDIR:
+            raise NotALogError(
+                "a file stands where the log's directory should be; choose another path", path=directory.path
+            ) from error
+
+
 def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     """Refuse a directory that is not ours to write, before anything is changed.
 
@@ -234,6 +249,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         NotALogError: it is missing, holds foreign files, or was written by Kafka.
     """
     if not directory.exists():
+        refuse_file(directory)
         if not create:
             raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
         root.create()

@@ -29,7 +29,7 @@ from logstore.log.files import Directory, check_place, parse_partition
 from logstore.log.flush import Flusher
 from logstore.log.owner import Owner, SoloOwner
 from logstore.log.producers import ProducedBatch
-from logstore.log.reader import Readable, Time
+from logstore.log.reader import Readable, Scan, Time
 from logstore.log.readonly import LogReader
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.state import State
@@ -238,6 +238,9 @@ class Log(Readable):
                 counters=self._state.counters.snapshot(),
             )
 
+    def _check_open(self) -> None:
+        self._state.check_open()
+
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
 
@@ -304,7 +307,8 @@ class Log(Readable):
                 base_sequence=stamp.base_sequence,
                 transactional=stamp.transactional,
             )
-            add_records(encoder, records)
+            # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
+            add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
             return self._append_encoded(
                 encoder, None if producer is None else produced_by(producer, encoder), now, ack
@@ -320,6 +324,7 @@ class Log(Readable):
     def _append_encoded(
         self, encoder: Encoder, produced: ProducedBatch | None, now: int, ack: Ack | str | None
     ) -> AppendResult:
+        ack = self._ack_of(ack)
         count = encoder.record_count
         if count == 0:
             raise InvalidRecordError("there are no records to append")
@@ -369,6 +374,7 @@ class Log(Readable):
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
+        ack = self._ack_of(ack)
         now = self._state.clock.now_ms()
         admitted = admission.admit(batch, self.config, origin, now)
         with self._state.lock:
@@ -424,9 +430,14 @@ class Log(Readable):
             linger_ms=self.config.linger_ms if linger_ms is None else linger_ms,
             batch_bytes=self.config.batch_bytes if batch_bytes is None else batch_bytes,
             codec=codec,
-            ack=ack,
+            ack=self._ack_of(ack),
             clock=self._state.clock,
         )
+
+    @staticmethod
+    def _ack_of(ack: Ack | str | None) -> Ack | None:
+        """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
+        return Ack(ack) if type(ack) is str else ack
 
     def _acknowledge(self, result: AppendResult, ack: Ack | str | None) -> None:
         ack = self.config.default_ack if ack is None else Ack(ack)

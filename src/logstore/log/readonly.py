@@ -15,18 +15,26 @@ from logstore._files import Watch, fork_generation
 from logstore._segment import Segment
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import CorruptRecordError, ForkedError, LogClosedError, NotALogError, ReadOnlyError
+from logstore.errors import (
+    CorruptRecordError,
+    ForkedError,
+    LogClosedError,
+    NotALogError,
+    ReadOnlyError,
+    StorageError,
+)
 from logstore.log import aborted, checkpoint, files, recovery
 from logstore.log.checkpoint import Published
 from logstore.log.files import Directory
 from logstore.log.promises import read_published
 from logstore.log.reader import Readable
 from logstore.log.root import Root
-from logstore.log.segments import Segments
+from logstore.log.segments import Segments, is_gone
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
+ATTEMPTS = 100  #: at opening what a writer is changing
 
 
 class LogReader(Readable):
@@ -48,6 +56,7 @@ class LogReader(Readable):
         self._closed = False
         self._watch: Watch | None = None
         self._aborted: dict[int, list[AbortedTransaction]] = {}
+        files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
         if not files.base_offsets(names) and not files.is_ours(names):
             raise NotALogError(
@@ -60,11 +69,19 @@ class LogReader(Readable):
     # -- keeping up with the writer
 
     def _open_segments(self) -> None:
-        self._segments = Segments.open(self._directory, self.config, writable=False)
-        self._aborted = {}
-        if not self._watched:
-            self._published = self._measure()
-        self._take_published()
+        """Open what is there; anew if the writer removes a file between the look at names and at files."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self._segments = Segments.open(self._directory, self.config, writable=False)
+                self._aborted = {}
+                if not self._watched:
+                    self._published = self._measure()
+                self._take_published()
+                return
+            except StorageError as error:
+                if not left or not is_gone(error):
+                    raise
+                self._published = read_published(self._directory) or self._published
 
     def _measure(self) -> Published:
         """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
@@ -124,7 +141,14 @@ class LogReader(Readable):
                 self._segments.close()
                 self._open_segments()
                 return
-            self._take_published()
+            try:
+                self._take_published()
+            except StorageError as error:
+                if not is_gone(error):
+                    raise
+                # The last segment that was known here has been deleted since.
+                self._segments.close()
+                self._open_segments()
 
     # -- where the log stands
 

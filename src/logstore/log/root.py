@@ -2,7 +2,7 @@
 
 Kafka keeps recovery points, log start offsets and high watermarks of all partitions in three text
 files in the root, and marks a clean shutdown there. While this process holds the root, these facts
-stand in memory; the files are taken away when the first log is opened for writing, so that a crash
+stand in memory; the files are taken away when the first log is open for writing, so that a crash
 leaves "unknown" and never something stale, and written anew when the last log is closed.
 """
 
@@ -34,15 +34,17 @@ class Root:
 
     _facts: ClassVar[dict[RootLock, dict[TopicPartition, PartitionFacts]]] = {}
     _unclean: ClassVar[set[RootLock]] = set()
+    _begun: ClassVar[set[RootLock]] = set()
 
     def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
         self.directory = directory
         self.found = facts  #: what the root said of the partition when it was opened
         self._lock = lock
+        self._is_begun = False
 
     @classmethod
     def open_for_writing(cls, directory: Directory, name: TopicPartition, clock: Clock) -> Root:
-        """Lock the root for one of its partitions.
+        """Lock the root for one of its partitions. Nothing but the lock's file is changed before `begin`.
 
         Raises:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
@@ -52,7 +54,6 @@ class Root:
             with RootLock.guarded():
                 if lock not in cls._facts:
                     cls._facts[lock] = _read(directory)
-                    _take_away(directory)
                 facts = cls._facts[lock].get(name, PartitionFacts())
         except BaseException:
             lock.release(str(name))
@@ -63,6 +64,19 @@ class Root:
     def open_for_reading(cls, directory: Directory, name: TopicPartition) -> Root:
         """Read what the root says of one of its partitions, without the lock."""
         return cls(directory, None, _read(directory).get(name, PartitionFacts()))
+
+    def begin(self) -> None:
+        """Take away what says that the root is at rest: the partition's log is whole and will change.
+
+        Not earlier: a log that recovery refuses leaves its root as it was.
+        """
+        lock = self._lock
+        assert lock is not None
+        with RootLock.guarded():
+            if lock not in self._begun:
+                _take_away(self.directory)
+                self._begun.add(lock)
+        self._is_begun = True
 
     def release(self, name: TopicPartition, facts: PartitionFacts | None) -> None:
         """Give the root back; ``facts`` of a log that was closed cleanly, None of one that was not.
@@ -75,21 +89,25 @@ class Root:
         self._lock = None
         with RootLock.guarded():
             known = self._facts.get(lock, {})
-            if facts is None:
+            if facts is not None:
+                known[name] = facts
+            elif self._is_begun:
                 self._unclean.add(lock)
                 known.pop(name, None)
-            else:
-                known[name] = facts
-            last = lock.is_last(str(name))
-            if last:
-                try:
-                    _write(self.directory, known, clean=lock not in self._unclean)
-                except StorageError as error:
-                    # Hints for a quick start: without them the next open scans.
-                    _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
+            if lock.is_last(str(name)):
+                if lock in self._begun:
+                    self._write_checkpoints(known, clean=lock not in self._unclean)
                 self._facts.pop(lock, None)
                 self._unclean.discard(lock)
+                self._begun.discard(lock)
         lock.release(str(name))
+
+    def _write_checkpoints(self, known: dict[TopicPartition, PartitionFacts], *, clean: bool) -> None:
+        try:
+            _write(self.directory, known, clean=clean)
+        except StorageError as error:
+            # Hints for a quick start: without them the next open scans.
+            _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
 
 
 def _read(directory: Directory) -> dict[TopicPartition, PartitionFacts]:

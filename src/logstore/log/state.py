@@ -83,10 +83,12 @@ class State:
         self.fork = fork_generation()
         self.failed: StorageFailedError | None = None
         self.closed = False
+        self.cutting = False  # a truncation is taking files away
         self.counters = Counters()
         if not directory.exists():
             directory.create()
         found = recovery.recover(directory, config, root.found, clock.now_ms())
+        root.begin()
         self.segments = found.segments
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
@@ -197,9 +199,11 @@ class State:
     def publish_locked(self) -> None:
         # A memory tail is not in the files, so other processes must not look for it.
         end = self.end.value if self.tail is None else self.segments.active.next_offset
+        # Odd while files go away: who opens them now has to look again when that is over.
+        generation = 2 * self.generation + self.cutting
         try:
             self.published.write(
-                Published(self.generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
+                Published(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
             )
         except DiskFullError:
             # Readers in other processes lag until the next append; the log itself is whole.
