@@ -15,7 +15,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject_AsFileDescriptor
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
-from libc.stdint cimport INT32_MAX, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, uint32_t
 from libc.stdlib cimport free, malloc
 
 from logstore._batch cimport (
@@ -51,6 +51,24 @@ cdef enum:
 
 HEADER = HEADER_BYTES
 SUFFIX_DIGITS = 20
+
+
+cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t position, int64_t bound) noexcept nogil:
+    """BAD_OFFSET if a batch behind a gap overlaps the batch behind it, else OK.
+
+    The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its
+    batch and an overlap behind it, so whoever finds a gap looks one batch further.
+    """
+    cdef uint8_t window[HEADER_BYTES]
+    cdef BatchHeader following
+    cdef int64_t at = position + header.size, got
+    if at >= bound:
+        return OK
+    # What cannot be read or parsed here is met, and named, by whoever goes on to it.
+    got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - at), at)
+    if got < HEADER_BYTES or parse_header(window, window + got, &following) != OK:
+        return OK
+    return BAD_OFFSET if following.base_offset <= last_offset_of(header) else OK
 
 
 cdef class Extent:
@@ -427,7 +445,8 @@ cdef class Segment:
 
     cdef int _rebuild(self) except -1:
         """Make the indexes anew from the batch headers; `index_stale` tells to write them."""
-        cdef int64_t position = 0, got
+        cdef int64_t position = 0, got, seen = self.base_offset - 1
+        cdef int64_t bound = self.size, limit = self.next_offset
         cdef BatchHeader header
         cdef int status
         cdef uint8_t window[HEADER_BYTES]
@@ -443,15 +462,21 @@ cdef class Segment:
         self.max_timestamp_offset = self.base_offset
         fd = self.file.acquire()
         try:
-            while position < self.size:
+            while position < bound:
                 with nogil:
                     got = read_upto(ops, fd, window, HEADER_BYTES, position)
                     status = parse_header(window, window + max(got, <int64_t>0), &header)
+                    if status == OK and header.size > bound - position:
+                        status = SHORT
+                    if status == OK and (header.base_offset <= seen or
+                                         (limit >= 0 and last_offset_of(&header) >= limit)):
+                        status = BAD_OFFSET
+                    if status == OK and header.base_offset > seen + 1:
+                        status = check_gap(ops, fd, &header, position, bound)
                 raise_status(got, "read", self.path, position)
-                if status == OK and header.size > self.size - position:
-                    status = SHORT
                 raise_batch_status(status, window, window + got, self.path, position)
                 self._note(window, position)
+                seen = last_offset_of(&header)
                 position += header.size
         finally:
             self.file.release()
@@ -492,21 +517,27 @@ cdef class Segment:
         cdef int64_t entry, position
         self._load_indexes()
         entry = self.index.floor_entry(offset - self.base_offset)
-        if entry >= 0:
+        wrong = False
+        while entry >= 0:
             position = self.index.position_at(entry)
             try:
-                found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position,
-                                           bound, <size_t>window, room, <size_t>start, <size_t>got)
+                found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position, bound,
+                                           <size_t>window, room, <size_t>start, <size_t>got)
             except CorruptRecordError:
+                if wrong:
+                    raise
                 found = -3
             if found != -3:
-                return found
-            # The entry does not name the batch that it points to: the index is wrong, not the log.
+                break
+            # The entry does not name the batch that it points to. Index or log: one before it will tell.
+            wrong = True
+            entry -= 1
+        if entry < 0:
+            found = self._walk(offset, 0, bound, window, room, start, got)
+        if wrong:
+            # The log is sound up to here, so it was the index.
             self._rebuild()
-            entry = self.index.floor_entry(offset - self.base_offset)
-            if entry >= 0:
-                return self._walk(offset, self.index.position_at(entry), bound, window, room, start, got)
-        return self._walk(offset, 0, bound, window, room, start, got)
+        return found
 
     def _walk_checked(self, int64_t named, int64_t offset, int64_t position, int64_t bound, size_t window,
                       int64_t room, size_t start, size_t got):
@@ -537,7 +568,10 @@ cdef class Segment:
         cdef BatchHeader header
         cdef FileOps *ops = &self.file.files.ops
         cdef int status = OK, fd
-        cdef int64_t seen = self.base_offset - 1
+        cdef int64_t seen = self.base_offset - 1, limit = self.next_offset
+        cdef bint follows = position == 0       # the batch before is known
+        if bound < self.size:
+            limit = -1
         fd = self.file.acquire()
         self.file.files.calls[OP_PREADV] += 1
         with nogil:
@@ -552,11 +586,14 @@ cdef class Segment:
                 status = parse_header(window + (position - start[0]), window + got[0], &header)
                 if status == OK and header.size > bound - position:
                     status = SHORT
-                if status == OK and header.base_offset <= seen:
+                if status == OK and (header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
                     status = BAD_OFFSET
+                if status == OK and follows and header.base_offset > seen + 1:
+                    status = check_gap(ops, fd, &header, position, bound)
                 if status != OK:
                     break
                 seen = last_offset_of(&header)
+                follows = True
                 if seen >= offset:
                     break
                 position += header.size
@@ -576,7 +613,7 @@ cdef class Segment:
         """
         cdef uint8_t window[WINDOW_BYTES]
         cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position, end, bound = self.size, first, next_offset
+        cdef int64_t start = 0, got = 0, position, end, bound = self.size, limit = self.next_offset, first, next_offset
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
         position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
@@ -603,7 +640,13 @@ cdef class Segment:
                     status = parse_header(window + (end - start), window + got, &header)
                     if status == OK and header.size > bound - end:
                         status = SHORT
+                    if status == OK and (header.base_offset < next_offset or
+                                         (limit >= 0 and last_offset_of(&header) >= limit)):
+                        status = BAD_OFFSET
                     if status != OK or header.base_offset >= end_offset:
+                        break
+                    if header.base_offset > next_offset:
+                        # Behind a gap: the next search looks at it more closely.
                         break
                     if end > position and end + header.size - position > max_bytes:
                         break
@@ -627,6 +670,7 @@ cdef class Segment:
         cdef uint8_t window[WINDOW_BYTES]
         cdef BatchHeader header
         cdef int64_t start = 0, got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
+        cdef int64_t limit = self.next_offset
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
         cdef bytes data
@@ -639,7 +683,7 @@ cdef class Segment:
                                   WINDOW_BYTES if max_bytes < WINDOW_BYTES else HEADER_BYTES, &start, &got)
             if position >= 0:
                 parse_header(window + (position - start), window + got, &header)
-                if header.base_offset > offset:
+                if header.base_offset != offset or position != hint:
                     # Not where that offset is: a read that begins elsewhere than the last one ended.
                     position = -1
         if position < 0:
@@ -684,9 +728,12 @@ cdef class Segment:
                     break
                 if status == OK and batch_crc(p, header.size) != header.crc:
                     status = BAD_CRC
-                if status == OK and header.base_offset <= seen:
+                if status == OK and (header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
                     status = BAD_OFFSET
                 if status != OK:
+                    break
+                if header.base_offset > seen + 1:
+                    # Behind a gap: the next search looks at it more closely.
                     break
                 seen = last_offset_of(&header)
                 next_offset = seen + 1
@@ -771,7 +818,9 @@ cdef class Segment:
                     got = read_upto(ops, fd, window, HEADER_BYTES, position)
                     status = parse_header(window, window + max(got, <int64_t>0), &header)
                 raise_status(got, "read", self.path, position)
-                if status != OK or header.base_offset < self.next_offset:
+                if status != OK or header.base_offset < self.next_offset or last_offset_of(&header) >= end_offset:
+                    break
+                if header.base_offset > self.next_offset and check_gap(ops, fd, &header, position, INT64_MAX) != OK:
                     break
                 self._note(window, position)
                 position += header.size
@@ -918,6 +967,8 @@ cdef class Segment:
                         if status == OK and (header.base_offset < next_offset
                                              or last_offset_of(&header) - self.base_offset > INT32_MAX):
                             status = BAD_OFFSET
+                        if status == OK and header.base_offset > next_offset:
+                            status = check_gap(ops, fd, &header, position, file_bytes)
                         if status != OK:
                             break
                         if check:

@@ -124,7 +124,7 @@ BATCHES = {
     "count and delta too large": (
         patched(patched(GOOD, 57, int32(3)), 23, int32(2)), InvalidRecordError, 87, "record 2 of 3",
     ),
-    "no records": (sealed(patched(GOOD, 57, int32(0))[:HEADER]), InvalidRecordError, 87, "no records|record count 0"),
+    "no records": (sealed(patched(GOOD, 57, int32(0))[:HEADER]), InvalidRecordError, 87, "no records|count 0"),
     "record length": (patched(GOOD, HEADER, b"\x7f"), InvalidRecordError, 87, "record 0 of 2"),
     "record length negative": (patched(GOOD, HEADER, b"\x01"), InvalidRecordError, 87, "record 0 of 2"),
     "varint without end": (patched(GOOD, HEADER, b"\xff" * 10), InvalidRecordError, 87, "varint"),
@@ -168,7 +168,7 @@ def test_a_damaged_compressed_batch_is_refused(log, codec):
             log,
             CorruptRecordError,
             codec.name.lower() + "|" + "frame|block|stream|empty",
-            lambda b=sealed(bad): log.append_batch(b),
+            partial(log.append_batch, sealed(bad)),
         )
         assert error.code == 2
 
@@ -369,7 +369,7 @@ def refused_open(root, error, words, **settings):
 def test_a_name_that_is_no_partition_is_refused(tmp_path, name, read_only):
     from logstore import Log
 
-    with pytest.raises(NotALogError, match="is no partition.*topic-N") as caught:
+    with pytest.raises(NotALogError, match=r"is no partition.*topic-N") as caught:
         Log.open(tmp_path / name, read_only=read_only)
     assert caught.value.code == 57
     assert tree(tmp_path) == {}
@@ -413,7 +413,7 @@ def test_a_file_in_the_place_of_the_log_is_refused(tmp_path):
     (tmp_path / "t-0").write_bytes(b"a file")
     for read_only in (False, True):
         before = tree(tmp_path)
-        with pytest.raises(NotALogError, match="a file stands where.*t-0"):
+        with pytest.raises(NotALogError, match=r"a file stands where.*t-0"):
             open_log(tmp_path, read_only=read_only)
         assert tree(tmp_path) == before
     with pytest.raises(NotALogError, match="a file stands where"):

@@ -238,9 +238,6 @@ class Log(Readable):
                 counters=self._state.counters.snapshot(),
             )
 
-    def _check_open(self) -> None:
-        self._state.check_open()
-
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
 
@@ -437,7 +434,7 @@ class Log(Readable):
     @staticmethod
     def _ack_of(ack: Ack | str | None) -> Ack | None:
         """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
-        return Ack(ack) if type(ack) is str else ack
+        return Ack(ack) if isinstance(ack, str) else ack
 
     def _acknowledge(self, result: AppendResult, ack: Ack | str | None) -> None:
         ack = self.config.default_ack if ack is None else Ack(ack)

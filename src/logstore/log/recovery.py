@@ -146,7 +146,7 @@ def _check_tail(
         if place < 0:
             place = 0
         first = segments.all[place]
-        position, next_offset = _find_point(first, point)
+        position, next_offset = _find_point(first, point, config)
     for segment in segments.from_offset(first.base_offset):
         starts_at = position if segment is first else 0
         expected = next_offset if segment is first else segment.base_offset
@@ -183,7 +183,7 @@ def _check_tail(
     return 0, scanned, extents
 
 
-def _find_point(segment: Segment, point: RecoveryPoint) -> tuple[int, int]:
+def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tuple[int, int]:
     """(position, offset) in a segment where the recovery point is.
 
     Raises:
@@ -205,6 +205,8 @@ def _find_point(segment: Segment, point: RecoveryPoint) -> tuple[int, int]:
         position = segment.indexed_floor(promised)
         for base, last, at, size, _timestamp, _epoch in segment.headers(position):
             if base >= promised:
+                if offset < promised and not config.compacts:
+                    break
                 return at, promised
             offset, position = last + 1, at + size
     except CorruptRecordError as error:
