@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import pytest
 
@@ -489,7 +490,7 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path):
     """
     for path in [*root.rglob("*"), root]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in root.parents[:3]:
+    for parent in root.parents[:5]:
         if os.access(parent, os.W_OK) and parent.stat().st_uid == os.getuid() and str(parent) != "/":
             parent.chmod(parent.stat().st_mode | 0o055)
     before = tree(root)
