@@ -17,7 +17,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuil
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView, Record, restamp_time, stamp, stamp_run, with_codec
+from logstore._batch import Batches, BatchView, Record, restamp_time, run_of, stamp, stamp_run, with_codec
 from logstore._codec import compress
 from logstore._encode import encode, encode_marker
 from logstore.errors import (
@@ -339,10 +339,7 @@ def test_objects_for_a_fetched_run_do_not_grow_with_its_records(count: int) -> N
 
 def test_a_run_tells_where_it_stands() -> None:
     data = encode([b"a"], timestamp_ms=0)
-    run = Batches(
-        data, start_offset=0, end_offset=9, topic="t", partition=1, high_watermark=5, last_stable_offset=4,
-        log_start_offset=2, path="/somewhere", position=100, limit=7,
-    )  # fmt: skip
+    run = run_of(data, 0, 9, None, None, "t", 1, "/somewhere", 100, (), False, 7, 1, (2, 5, 4))
     assert (run.size, run.start_offset, run.end_offset, run.next_offset) == (len(data), 0, 9, 1)
     assert (run.topic, run.partition, run.path, run.position) == ("t", 1, "/somewhere", 100)
     assert (run.high_watermark, run.last_stable_offset, run.log_start_offset) == (5, 4, 2)

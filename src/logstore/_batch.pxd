@@ -239,6 +239,9 @@ cdef class Batches:
     cdef readonly int64_t high_watermark
     cdef readonly int64_t last_stable_offset
     cdef readonly int64_t log_start_offset
+    cdef int _take(self, bytes data, int64_t start_offset, int64_t end_offset, object since_ms, object until_ms,
+                   str topic, int32_t partition, str path, int64_t position, tuple aborted,
+                   bint committed_only, int64_t limit, int64_t next_offset) except -1
     cdef bint is_aborted(self, const BatchHeader *header) noexcept nogil
 
 

@@ -123,12 +123,30 @@ class BatchView:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+def run_of(
+    data: bytes,
+    start_offset: int,
+    end_offset: int,
+    since_ms: int | None,
+    until_ms: int | None,
+    topic: str,
+    partition: int,
+    path: str | None,
+    position: int,
+    aborted: Iterable[tuple[int, int, int] | tuple[int, int, int, int]],
+    committed_only: bool,
+    limit: int,
+    next_offset: int,
+    marks: tuple[int, int, int],
+) -> Batches:
+    """`Batches` of bytes that a segment has read and checked; for `log.reader`, which makes one for every read."""
+
 @disjoint_base
 class Batches:
     """Whole record batches as they lie in a log, with the range of them that a reader may see."""
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         data: bytes,
         *,
         start_offset: int = 0,
@@ -144,10 +162,7 @@ class Batches:
         limit: int = 67_108_864,
         check: bool = True,
         next_offset: int = -1,
-        high_watermark: int = -1,
-        last_stable_offset: int = -1,
-        log_start_offset: int = -1,
-    ) -> Self: ...
+    ) -> None: ...
     @property
     def data(self) -> bytes: ...
     @property

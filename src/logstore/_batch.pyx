@@ -493,32 +493,23 @@ cdef class Batches:
     Owns: a reference to ``data``. Threads: immutable after construction.
     """
 
-    def __cinit__(self, bytes data not None, *, int64_t start_offset=0, int64_t end_offset=0x7FFFFFFFFFFFFFFF,
-                  since_ms=None, until_ms=None, str topic="", int32_t partition=-1, path=None,
-                  int64_t position=0, aborted=(), bint committed_only=False, int64_t limit=64 << 20,
-                  bint check=True, int64_t next_offset=-1, int64_t high_watermark=-1,
-                  int64_t last_stable_offset=-1, int64_t log_start_offset=-1):
+    def __cinit__(self):
+        self.data = b""
+        self.aborted = ()
+        self.bounds.end_offset = INT64_MAX
+        self.bounds.since_ms = INT64_MIN
+        self.bounds.until_ms = INT64_MAX
+
+    def __init__(self, bytes data not None, *, int64_t start_offset=0, int64_t end_offset=0x7FFFFFFFFFFFFFFF,
+                 since_ms=None, until_ms=None, str topic="", int32_t partition=-1, str path=None,
+                 int64_t position=0, aborted=(), bint committed_only=False, int64_t limit=64 << 20,
+                 bint check=True, int64_t next_offset=-1):
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
         cdef const uint8_t *end = p + PyBytes_GET_SIZE(data)
         cdef const uint8_t *start = p
         cdef BatchHeader header
         cdef int status = OK
         cdef int64_t seen = -1
-        self.data = data
-        self.bounds.start_offset = start_offset
-        self.bounds.end_offset = end_offset
-        self.bounds.since_ms = INT64_MIN if since_ms is None else since_ms
-        self.bounds.until_ms = INT64_MAX if until_ms is None else until_ms
-        self.topic = topic
-        self.partition = partition
-        self.limit = limit
-        self.path = path
-        self.position = position
-        self.committed_only = committed_only
-        self.aborted = tuple(aborted)
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
         if check:
             with nogil:
                 while p < end:
@@ -532,16 +523,40 @@ cdef class Batches:
             raise_batch_status(status, p, end, path, position + (p - start))
             if next_offset < 0 and p != start:
                 next_offset = seen + 1
-        self.next_offset = next_offset if next_offset >= 0 else start_offset
-        if committed_only and self.aborted:
-            self._ranges = <AbortedRange *>malloc(len(self.aborted) * sizeof(AbortedRange))
-            if self._ranges == NULL:
+        self._take(data, start_offset, end_offset, since_ms, until_ms, topic, partition, path, position,
+                   tuple(aborted), committed_only, limit, next_offset if next_offset >= 0 else start_offset)
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+    cdef int _take(self, bytes data, int64_t start_offset, int64_t end_offset, object since_ms, object until_ms,
+                   str topic, int32_t partition, str path, int64_t position, tuple aborted,
+                   bint committed_only, int64_t limit, int64_t next_offset) except -1:
+        cdef Py_ssize_t i, count = len(aborted)
+        cdef AbortedRange *ranges = NULL
+        if committed_only and count:
+            ranges = <AbortedRange *>malloc(count * sizeof(AbortedRange))
+            if ranges == NULL:
                 raise MemoryError
-            for entry in self.aborted:
-                self._ranges[self._range_count].producer_id = entry[0]
-                self._ranges[self._range_count].first_offset = entry[1]
-                self._ranges[self._range_count].last_offset = entry[2]
-                self._range_count += 1
+            for i in range(count):
+                ranges[i].producer_id, ranges[i].first_offset, ranges[i].last_offset = aborted[i][:3]
+        free(self._ranges)
+        self._ranges = ranges
+        self._range_count = count if ranges != NULL else 0
+        self.data = data
+        self.bounds.start_offset = start_offset
+        self.bounds.end_offset = end_offset
+        self.bounds.since_ms = INT64_MIN if since_ms is None else since_ms
+        self.bounds.until_ms = INT64_MAX if until_ms is None else until_ms
+        self.topic = topic
+        self.partition = partition
+        self.path = path
+        self.position = position
+        self.aborted = aborted
+        self.committed_only = committed_only
+        self.limit = limit
+        self.next_offset = next_offset
+        return 0
 
     def __dealloc__(self):
         free(self._ranges)
@@ -642,6 +657,20 @@ cdef class Batches:
 cdef inline bint is_before(int64_t timestamp, const Bounds *bounds) noexcept nogil:
     """Whether a time lies before the end of the bounds; without an end, every time does."""
     return timestamp < bounds.until_ms or bounds.until_ms == INT64_MAX
+
+
+def run_of(bytes data not None, int64_t start_offset, int64_t end_offset, since_ms, until_ms, str topic not None,
+           int32_t partition, str path, int64_t position, aborted, bint committed_only, int64_t limit,
+           int64_t next_offset, tuple marks not None):
+    """`Batches` of bytes that a segment has read and checked; for `log.reader`, which makes one for every read.
+
+    ``marks`` are log start offset, high watermark and last stable offset.
+    """
+    cdef Batches run = Batches.__new__(Batches)
+    run._take(data, start_offset, end_offset, since_ms, until_ms, topic, partition, path, position,
+              tuple(aborted), committed_only, limit, next_offset)
+    run.log_start_offset, run.high_watermark, run.last_stable_offset = marks
+    return run
 
 
 @cython.final

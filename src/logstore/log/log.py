@@ -238,6 +238,10 @@ class Log(Readable):
                 counters=self._state.counters.snapshot(),
             )
 
+    def _marks(self) -> tuple[int, int, int]:
+        state = self._state
+        return state.log_start, state.high_watermark.value, state.last_stable.value
+
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
 

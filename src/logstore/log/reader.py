@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from logstore._batch import Batches, Record
+from logstore._batch import Batches, Record, run_of
 from logstore._encode import timestamp_of
 from logstore._segment import Segment, Slice
 from logstore.config import LogConfig
@@ -32,6 +32,11 @@ Time = int | datetime.datetime
 
 #: Where the read before ended, (file, position): the next one begins there without a search.
 Hint = tuple[str | None, int] | None
+
+#: What a scan lets through: (end offset, since ms, until ms); end and until are exclusive.
+Bounds = tuple[int, int | None, int | None]
+
+_UNBOUNDED: Bounds = (2**63 - 1, None, None)
 
 
 class Readable(ABC):
@@ -62,6 +67,10 @@ class Readable(ABC):
     @abstractmethod
     def last_stable_offset(self) -> int:
         """The end for committed readers: every transaction below it is decided."""
+
+    @abstractmethod
+    def _marks(self) -> tuple[int, int, int]:
+        """(log start offset, high watermark, last stable offset), all of one moment."""
 
     @abstractmethod
     def _segments_now(self) -> tuple[Segment, ...]:
@@ -110,24 +119,26 @@ class Readable(ABC):
             CorruptRecordError: a stored batch is damaged; names file and position.
             LogClosedError, ForkedError: the log cannot be used.
         """
-        return self._read(offset, max_bytes, Isolation(isolation), timeout_s)[0]
+        isolation = Isolation(isolation)
+        if timeout_s > 0 and offset == self.end_offset(isolation):
+            self._check_open()
+            self._end_mark(isolation).wait_for(offset + 1, timeout_s)
+        return self._read(offset, max_bytes, isolation)[0]
 
     def _read(
         self,
         offset: int,
         max_bytes: int,
         isolation: Isolation,
-        timeout_s: float = 0.0,
         hint: Hint = None,
-        bounds: dict[str, Any] | None = None,
+        bounds: Bounds = _UNBOUNDED,
     ) -> tuple[Batches, Hint]:
         self._check_open()
-        end = self.end_offset(isolation)
-        if timeout_s > 0 and offset == end:
-            self._end_mark(isolation).wait_for(offset + 1, timeout_s)
-            self._check_open()
-            end = self.end_offset(isolation)
-        self._check_range(offset, end)
+        committed = isolation is Isolation.READ_COMMITTED
+        start, high_watermark, last_stable = marks = self._marks()
+        end = last_stable if committed else high_watermark
+        if not start <= offset <= end:
+            raise self._out_of_range(offset, start, end)
         found = None
         if offset < end:
             found = self._at_segment(
@@ -135,30 +146,28 @@ class Readable(ABC):
             )
             if found is None:
                 self._check_whole()
-        # Nothing from here to the end: a compaction has taken the last records of the log.
-        data, position, next_offset, path = (b"", -1, max(offset, end), None) if found is None else found
-        if found is not None:
+        if found is None:
+            # Nothing from here to the end: a compaction has taken the last records of the log.
+            data, position, next_offset, path = b"", 0, end, None
+        else:
+            data, position, next_offset, path = found
             # A segment may end before the next begins, where a compaction has taken its last records.
             next_offset = min(max(next_offset, offset + 1), end)
-        committed = isolation is Isolation.READ_COMMITTED
-        batches = Batches(
+        batches = run_of(
             data,
-            check=False,
-            start_offset=offset,
-            end_offset=min(end, (bounds or {}).get("end_offset", end)),
-            since_ms=(bounds or {}).get("since_ms"),
-            until_ms=(bounds or {}).get("until_ms"),
-            topic=self.name.topic,
-            partition=self.name.partition,
-            path=path,
-            position=max(position, 0),
-            aborted=self._aborted_between(offset, next_offset) if committed and data else (),
-            committed_only=committed,
-            limit=self.config.decompressed_max_bytes,
-            next_offset=next_offset,
-            high_watermark=self.high_watermark,
-            last_stable_offset=self.last_stable_offset,
-            log_start_offset=self.log_start_offset,
+            offset,
+            min(end, bounds[0]),
+            bounds[1],
+            bounds[2],
+            self.name.topic,
+            self.name.partition,
+            path,
+            position,
+            self._aborted_between(offset, next_offset) if committed and data else (),
+            committed,
+            self.config.decompressed_max_bytes,
+            next_offset,
+            marks,
         )
         return batches, (path, position + len(data)) if data else None
 
@@ -190,12 +199,15 @@ class Readable(ABC):
     def _check_range(self, offset: int, end: int) -> None:
         start = self.log_start_offset
         if not start <= offset <= end:
-            raise OffsetOutOfRangeError(
-                f"{self.name}: offset {offset} is out of range, the log holds {start} to {end - 1}; "
-                "begin again at log_start_offset or at the end",
-                offset=offset,
-                path=self.path,
-            )
+            raise self._out_of_range(offset, start, end)
+
+    def _out_of_range(self, offset: int, start: int, end: int) -> OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(
+            f"{self.name}: offset {offset} is out of range, the log holds {start} to {end - 1}; "
+            "begin again at log_start_offset or at the end",
+            offset=offset,
+            path=self.path,
+        )
 
     def _at_segment(
         self, offset: int, look: Callable[[Segment], tuple[Any, int, int] | None], end: int
@@ -259,7 +271,7 @@ class Readable(ABC):
         hint: Hint = None
         stop = segment.next_offset if segment.next_offset >= 0 else end
         while offset < min(end, stop):
-            batches, hint = self._read(offset, DEFAULT_READ_BYTES, isolation, 0.0, hint)
+            batches, hint = self._read(offset, DEFAULT_READ_BYTES, isolation, hint)
             found = batches.first_at_or_after(wanted)
             if found is not None:
                 return TimestampOffset(*found)
@@ -296,11 +308,11 @@ class Readable(ABC):
         self._check_range(first, visible)
         if last > visible:
             self._check_range(last, visible)
-        bounds: dict[str, Any] = {"end_offset": last}
-        if since is not None:
-            bounds["since_ms"] = timestamp_of(since)
-        if until is not None:
-            bounds["until_ms"] = timestamp_of(until)
+        bounds = (
+            last,
+            None if since is None else timestamp_of(since),
+            None if until is None else timestamp_of(until),
+        )
         return Scan(self, first, bounds, isolation, columns, max_bytes)
 
     def __iter__(self) -> Iterator[Record]:
@@ -328,7 +340,7 @@ class Scan:
         self,
         log: Readable,
         start: int,
-        bounds: dict[str, Any],
+        bounds: Bounds,
         isolation: Isolation,
         columns: list[str] | None,
         max_bytes: int,
@@ -344,12 +356,12 @@ class Scan:
         """The range as runs of whole batches, one read each."""
         log = self._log
         offset, hint = self._start, None
-        end = self._bounds["end_offset"]
-        if "since_ms" in self._bounds and offset < end:
-            found = log.offset_for_time(self._bounds["since_ms"], isolation=self._isolation)
+        end, since, _ = self._bounds
+        if since is not None and offset < end:
+            found = log.offset_for_time(since, isolation=self._isolation)
             offset = end if found is None else max(offset, found.offset)
         while offset < end:
-            batches, hint = log._read(offset, self._max_bytes, self._isolation, 0.0, hint, self._bounds)
+            batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds)
             if not batches:
                 return
             yield batches

@@ -152,7 +152,11 @@ class LogReader(Readable):
 
     # -- where the log stands
 
-    def _marks(self) -> Published:
+    def _marks(self) -> tuple[int, int, int]:
+        published = self._look()
+        return published.log_start_offset, published.high_watermark, published.last_stable_offset
+
+    def _look(self) -> Published:
         self.refresh()
         published = self._published
         assert published is not None
@@ -160,19 +164,19 @@ class LogReader(Readable):
 
     @property
     def log_start_offset(self) -> int:
-        return self._marks().log_start_offset
+        return self._look().log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self._marks().log_end_offset
+        return self._look().log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self._marks().high_watermark
+        return self._look().high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        return self._marks().last_stable_offset
+        return self._look().last_stable_offset
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._segments.all
