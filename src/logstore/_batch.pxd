@@ -213,6 +213,11 @@ cdef struct Bounds:
     int64_t since_ms              # inclusive
     int64_t until_ms              # exclusive; INT64_MAX: no end
 
+cdef inline bint is_before(int64_t timestamp, const Bounds *bounds) noexcept nogil:
+    """Whether a time lies before the end of the bounds; without an end, every time does."""
+    return timestamp < bounds.until_ms or bounds.until_ms == INT64_MAX
+
+
 cdef struct AbortedRange:
     int64_t producer_id
     int64_t first_offset

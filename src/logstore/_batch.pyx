@@ -654,11 +654,6 @@ cdef class Batches:
         return f"<Batches {self.topic}-{self.partition} from offset {self.start_offset}, {self.size} bytes>"
 
 
-cdef inline bint is_before(int64_t timestamp, const Bounds *bounds) noexcept nogil:
-    """Whether a time lies before the end of the bounds; without an end, every time does."""
-    return timestamp < bounds.until_ms or bounds.until_ms == INT64_MAX
-
-
 def run_of(bytes data not None, int64_t start_offset, int64_t end_offset, since_ms, until_ms, str topic not None,
            int32_t partition, str path, int64_t position, aborted, bint committed_only, int64_t limit,
            int64_t next_offset, tuple marks not None):

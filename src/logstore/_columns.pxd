@@ -9,7 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from logstore._batch cimport (
-    CODEC_MASK, HEADER_BYTES, BatchHeader, Bounds, RecordView, next_header, next_record, parse_header,
+    CODEC_MASK, HEADER_BYTES, BatchHeader, Bounds, RecordView, is_before, next_header, next_record,
+    parse_header,
 )
 from logstore._bytes cimport MALFORMED, OK, read_varint
 
@@ -236,7 +237,7 @@ cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bo
         if record.offset >= bounds.end_offset:
             left = 0
             break
-        if not bounds.since_ms <= record.timestamp < bounds.until_ms:
+        if record.timestamp < bounds.since_ms or not is_before(record.timestamp, bounds):
             continue
         if headers:
             put_headers(table, row, record.headers, record.end)
