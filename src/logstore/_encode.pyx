@@ -250,7 +250,8 @@ cdef class Encoder:
         cdef int64_t bound, body
         if self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size) == ADDED:
             return 0
-        bound = NUMBERS_BYTES + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0) + headers_size
+        bound = NUMBERS_BYTES + headers_size
+        bound += (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0)
         if bound > 0x7FFFFFFF - HEADER_BYTES:
             raise RecordTooLargeError(f"a record of {bound} bytes is over 2 GiB")
         # Asked before anything changes, so that the records before this one stay good.
