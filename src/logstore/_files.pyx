@@ -13,6 +13,8 @@ Every method may be called from any thread; system calls that may block run with
 import errno
 import os
 import resource
+
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, EAGAIN, EACCES, ENOSYS, EINVAL, errno as c_errno
@@ -529,11 +531,12 @@ cdef class File:
     """
 
     def __cinit__(self, Files files not None, str path not None):
+        # First: should the path have no encoding, there is a descriptor 0 that is not ours.
+        self._fd = -1
         self.files = files
         self.path = path
         self._path = os.fsencode(path)
         self._flags = O_RDONLY
-        self._fd = -1
 
     cdef int acquire(self) except -1:
         """The descriptor, pinned until `release`."""
@@ -753,16 +756,21 @@ cdef class File:
         """Whether a sync of this file has failed, at an eviction too."""
         return self._sync_errno != 0
 
-    def __dealloc__(self):
-        # A listed file is held by the list, so one that dies here has no neighbours left.
-        if self._fd >= 0 and self.files is not None:
-            self.files.ops.close(self.files.ops.context, self._fd)
+    def __del__(self):
+        # A listed file is held by the list, so one that dies has no neighbours left, or its table dies
+        # with it. Not in __dealloc__: the collector of cycles takes the table away before that.
+        cdef int fd = self._fd
+        if fd >= 0 and self.files is not None:
+            self._fd = -1
             self.files.open_descriptors -= 1
+            self.files.ops.close(self.files.ops.context, fd)
 
     def __repr__(self):
         return f"<File {self.path!r}{' closed' if self._closed else ''}>"
 
 
+# Never cleared by the collector of cycles, which would take the table away before the end.
+@cython.no_gc_clear
 cdef class Mapping:
     """A file mapped read-only.
 

@@ -90,6 +90,8 @@ cdef class Extent:
                 + (f": {self.problem}" if self.problem else "") + ">")
 
 
+# Never cleared by the collector of cycles, which would take the file away before the end.
+@cython.no_gc_clear
 @cython.final
 cdef class Slice:
     """Whole batches in a segment's file: what a fetch sends.
