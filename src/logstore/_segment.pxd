@@ -15,7 +15,7 @@ cdef class Slice:
     cdef readonly int64_t size
     cdef readonly int64_t base_offset
     cdef readonly int64_t next_offset
-    cdef int _usable(self) except -1
+    cdef int _usable(self, int64_t start) except -1
     cdef object _sent(self, int64_t start, int64_t done, int64_t status)
 
 
@@ -50,6 +50,7 @@ cdef class Segment:
     cdef bint _ready
     cdef int _load_indexes(self) except -1
     cdef int _rebuild(self) except -1
+    cdef int _rebuild_hint(self) except -1
     cdef int _hop(self, int64_t position) except -1
     cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
                        int64_t *got) except -2

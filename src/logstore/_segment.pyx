@@ -32,7 +32,13 @@ from logstore._index cimport OffsetIndex, TimeIndex
 
 import os
 
-from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
+from logstore.errors import (
+    CorruptRecordError,
+    DiskFullError,
+    StorageError,
+    StorageFailedError,
+    UnsupportedFormatError,
+)
 
 logstore_crc32c_init()
 
@@ -118,14 +124,16 @@ cdef class Slice:
             self._fd = -1
             self.file.release()
 
-    cdef int _usable(self) except -1:
+    cdef int _usable(self, int64_t start) except -1:
         if self._fd < 0:
             raise ValueError("the slice is closed")
+        if start < 0 or start > self.size:
+            raise ValueError(f"a slice of {self.size} bytes cannot be sent from byte {start}")
         return 0
 
     def read(self):
         """The bytes. They are not checked: their reader checks the CRC of each batch."""
-        self._usable()
+        self._usable(0)
         data = self.file.read(self.position, self.size)
         if len(data) != self.size:
             raise CorruptRecordError(f"{self.size} bytes expected, {len(data)} are there",
@@ -143,7 +151,7 @@ cdef class Slice:
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t done = start, count = 0
-        self._usable()
+        self._usable(start)
         self.file.files.calls[OP_SENDFILE] += 1
         with nogil:
             while done < self.size:
@@ -162,7 +170,7 @@ cdef class Slice:
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t done = start, count = 0, got, offered
         cdef uint8_t *buffer
-        self._usable()
+        self._usable(start)
         buffer = <uint8_t *>malloc(COPY_BYTES)
         if buffer == NULL:
             raise MemoryError
@@ -395,6 +403,8 @@ cdef class Segment:
                     self.max_timestamp_offset = last_offset_of(&header)
                 position += header.size
         self.file.release()
+        if got < 0 or status != OK:
+            self.max_timestamp_ms = -1
         raise_status(got, "read", self.path, position)
         return raise_batch_status(status, window, window + got, self.path, position)
 
@@ -411,7 +421,7 @@ cdef class Segment:
         self._ready = True
         if not index.is_sound(self.size) or not times.is_sound() or (
                 index.count == 0 and self.size > 2 * <int64_t>self._interval + WINDOW_BYTES):
-            self._rebuild()
+            self._rebuild_hint()
 
     def ensure_indexes(self):
         """Load or rebuild the indexes, if that has not happened."""
@@ -429,7 +439,7 @@ cdef class Segment:
             self._load_one(times, ".timeindex")
         except StorageError:
             # Missing or unreadable: a hint that is not there.
-            self._rebuild()
+            self._rebuild_hint()
             return 0
         self.set_indexes(index, times)
         return 0
@@ -480,10 +490,22 @@ cdef class Segment:
                 self._note(window, position)
                 seen = last_offset_of(&header)
                 position += header.size
+        except BaseException:
+            # Nobody may take the times of a part for those of the whole.
+            self.max_timestamp_ms = -1
+            raise
         finally:
             self.file.release()
         if self.sealed and self.size:
             self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
+        return 0
+
+    cdef int _rebuild_hint(self) except -1:
+        """As `_rebuild`, for a reader: entries up to the first bad header, which fails who reads there."""
+        try:
+            self._rebuild()
+        except (CorruptRecordError, UnsupportedFormatError):
+            pass
         return 0
 
     def rebuild_indexes(self):
@@ -517,28 +539,27 @@ cdef class Segment:
                        int64_t *got) except -2:
         """Position of the first batch whose last offset is at least offset, or -1; window as in _walk."""
         cdef int64_t entry, position
+        cdef int wrong = 0
         self._load_indexes()
         entry = self.index.floor_entry(offset - self.base_offset)
-        wrong = False
         while entry >= 0:
             position = self.index.position_at(entry)
             try:
                 found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position, bound,
                                            <size_t>window, room, <size_t>start, <size_t>got)
-            except CorruptRecordError:
-                if wrong:
-                    raise
+            except (CorruptRecordError, UnsupportedFormatError):
                 found = -3
             if found != -3:
                 break
-            # The entry does not name the batch that it points to. Index or log: one before it will tell.
-            wrong = True
-            entry -= 1
+            # The entry does not name the batch that it points to. Index or log: what stands before it will
+            # tell, the next entry if it is right, else the log from its beginning.
+            wrong += 1
+            entry = entry - 1 if wrong == 1 else -1
         if entry < 0:
             found = self._walk(offset, 0, bound, window, room, start, got)
         if wrong:
             # The log is sound up to here, so it was the index.
-            self._rebuild()
+            self._rebuild_hint()
         return found
 
     def _walk_checked(self, int64_t named, int64_t offset, int64_t position, int64_t bound, size_t window,
@@ -599,6 +620,9 @@ cdef class Segment:
                 if seen >= offset:
                     break
                 position += header.size
+                if header.size > room:
+                    # Batches are large here: what stands behind the next header would not be used.
+                    room = HEADER_BYTES
         self.file.release()
         if got[0] < 0:
             status = <int>got[0]
@@ -681,8 +705,12 @@ cdef class Segment:
         cdef const uint8_t *p
         cdef const uint8_t *end
         if 0 <= hint < bound:
-            position = self._walk(offset, hint, bound, window,
-                                  WINDOW_BYTES if max_bytes < WINDOW_BYTES else HEADER_BYTES, &start, &got)
+            try:
+                position = self._walk(offset, hint, bound, window,
+                                      WINDOW_BYTES if max_bytes < WINDOW_BYTES else HEADER_BYTES, &start, &got)
+            except (CorruptRecordError, UnsupportedFormatError):
+                # No batch begins there any more, or damage lies between: the index knows, or says which.
+                position = -1
             if position >= 0:
                 parse_header(window + (position - start), window + got, &header)
                 if header.base_offset != offset or position != hint:
@@ -804,7 +832,7 @@ cdef class Segment:
 
         For readers beside a writer's process. Ends early where the file does not hold that much.
         """
-        cdef int64_t position, got
+        cdef int64_t position, got, file_bytes
         cdef BatchHeader header
         cdef uint8_t window[HEADER_BYTES]
         cdef FileOps *ops = &self.file.files.ops
@@ -813,6 +841,8 @@ cdef class Segment:
             # The index that the writer has saved leads near the end; what is wrong in it is left out.
             self._start_from_saved_index(end_offset)
         position = self.size
+        # A header that is whole says nothing about the batch behind it: the file may end inside.
+        file_bytes = self.file.size() if self.next_offset < end_offset else 0
         fd = self.file.acquire()
         try:
             while self.next_offset < end_offset:
@@ -820,7 +850,8 @@ cdef class Segment:
                     got = read_upto(ops, fd, window, HEADER_BYTES, position)
                     status = parse_header(window, window + max(got, <int64_t>0), &header)
                 raise_status(got, "read", self.path, position)
-                if status != OK or header.base_offset < self.next_offset or last_offset_of(&header) >= end_offset:
+                if (status != OK or header.base_offset < self.next_offset
+                        or last_offset_of(&header) >= end_offset or header.size > file_bytes - position):
                     break
                 if header.base_offset > self.next_offset and check_gap(ops, fd, &header, position, INT64_MAX) != OK:
                     break
@@ -855,9 +886,9 @@ cdef class Segment:
         data = self.file.read(position, HEADER_BYTES)
         try:
             _, last, size, _, _ = _header_fields(data, self.path, position)
-        except CorruptRecordError:
+        except (CorruptRecordError, UnsupportedFormatError):
             last = -1
-        if last != named:
+        if last != named or size > file_bytes - position:
             self.index, self.times = OffsetIndex(), TimeIndex()
             return
         self.index.cut(entry + 1)
@@ -879,7 +910,7 @@ cdef class Segment:
         try:
             for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):
                 next_offset, position = last + 1, at + size
-        except CorruptRecordError:
+        except (CorruptRecordError, UnsupportedFormatError):
             return False
         return next_offset == offset and position == self.size
 
@@ -892,8 +923,11 @@ cdef class Segment:
             return 0
         position = self.index.position_at(entry)
         named = self.base_offset + self.index.offset_at(entry)
-        for _, last, _, _, _, _ in self.headers(position):
-            return position if last == named else 0
+        try:
+            for _, last, _, _, _, _ in self.headers(position):
+                return position if last == named else 0
+        except (CorruptRecordError, UnsupportedFormatError):
+            pass
         return 0
 
     def set_end(self, int64_t next_offset):
