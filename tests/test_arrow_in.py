@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,8 +26,6 @@ from logstore.errors import (
     RecordTypeError,
 )
 from logstore.records import Codec
-
-pa = pytest.importorskip("pyarrow", reason="the reference that makes every kind of array")
 
 DEFAULT_MS = 1_234
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
@@ -392,7 +391,7 @@ def test_an_array_that_was_released_is_refused() -> None:
 
 # --- numpy -------------------------------------------------------------------------------------
 
-np = pytest.importorskip("numpy", reason="a dependency of the package")
+import numpy as np
 
 
 def numpy_values(array: Any) -> list[bytes | None]:
@@ -488,7 +487,8 @@ def test_no_object_is_made_for_a_record() -> None:
 @pytest.mark.row("S11")
 @pytest.mark.parametrize("use", ["array", "table", "refused", "half", "numpy", "ours"])
 def test_nothing_leaks(use: str) -> None:
-    psutil = pytest.importorskip("psutil", reason="measures the memory of this process")
+    import psutil
+
     values = pa.array([b"value" * 20] * 1000)
     headers = pa.array([[{"key": "a", "value": b"b" * 100}]] * 1000, HEADERS)
     table = pa.table({"value": values, "headers": headers})
@@ -532,7 +532,8 @@ def test_nothing_leaks(use: str) -> None:
 
 @pytest.mark.row("M9")
 def test_polars_gives_records() -> None:
-    pl = pytest.importorskip("polars", reason="an optional writer")
+    import polars as pl
+
     frame = pl.DataFrame({"key": ["a", None], "value": [b"1" * 30, b"2"]})
     assert [row[:2] for row in tuples_of(frame)] == [(b"a", b"1" * 30), (None, b"2")]
     assert values_of(frame["value"]) == [b"1" * 30, b"2"]
@@ -541,7 +542,8 @@ def test_polars_gives_records() -> None:
 
 @pytest.mark.row("M9")
 def test_duckdb_gives_records() -> None:
-    duckdb = pytest.importorskip("duckdb", reason="an optional writer")
+    import duckdb
+
     relation = duckdb.sql(
         "select 'k' || i as key, ('v' || i)::blob as value, make_timestamp(i * 1000) as timestamp, "
         "map {'h': ('x' || i)::blob} as headers from range(5000) t(i)"
@@ -553,14 +555,16 @@ def test_duckdb_gives_records() -> None:
 
 @pytest.mark.row("M9")
 def test_pandas_gives_records() -> None:
-    pd = pytest.importorskip("pandas", reason="an optional writer")
+    import pandas as pd
+
     frame = pd.DataFrame({"key": ["a", None], "value": [b"1", b"2"]})
     assert [row[:2] for row in tuples_of(frame)] == [(b"a", b"1"), (None, b"2")]
 
 
 @pytest.mark.row("M9")
 def test_arro3_and_nanoarrow_give_records() -> None:
-    arro3 = pytest.importorskip("arro3.core", reason="an optional writer")
-    na = pytest.importorskip("nanoarrow", reason="an optional writer")
+    import arro3.core as arro3
+    import nanoarrow as na
+
     assert values_of(arro3.Array.from_arrow(pa.array([b"a", None]))) == [b"a", None]
     assert values_of(na.c_array([b"a", None, b"c"], na.binary())) == [b"a", None, b"c"]

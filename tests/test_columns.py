@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,6 @@ from logstore._columns import ColumnBatch, ColumnStream, columns_of
 from logstore._encode import encode, encode_marker
 from logstore.errors import CorruptRecordError
 from logstore.records import Codec
-
-pa = pytest.importorskip("pyarrow", reason="the reference that validates every array")
 
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 both_kinds = pytest.mark.parametrize("views", [False, True], ids=["binary", "view"])
@@ -453,7 +452,8 @@ def test_objects_are_made_for_each_call_and_not_for_each_record(views: bool) -> 
 @pytest.mark.parametrize("use", ["columns", "dropped", "stream", "early", "failed"])
 @both_kinds
 def test_nothing_leaks(use: str, views: bool) -> None:
-    psutil = pytest.importorskip("psutil", reason="measures the memory of this process")
+    import psutil
+
     batches = run_of([(b"key", b"value" * 20, 1, [("header", b"1")])] * 1000)
 
     def once() -> None:
@@ -493,7 +493,8 @@ def value_bytes() -> list[bytes]:
 @pytest.mark.row("M9")
 @both_kinds
 def test_polars_reads_columns_and_streams(views: bool) -> None:
-    pl = pytest.importorskip("polars", reason="an optional reader")
+    import polars as pl
+
     frame = pl.DataFrame(ColumnStream(chunks_of(5), ALL, views=views))
     assert frame["value"].to_list() == value_bytes()
     assert str(frame.schema["timestamp"]) == "Datetime(time_unit='ms', time_zone='UTC')"
@@ -507,7 +508,8 @@ def test_polars_reads_columns_and_streams(views: bool) -> None:
 @pytest.mark.row("M9")
 @both_kinds
 def test_duckdb_reads_columns_and_streams(views: bool) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="an optional reader")
+    import duckdb
+
     query = 'select count(*), max("offset"), min(topic), max(value), sum(len(headers)) from source'
     source: Any = ColumnStream(chunks_of(5), ALL, views=views)
     assert duckdb.sql(query).fetchall() == [(50, 49, "flights", b"value 9", 0)]
@@ -522,7 +524,8 @@ def test_duckdb_reads_columns_and_streams(views: bool) -> None:
 @pytest.mark.row("M9")
 @both_kinds
 def test_pandas_reads_columns_and_streams(views: bool) -> None:
-    pd = pytest.importorskip("pandas", minversion="3", reason="from_arrow came with pandas 3")
+    import pandas as pd
+
     frame = pd.DataFrame.from_arrow(ColumnStream(chunks_of(5), views=views))
     assert frame["value"].tolist() == value_bytes()
     assert str(frame["timestamp"].dtype) == "datetime64[ms, UTC]"
@@ -532,7 +535,8 @@ def test_pandas_reads_columns_and_streams(views: bool) -> None:
 @pytest.mark.row("M9")
 @both_kinds
 def test_arro3_reads_columns_and_streams(views: bool) -> None:
-    arro3 = pytest.importorskip("arro3.core", reason="an optional reader")
+    import arro3.core as arro3
+
     table = arro3.Table.from_arrow(ColumnStream(chunks_of(5), ALL, views=views))
     assert table["value"].to_pylist() == value_bytes()
     assert arro3.RecordBatch.from_arrow(columns_of(next(chunks_of(1)), ALL, views=views)).num_rows == 10
@@ -544,7 +548,8 @@ def test_arro3_reads_columns_and_streams(views: bool) -> None:
 @both_kinds
 def test_nanoarrow_reads_columns_and_streams(views: bool) -> None:
     """nanoarrow 0.9 crashes on any library's view arrays without a stream, so it is handed streams."""
-    na = pytest.importorskip("nanoarrow", reason="an optional reader")
+    import nanoarrow as na
+
     with na.ArrayStream(ColumnStream(chunks_of(5), ALL, views=views)) as stream:
         assert sum(len(array) for array in stream.iter_chunks()) == 50
     array = na.Array(columns_of(next(chunks_of(1)), ["offset", "topic"], views=views))
