@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -390,8 +391,6 @@ def test_an_array_that_was_released_is_refused() -> None:
 
 
 # --- numpy -------------------------------------------------------------------------------------
-
-import numpy as np
 
 
 def numpy_values(array: Any) -> list[bytes | None]:
