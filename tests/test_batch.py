@@ -310,6 +310,13 @@ def test_reading_is_lazy() -> None:
         next(values)
 
 
+def test_a_run_is_not_made_twice() -> None:
+    run = Batches(encode([b"a"], timestamp_ms=0))
+    with pytest.raises(TypeError, match="cannot be changed"):
+        run.__init__(b"")  # type: ignore[misc]
+    assert run.values() == [b"a"]
+
+
 def test_two_iterators_of_one_run_do_not_disturb_each_other() -> None:
     run = Batches(encode([b"a", b"b", b"c"], timestamp_ms=0))
     first, second = iter(run), iter(run)

@@ -510,6 +510,9 @@ cdef class Batches:
         cdef BatchHeader header
         cdef int status = OK
         cdef int64_t seen = -1
+        if self.topic is not None:
+            # Iterators point into the bytes.
+            raise TypeError("a run of batches cannot be changed")
         if check:
             with nogil:
                 while p < end:

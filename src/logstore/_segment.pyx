@@ -609,7 +609,8 @@ cdef class Segment:
                 status = parse_header(window + (position - start[0]), window + got[0], &header)
                 if status == OK and header.size > bound - position:
                     status = SHORT
-                if status == OK and (header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
+                if status == OK and (
+                        header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
                     status = BAD_OFFSET
                 if status == OK and follows and header.base_offset > seen + 1:
                     status = check_gap(ops, fd, &header, position, bound)
@@ -639,7 +640,8 @@ cdef class Segment:
         """
         cdef uint8_t window[WINDOW_BYTES]
         cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position, end, bound = self.size, limit = self.next_offset, first, next_offset
+        cdef int64_t start = 0, got = 0, position, end, first, next_offset
+        cdef int64_t bound = self.size, limit = self.next_offset
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
         position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
@@ -758,7 +760,8 @@ cdef class Segment:
                     break
                 if status == OK and batch_crc(p, header.size) != header.crc:
                     status = BAD_CRC
-                if status == OK and (header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
+                if status == OK and (
+                        header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
                     status = BAD_OFFSET
                 if status != OK:
                     break

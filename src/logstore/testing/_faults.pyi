@@ -1,9 +1,12 @@
 from typing import Final
 
+from typing_extensions import disjoint_base
+
 from logstore._files import Files
 
 CHANGES: Final[frozenset[str]]
 
+@disjoint_base
 class FaultyFiles(Files):
     """`Files` that fail on order. Hand it to `Log.open(..., files=FaultyFiles())`."""
 

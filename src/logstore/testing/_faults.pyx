@@ -538,7 +538,9 @@ cdef class FaultyFiles(Files):
         pthread_mutex_lock(&self._faults.guard)
         try:
             for i in range(self._faults.event_count):
-                path = "" if self._faults.events[i].path == NULL else os.fsdecode(<bytes>self._faults.events[i].path)
+                path = ""
+                if self._faults.events[i].path != NULL:
+                    path = os.fsdecode(<bytes>self._faults.events[i].path)
                 found.append((_NAMES[self._faults.events[i].op], path, self._faults.events[i].position,
                               self._faults.events[i].size, self._faults.events[i].status))
         finally:
