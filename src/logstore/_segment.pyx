@@ -521,7 +521,7 @@ cdef class Segment:
         """As `_rebuild`, for a reader: entries up to the first bad header, which fails who reads there."""
         try:
             self._rebuild()
-        except (CorruptRecordError, UnsupportedFormatError):
+        except RecordError:
             pass
         return 0
 
@@ -736,7 +736,7 @@ cdef class Segment:
             try:
                 position = self._walk(offset, hint, bound, window,
                                       WINDOW_BYTES if max_bytes < WINDOW_BYTES else HEADER_BYTES, &start, &got)
-            except (CorruptRecordError, UnsupportedFormatError):
+            except RecordError:
                 # No batch begins there any more, or damage lies between: the index knows, or says which.
                 position = -1
             if position >= 0:
