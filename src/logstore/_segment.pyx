@@ -32,7 +32,7 @@ from logstore._index cimport OffsetIndex, TimeIndex
 
 import os
 
-from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
+from logstore.errors import CorruptRecordError, DiskFullError, RecordError, StorageError, StorageFailedError
 
 logstore_crc32c_init()
 
@@ -342,8 +342,19 @@ cdef class Segment:
             self.max_timestamp_offset = self.base_offset + self.times.offset_at(self.times.count - 1)
         if self.index.count:
             position = self.index.position_at(self.index.count - 1)
+            if not self._ends_batch(position, self.base_offset + self.index.offset_at(self.index.count - 1)):
+                # The index is wrong, not the log: all of it is made anew, and the times with it.
+                self._rebuild()
+                return
         self._unindexed = 0
         self._hop(position)
+
+    def _ends_batch(self, int64_t position, int64_t last_offset):
+        """Whether a batch at a position ends with that offset."""
+        try:
+            return _header_fields(self.file.read(position, HEADER_BYTES), self.path, position)[1] == last_offset
+        except RecordError:
+            return False
 
     def _hop(self, int64_t position):
         """Read the headers from position to the end for their times, without new index entries."""
@@ -476,7 +487,7 @@ cdef class Segment:
             try:
                 found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position,
                                            bound, <size_t>window, room, <size_t>start, <size_t>got)
-            except CorruptRecordError:
+            except RecordError:
                 found = -3
             if found != -3:
                 return found
@@ -773,7 +784,7 @@ cdef class Segment:
         data = self.file.read(position, HEADER_BYTES)
         try:
             _, last, size, _, _ = _header_fields(data, self.path, position)
-        except CorruptRecordError:
+        except RecordError:
             last = -1
         if last != named:
             self.index, self.times = OffsetIndex(), TimeIndex()
@@ -797,7 +808,7 @@ cdef class Segment:
         try:
             for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):
                 next_offset, position = last + 1, at + size
-        except CorruptRecordError:
+        except RecordError:
             return False
         return next_offset == offset and position == self.size
 
@@ -810,8 +821,12 @@ cdef class Segment:
             return 0
         position = self.index.position_at(entry)
         named = self.base_offset + self.index.offset_at(entry)
-        for _, last, _, _, _, _ in self.headers(position):
-            return position if last == named else 0
+        try:
+            for _, last, _, _, _, _ in self.headers(position):
+                return position if last == named else 0
+        except RecordError:
+            # The index is wrong, which says nothing of the log.
+            pass
         return 0
 
     def set_end(self, int64_t next_offset):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
-from logstore.errors import CorruptRecordError, DamagedLogError
+from logstore.errors import CorruptRecordError, DamagedLogError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.epochs import Epochs
@@ -203,7 +203,7 @@ def _find_point(segment: Segment, point: RecoveryPoint) -> tuple[int, int]:
             if base >= promised:
                 return at, promised
             offset, position = last + 1, at + size
-    except CorruptRecordError as error:
+    except RecordError as error:
         if offset >= promised:
             # What is promised is whole; the bad bytes are the tail, which the scan judges.
             return position, promised
