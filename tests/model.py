@@ -106,8 +106,9 @@ class LogModel:
             cut = [batch for batch in self.batches if batch.last_offset >= offset]
             self.end = min([offset, *(batch.base_offset for batch in cut)])
             self.batches = [batch for batch in self.batches if batch.last_offset < offset]
+            # What was deleted stays deleted, though the batch that held the start had to go.
+            self.end = max(self.end, self.start)
             self.high_watermark = min(self.high_watermark, self.end)
-            self.start = min(self.start, self.end)
         return self.end
 
     def delete_before(self, offset: int) -> int:

@@ -40,7 +40,7 @@ from logstore.errors import (
     UnsupportedFormatError,
 )
 from logstore.testing import ManualClock
-from tests.log.logs import NOW_MS, at, log_files, one_batch, open_log, tree
+from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, tree
 
 HEADER = 61
 
@@ -572,3 +572,52 @@ def test_a_damaged_batch_is_found_by_whoever_reads_it(tmp_path):
 def test_compress_is_what_the_tests_here_rest_on():
     assert compress(Codec.GZIP, b"x" * 100, -1) != b"x" * 100
     assert len(encode([b"x"])) == len(PLAIN) - 8
+
+
+def test_a_bad_magic_byte_below_the_recovery_point_is_damage(tmp_path):
+    with open_log(tmp_path) as log:
+        for n in range(10):
+            log.append([b"%d" % n * 50])
+        log.flush()
+        log.append([b"not flushed"])
+        path = log_files(log)[0]
+        root = crashed_copy(log, tmp_path.parent / f"{tmp_path.name}-copy")
+    path = root / "t-0" / path.name
+    data = bytearray(path.read_bytes())
+    data[16] = 1
+    path.write_bytes(data)
+    # The hint that leads past the head is gone, so recovery walks there from the first batch.
+    promises = root / "t-0" / "logstore.recovery"
+    promises.write_bytes(moved_hint(promises.read_bytes()))
+    error = refused_open(root, DamagedLogError, "magic byte 1.*nothing was cut")
+    assert (error.path, error.position) == (str(path), 0)
+
+
+def moved_hint(data):
+    """The slots of a recovery file with a place in the segment that no batch begins at."""
+    from logstore.log import checkpoint
+
+    point = checkpoint.decode_slots(data)._replace(position=7)
+    slots = bytearray(data)
+    position = checkpoint.slot_position(point.sequence)
+    slots[position : position + 64] = checkpoint.encode_slot(point)
+    return bytes(slots)
+
+
+def test_entries_that_name_no_batch_are_passed_over(tmp_path):
+    with open_log(tmp_path, index_interval_bytes=0) as log:
+        for n in range(10):
+            log.append([b"%d" % n * 50])
+    path = tmp_path / "t-0" / "00000000000000000000.index"
+    entries = path.read_bytes()
+    # Each position one further: still rising, and inside the log.
+    wrong = b"".join(
+        entries[i : i + 4] + (int.from_bytes(entries[i + 4 : i + 8], "big") + 1).to_bytes(4, "big")
+        for i in range(0, len(entries), 8)
+    )
+    path.write_bytes(wrong)
+    for read_only in (True, False):
+        with open_log(tmp_path, read_only=read_only) as log:
+            assert [record.offset for record in log.scan(7)] == [7, 8, 9]
+            assert [record.offset for record in log] == list(range(10))
+            path.write_bytes(wrong)

@@ -778,18 +778,23 @@ def test_truncation_below_the_log_start_is_refused(log):
     assert log.log_end_offset == 6
 
 
-def test_truncation_inside_the_batch_of_the_log_start_leaves_an_empty_log_there(tmp_path):
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_truncation_inside_the_batch_of_the_log_start_leaves_an_empty_log_there(tmp_path, before):
     with open_log(tmp_path / "log") as log:
+        for _ in range(before):
+            log.append([b"first"])
         log.append([b"%d" % n for n in range(10)])
-        log.delete_before(5)
-        assert log.truncate_to(7) == 5
-        assert (log.log_start_offset, log.log_end_offset, list(log)) == (5, 5, [])
-        assert log.append([b"new"]).first_offset == 5
+        start = before + 5
+        log.delete_before(start)
+        assert log.truncate_to(start + 2) == start
+        assert (log.log_start_offset, log.log_end_offset, list(log)) == (start, start, [])
+        emptied = crashed_copy(log, tmp_path / "emptied")
+        assert log.append([b"new"]).first_offset == start
         assert values_of(log) == [b"new"]
         copy = crashed_copy(log, tmp_path / "copy")
-    for root in (tmp_path / "log", copy):
+    for root, values in ((tmp_path / "log", [b"new"]), (copy, [b"new"]), (emptied, [])):
         with open_log(root) as log:
-            assert (log.log_start_offset, values_of(log)) == (5, [b"new"])
+            assert (log.log_start_offset, values_of(log)) == (start, values)
 
 
 @pytest.mark.row("S18")

@@ -55,14 +55,14 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         end = min(base, offset)
         break
     if position == 0:
-        # Nothing is left of the segment. It begins where it is named for, whatever its first batch
-        # was; but deleted records stay deleted, and their offsets are not given again.
-        end = max(target.base_offset, state.log_start)
-    begins_anew = end > target.base_offset and position == 0
+        # Nothing is left of the segment. It begins where it is named for, whatever its first batch was.
+        end = target.base_offset
+    # Deleted records stay deleted, and their offsets are not given again: when the batch that held the
+    # log start has to go, all that is left of its segment lies below, and a new one begins at the start.
+    begins_anew = end < state.log_start
+    end = max(end, state.log_start)
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
     state.generation += 1
-    # A batch that began below the log start has gone whole, so the log starts where it ends.
-    state.log_start = min(state.log_start, end)
     state.synced.reset(min(state.synced.value, end))
     state.recovery.write_durably(
         state.point_now(clean=False)._replace(
@@ -101,6 +101,9 @@ def _cut_segments_locked(state: State, offset: int) -> int:
             recovery.replay_producers(state.directory, segments, state.config, before, end, state.clock.now_ms()),
         )
         state.transactions.save_snapshot(end, state.generation)
+        # A transaction whose marker has gone is open again, and committed readers must not see it.
+        undecided = state.transactions.last_stable_offset(state.high_watermark.value)
+        state.last_stable.reset(max(undecided, min(state.log_start, end)))
     state.names_changed()
     return end
 

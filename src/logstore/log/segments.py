@@ -184,7 +184,8 @@ class Segments:
         """After a cut: let the index files of the active segment hold what is in memory, no more."""
         segment.index.unmark_saved()
         segment.times.unmark_saved()
-        self.save_indexes(segment)
+        # Empty ones too: entries of what was cut would stay, and name batches that are none.
+        self.save_indexes(segment, complete=True)
 
     def close(self) -> None:
         """Close every file."""
