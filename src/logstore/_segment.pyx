@@ -32,13 +32,7 @@ from logstore._index cimport OffsetIndex, TimeIndex
 
 import os
 
-from logstore.errors import (
-    CorruptRecordError,
-    DiskFullError,
-    StorageError,
-    StorageFailedError,
-    UnsupportedFormatError,
-)
+from logstore.errors import CorruptRecordError, DiskFullError, RecordError, StorageError, StorageFailedError
 
 logstore_crc32c_init()
 
@@ -75,6 +69,29 @@ cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t posi
     if got < HEADER_BYTES or parse_header(window, window + got, &following) != OK:
         return OK
     return BAD_OFFSET if following.base_offset <= last_offset_of(header) else OK
+
+
+cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil:
+    """OK if the batch at position is whole; of a read error the caller learns when it reads on.
+
+    Its length is not covered by its CRC, but a wrong length does not fit it either: a batch that
+    has grown over the next one makes a gap behind it.
+    """
+    cdef uint8_t chunk[4096]
+    cdef BatchHeader header
+    cdef uint32_t crc
+    cdef int64_t done, got = read_upto(ops, fd, chunk, min(<int64_t>sizeof(chunk), bound - position), position)
+    if got < HEADER_BYTES or parse_header(chunk, chunk + got, &header) != OK:
+        return OK
+    done = min(got, <int64_t>header.size)
+    crc = logstore_crc32c(0, chunk + CHECKED_FROM, <size_t>(done - CHECKED_FROM))
+    while done < header.size:
+        got = read_upto(ops, fd, chunk, min(<int64_t>sizeof(chunk), header.size - done), position + done)
+        if got <= 0:
+            return OK if got < 0 else BAD_CRC
+        crc = logstore_crc32c(crc, chunk, <size_t>got)
+        done += got
+    return OK if crc == header.crc else BAD_CRC
 
 
 cdef class Extent:
@@ -504,7 +521,7 @@ cdef class Segment:
         """As `_rebuild`, for a reader: entries up to the first bad header, which fails who reads there."""
         try:
             self._rebuild()
-        except (CorruptRecordError, UnsupportedFormatError):
+        except RecordError:
             pass
         return 0
 
@@ -547,7 +564,7 @@ cdef class Segment:
             try:
                 found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position, bound,
                                            <size_t>window, room, <size_t>start, <size_t>got)
-            except (CorruptRecordError, UnsupportedFormatError):
+            except RecordError:
                 found = -3
             if found != -3:
                 break
@@ -592,7 +609,8 @@ cdef class Segment:
         cdef FileOps *ops = &self.file.files.ops
         cdef int status = OK, fd
         cdef int64_t seen = self.base_offset - 1, limit = self.next_offset
-        cdef bint follows = position == 0       # the batch before is known
+        cdef int64_t before = -1                # where the batch before begins
+        cdef bint follows = position == 0       # what has to come first is known
         if bound < self.size:
             limit = -1
         fd = self.file.acquire()
@@ -614,9 +632,12 @@ cdef class Segment:
                     status = BAD_OFFSET
                 if status == OK and follows and header.base_offset > seen + 1:
                     status = check_gap(ops, fd, &header, position, bound)
+                    if status == OK and before >= 0:
+                        status = check_sum(ops, fd, before, bound)
                 if status != OK:
                     break
                 seen = last_offset_of(&header)
+                before = position
                 follows = True
                 if seen >= offset:
                     break
@@ -629,6 +650,9 @@ cdef class Segment:
             status = <int>got[0]
             got[0] = 0
             raise_status(status, "read", self.path, position)
+        if status == BAD_CRC:
+            raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
+                                     "not fit its bytes", path=self.path, position=before)
         if status != OK:
             raise_batch_status(status, window + (position - start[0]), window + got[0], self.path, position)
         return position if position < bound else -1
@@ -710,7 +734,7 @@ cdef class Segment:
             try:
                 position = self._walk(offset, hint, bound, window,
                                       WINDOW_BYTES if max_bytes < WINDOW_BYTES else HEADER_BYTES, &start, &got)
-            except (CorruptRecordError, UnsupportedFormatError):
+            except RecordError:
                 # No batch begins there any more, or damage lies between: the index knows, or says which.
                 position = -1
             if position >= 0:
@@ -889,7 +913,7 @@ cdef class Segment:
         data = self.file.read(position, HEADER_BYTES)
         try:
             _, last, size, _, _ = _header_fields(data, self.path, position)
-        except (CorruptRecordError, UnsupportedFormatError):
+        except RecordError:
             last = -1
         if last != named or size > file_bytes - position:
             self.index, self.times = OffsetIndex(), TimeIndex()
@@ -913,24 +937,26 @@ cdef class Segment:
         try:
             for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):
                 next_offset, position = last + 1, at + size
-        except (CorruptRecordError, UnsupportedFormatError):
+        except RecordError:
             return False
         return next_offset == offset and position == self.size
 
     def indexed_floor(self, int64_t offset):
-        """Position of a batch that ends below an offset, near it if the index is sound; or 0."""
+        """Position of a batch that ends below an offset, near it if the index is sound; 0 if none is known."""
         cdef int64_t entry
         self._load_indexes()
         entry = self.index.floor_entry(offset - 1 - self.base_offset)
-        if entry < 0:
-            return 0
-        position = self.index.position_at(entry)
-        named = self.base_offset + self.index.offset_at(entry)
-        try:
-            for _, last, _, _, _, _ in self.headers(position):
-                return position if last == named else 0
-        except (CorruptRecordError, UnsupportedFormatError):
-            pass
+        while entry >= 0:
+            position = self.index.position_at(entry)
+            try:
+                for _, last, _, _, _, _ in self.headers(position):
+                    if last == self.base_offset + self.index.offset_at(entry):
+                        return position
+                    break
+            except RecordError:
+                # The entry is wrong or the log is: whoever walks there from an earlier one will see.
+                pass
+            entry -= 1
         return 0
 
     def set_end(self, int64_t next_offset):

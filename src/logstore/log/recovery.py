@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
-from logstore.errors import CorruptRecordError, DamagedLogError, UnsupportedFormatError
+from logstore.errors import CorruptRecordError, DamagedLogError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.epochs import Epochs
@@ -82,11 +82,8 @@ def _recover(
         rewritten = _rewrite_suspects(segments, point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
     end = segments.active.next_offset
-    start = max(
-        segments.all[0].base_offset,
-        0 if point is None else point.log_start_offset,
-        facts.log_start_offset or 0,
-    )
+    # Kafka's text file has no checksum: where ours speaks, it hides no record.
+    start = max(segments.all[0].base_offset, (facts.log_start_offset or 0) if point is None else point.log_start_offset)
     start = min(start, end)
     producers = replay_producers(directory, segments, config, point, end, now_ms)
     epochs = _load_epochs(directory, segments, extents, start, end)
@@ -209,7 +206,7 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
                     break
                 return at, promised
             offset, position = last + 1, at + size
-    except (CorruptRecordError, UnsupportedFormatError) as error:
+    except RecordError as error:
         if offset >= promised:
             # What is promised is whole; the bad bytes are the tail, which the scan judges.
             return position, promised
