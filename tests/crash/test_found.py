@@ -11,83 +11,149 @@ from logstore.errors import CorruptRecordError, DamagedLogError
 from tests.crash.histories import PARTITION, History, image_of, quick_files, restore
 
 
-def test_a_batch_cut_behind_its_header_below_the_recovery_point_is_damage(tmp_path):
+def test_a_batch_cut_behind_its_header_below_the_recovery_point_is_damage(ram_path):
     """The header alone looked whole, and the segments behind it were dropped as an unsynced tail."""
-    log = Log.open(tmp_path / PARTITION, files=quick_files(), segment_bytes=300)
+    log = Log.open(ram_path / PARTITION, files=quick_files(), segment_bytes=300)
     history = History(log, random.Random(1))
     for _ in range(4):
         log.append([b"v" * 60])
     log.flush()
-    image = image_of(tmp_path)
+    image = image_of(ram_path)
     history.log.close()
     last = max(name for name in image if name.endswith(".log"))
     image[last] = image[last][:-1]
-    path = restore(image, tmp_path / "r")
+    path = restore(image, ram_path / "r")
     with pytest.raises(DamagedLogError) as caught:
         Log.open(path)
     assert caught.value.path.endswith(last)
-    assert image_of(tmp_path / "r")[last] == image[last]
+    assert image_of(ram_path / "r")[last] == image[last]
 
 
-def test_a_first_segment_that_is_gone_is_damage_and_not_a_later_log_start(tmp_path):
-    with Log.open(tmp_path / PARTITION, segment_bytes=300) as log:
+def test_a_first_segment_that_is_gone_is_damage_and_not_a_later_log_start(ram_path):
+    with Log.open(ram_path / PARTITION, segment_bytes=300) as log:
         for _ in range(9):
             log.append([b"v" * 60])
-    (tmp_path / PARTITION / "00000000000000000000.log").unlink()
+    (ram_path / PARTITION / "00000000000000000000.log").unlink()
     with pytest.raises(DamagedLogError, match="restore the missing files"):
-        Log.open(tmp_path / PARTITION)
+        Log.open(ram_path / PARTITION)
 
 
-def test_a_time_index_without_its_last_entry_hides_no_record(tmp_path):
-    with Log.open(tmp_path / PARTITION, segment_bytes=2_000, index_interval_bytes=100) as log:
+def test_a_time_index_without_its_last_entry_hides_no_record(ram_path):
+    with Log.open(ram_path / PARTITION, segment_bytes=2_000, index_interval_bytes=100) as log:
         for n in range(30):
             log.append([b"v" * 60], timestamp=1_000 + n)
-    name = tmp_path / PARTITION / "00000000000000000000.timeindex"
+    name = ram_path / PARTITION / "00000000000000000000.timeindex"
     whole = name.read_bytes()
     for entries in range(len(whole) // 12):
         name.write_bytes(whole[: entries * 12])
-        with Log.open(tmp_path / PARTITION, read_only=True) as log:
+        with Log.open(ram_path / PARTITION, read_only=True) as log:
             for n in range(30):
                 assert log.offset_for_time(1_000 + n).offset == n
 
 
-def test_a_damaged_snapshot_does_not_lose_the_begin_of_an_aborted_transaction(tmp_path):
+def test_a_damaged_snapshot_does_not_lose_the_begin_of_an_aborted_transaction(ram_path):
     """The .txnindex of a segment is rebuilt from the state at its base; that may have to be replayed."""
     files = quick_files()
-    log = Log.open(tmp_path / PARTITION, files=files)
+    log = Log.open(ram_path / PARTITION, files=files)
     log.append([b"aborted"], producer=ProducerStamp(5, 0, 0, True))
     log.append([b"other"], producer=ProducerStamp(6, 0, 0))
     log.roll()
     log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
-    image = image_of(tmp_path)
+    image = image_of(ram_path)
     log.close()
-    image = {
-        name: data for name, data in image.items() if not name.endswith((".snapshot", ".producers", ".txnindex"))
-    }
-    with Log.open(restore(image, tmp_path / "r"), files=files) as log:
+    image = {name: data for name, data in image.items() if not name.endswith((".snapshot", ".producers", ".txnindex"))}
+    with Log.open(restore(image, ram_path / "r"), files=files) as log:
         assert [record.value for record in log.scan(isolation="read_committed")] == [b"other"]
 
 
-def test_the_age_of_a_segment_is_known_after_a_clean_open(tmp_path):
+def test_the_age_of_a_segment_is_known_after_a_clean_open(ram_path):
     """Else a log that is opened once a day never rolls by time."""
-    with Log.open(tmp_path / PARTITION, segment_ms=1_000) as log:
+    with Log.open(ram_path / PARTITION, segment_ms=1_000) as log:
         for _ in range(3):
             log.append([b"old"], timestamp=10_000)
-    with Log.open(tmp_path / PARTITION, segment_ms=1_000) as log:
+    with Log.open(ram_path / PARTITION, segment_ms=1_000) as log:
         log.append([b"new"], timestamp=12_000)
         assert log.metrics().segment_count == 2
 
 
-def test_headers_that_do_not_rise_are_named(tmp_path):
-    with Log.open(tmp_path / PARTITION) as log:
+def test_headers_that_do_not_rise_are_named(ram_path):
+    with Log.open(ram_path / PARTITION) as log:
         for _ in range(3):
             log.append([b"v"])
-    name = tmp_path / PARTITION / "00000000000000000000.log"
+    name = ram_path / PARTITION / "00000000000000000000.log"
     data = bytearray(name.read_bytes())
     second = 12 + int.from_bytes(data[8:12], "big")
     data[second + 7] = 0
     name.write_bytes(data)
-    with Log.open(tmp_path / PARTITION, read_only=True) as log:
+    with Log.open(ram_path / PARTITION, read_only=True) as log:
         with pytest.raises(CorruptRecordError) as caught:
             list(log.scan())
         assert caught.value.position == second
+
+
+def closed_log(root, count=40, **settings):
+    """A closed log of one-record batches of 100 bytes; the bytes of its segment."""
+    with Log.open(root / PARTITION, **settings) as log:
+        for n in range(count):
+            log.append([b"v" * 60], timestamp=1_000 + n)
+    return root / PARTITION / "00000000000000000000.log"
+
+
+def test_a_reader_is_told_when_the_published_end_is_not_there(ram_path):
+    name = closed_log(ram_path)
+    name.write_bytes(name.read_bytes()[:-1])
+    with Log.open(ram_path / PARTITION, read_only=True) as log:
+        with pytest.raises(CorruptRecordError, match="written up to offset 39"):
+            list(log.scan())
+
+
+def test_a_base_offset_that_jumps_ahead_does_not_hide_the_rest_of_its_segment(ram_path):
+    """It looked like the end of what may be read, and the reader went on to the next segment."""
+    name = closed_log(ram_path, segment_bytes=1_200)
+    data = bytearray(name.read_bytes())
+    data[3] ^= 0x10
+    name.write_bytes(data)
+    with Log.open(ram_path / PARTITION) as log:
+        with pytest.raises(CorruptRecordError) as caught:
+            list(log.scan())
+        assert (caught.value.path, caught.value.position) == (str(name), 0)
+        with pytest.raises(CorruptRecordError):
+            log.locate(0)
+
+
+def test_a_batch_length_that_swallows_the_next_batch_is_found(ram_path):
+    """From one batch to the next but one: a walk over headers found no fault."""
+    name = closed_log(ram_path)
+    data = bytearray(name.read_bytes())
+    size = 12 + int.from_bytes(data[8:12], "big")
+    data[size * 5 + 8 : size * 5 + 12] = (2 * size - 12).to_bytes(4, "big")
+    name.write_bytes(data)
+    with Log.open(ram_path / PARTITION) as log:
+        for offset in (5, 6):
+            with pytest.raises(CorruptRecordError) as caught:
+                log.read(offset, max_bytes=1)
+            assert caught.value.position == size * 5
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_index_entry_that_points_into_a_batch_costs_nothing(ram_path, read_only):
+    """What stands there may look like another format, which is no damage of the log either."""
+    name = closed_log(ram_path, index_interval_bytes=300)
+    index = name.with_suffix(".index")
+    data = index.read_bytes()
+    for position in range(7, len(data), 8):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            index.write_bytes(flipped)
+            with Log.open(ram_path / PARTITION, read_only=read_only) as log:
+                for offset in range(0, 40, 3):
+                    assert next(iter(log.read(offset, max_bytes=1))).offset == offset
+
+
+def test_a_changed_digit_in_the_roots_log_starts_hides_no_record(ram_path):
+    closed_log(ram_path)
+    starts = ram_path / "log-start-offset-checkpoint"
+    starts.write_bytes(starts.read_bytes().replace(b"t 0 0", b"t 0 8"))
+    with Log.open(ram_path / PARTITION) as log:
+        assert log.log_start_offset == 0
