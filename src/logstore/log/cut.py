@@ -59,6 +59,16 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         # was; but deleted records stay deleted, and their offsets are not given again.
         end = max(target.base_offset, state.log_start)
     begins_anew = end > target.base_offset and position == 0
+    producers = None
+    stable = end
+    if not state.transactions.is_idle:
+        # Asked before anything goes: a transaction whose marker is cut off is open again, and hidden.
+        known = state.recovery.point._replace(replay_from=-1)
+        producers = recovery.replay_producers(
+            state.directory, segments, state.config, known, end, state.clock.now_ms()
+        )
+        unstable = producers.first_unstable_offset(end)
+        stable = end if unstable is None else unstable
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
     state.generation += 1
     # A batch that began below the log start has gone whole, so the log starts where it ends.
@@ -75,7 +85,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     state.must_unmark = False
     state.end.reset(end)
     state.high_watermark.reset(min(state.high_watermark.value, end))
-    state.last_stable.reset(min(state.last_stable.value, end))
+    state.last_stable.reset(min(state.last_stable.value, stable))
     state.publish_locked()
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
@@ -94,12 +104,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     segments.trim_index_files(target)
     if state.epochs.truncate_from_end(end):
         state.epochs.save(state.directory, durable=False)
-    if not state.transactions.is_idle:
-        before = state.recovery.point._replace(generation=state.generation - 1)
-        state.transactions.truncated(
-            end,
-            recovery.replay_producers(state.directory, segments, state.config, before, end, state.clock.now_ms()),
-        )
+    if producers is not None:
+        state.transactions.truncated(end, producers)
         state.transactions.save_snapshot(end, state.generation)
     state.names_changed()
     return end
