@@ -565,8 +565,6 @@ cdef class Segment:
                 found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position, bound,
                                            <size_t>window, room, <size_t>start, <size_t>got)
             except RecordError:
-                if wrong:
-                    raise
                 found = -3
             if found != -3:
                 break

@@ -328,10 +328,14 @@ class LogMachine(RuleBasedStateMachine):
         for readable in (self.log, self.reader):
             wanted = self.model.visible(committed, offset, until)
             assert seen(readable.scan(offset, until, isolation=isolation)) == wanted
-            batches = readable.read(offset, max_bytes=data.draw(st.sampled_from([1, 200, 1 << 20])), isolation=isolation)
+            batches = readable.read(
+                offset, max_bytes=data.draw(st.sampled_from([1, 200, 1 << 20])), isolation=isolation
+            )
             assert seen(batches) == self.model.visible(committed, offset, batches.next_offset)
             assert batches.next_offset > offset or offset == last
-            assert readable.offset_for_time(since, isolation=isolation) == self.model.offset_for_time(since, committed)
+            assert readable.offset_for_time(since, isolation=isolation) == self.model.offset_for_time(
+                since, committed
+            )
             timed = seen(readable.scan(since=since, isolation=isolation))
             assert timed == [r for r in self.model.visible(committed) if r.timestamp_ms >= since]
             for outside in (first - 1, last + 1):
@@ -347,7 +351,9 @@ class MemoryTailMachine(LogMachine):
 
 @pytest.mark.row("S18", "T5", "P13", "S20")
 def test_a_log_does_what_the_model_does():
-    run_state_machine_as_test(LogMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        LogMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None)
+    )
 
 
 @pytest.mark.row("V3")

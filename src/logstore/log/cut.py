@@ -57,6 +57,15 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     if position == 0:
         # Nothing is left of the segment. It begins where it is named for, whatever its first batch was.
         end = target.base_offset
+    producers = None
+    stable = None
+    if not state.transactions.is_idle:
+        # Asked before anything goes: a transaction whose marker is cut off is open again, and hidden.
+        known = state.recovery.point._replace(replay_from=-1)
+        producers = recovery.replay_producers(
+            state.directory, segments, state.config, known, end, state.clock.now_ms()
+        )
+        stable = producers.first_unstable_offset(end)
     # Deleted records stay deleted, and their offsets are not given again: when the batch that held the
     # log start has to go, all that is left of its segment lies below, and a new one begins at the start.
     begins_anew = end < state.log_start
@@ -75,7 +84,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     state.must_unmark = False
     state.end.reset(end)
     state.high_watermark.reset(min(state.high_watermark.value, end))
-    state.last_stable.reset(min(state.last_stable.value, end))
+    state.last_stable.reset(min(state.last_stable.value, end if stable is None else max(stable, state.log_start)))
     state.publish_locked()
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
@@ -94,16 +103,9 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     segments.trim_index_files(target)
     if state.epochs.truncate_from_end(end):
         state.epochs.save(state.directory, durable=False)
-    if not state.transactions.is_idle:
-        before = state.recovery.point._replace(generation=state.generation - 1)
-        state.transactions.truncated(
-            end,
-            recovery.replay_producers(state.directory, segments, state.config, before, end, state.clock.now_ms()),
-        )
+    if producers is not None:
+        state.transactions.truncated(end, producers)
         state.transactions.save_snapshot(end, state.generation)
-        # A transaction whose marker has gone is open again, and committed readers must not see it.
-        undecided = state.transactions.last_stable_offset(state.high_watermark.value)
-        state.last_stable.reset(max(undecided, min(state.log_start, end)))
     state.names_changed()
     return end
 
