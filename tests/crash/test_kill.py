@@ -217,15 +217,7 @@ class Trial:
             else:
                 visible += [record.offset for record in view]
         stable = log.log_end_offset if open_since is None else open_since
-        assert log.last_stable_offset == stable, (
-            type(log),
-            log.log_start_offset,
-            log.last_stable_offset,
-            stable,
-            log.high_watermark,
-            log.log_end_offset,
-            [(v.base_offset, v.is_control and int(v.marker[0])) for v in batches if v.is_transactional][-8:],
-        )
+        assert log.last_stable_offset == stable, f"run {self.run}, {log!r}"
         found = [record.offset for record in log.scan(isolation="read_committed")]
         assert found == sorted(offset for offset in visible if start <= offset < stable)
 
