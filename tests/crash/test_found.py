@@ -159,3 +159,24 @@ def test_a_changed_digit_in_the_roots_log_starts_hides_no_record(ram_path):
     starts.write_bytes(starts.read_bytes().replace(b"t 0 0", b"t 0 8"))
     with Log.open(ram_path / PARTITION) as log:
         assert log.log_start_offset == 0
+
+
+def test_a_snapshot_from_before_a_cut_does_not_speak_for_what_came_after(ram_path):
+    """A kill between the cut and the removal of snapshots behind it, and then a log that grows over them."""
+    files = quick_files()
+    log = Log.open(ram_path / PARTITION, files=files)
+    for sequence in range(0, 40, 4):
+        log.append([b"old"] * 4, producer=ProducerStamp(7, 0, sequence))
+        log.roll()
+    stale = {name: data for name, data in image_of(ram_path).items() if name.endswith(".snapshot")}
+    log.truncate_to(8)
+    image = {**stale, **image_of(ram_path)}
+    log.close()
+    path = restore(image, ram_path / "r")
+    with Log.open(path, files=files) as log:
+        for sequence in range(8, 20, 4):
+            log.append([b"new"] * 4, producer=ProducerStamp(7, 0, sequence))
+        image = image_of(ram_path / "r")
+    with Log.open(restore(image, ram_path / "s"), files=files) as log:
+        again = log.append([b"new"] * 4, producer=ProducerStamp(7, 0, 16))
+        assert (again.duplicate, again.first_offset) == (True, 16)

@@ -222,6 +222,16 @@ def test_ours_of_an_older_generation_or_behind_the_end_gives_way_to_kafkas():
     assert snapshot.load_newest(directory, 9, 4).states[0].chain_count == 1
 
 
+def test_snapshots_behind_the_end_are_removed_before_the_log_grows_over_them():
+    directory = MemoryDirectory()
+    for offset in (2, 5, 9):
+        saved_at(directory, [batch_of(n, sequence=n) for n in range(offset)], offset)
+    snapshot.remove_beyond(directory, 5, 3)
+    assert snapshot.load_newest(directory, 5, 3).offset == 5
+    # The log has grown again, with other batches: nothing of before speaks for them.
+    assert snapshot.load_newest(directory, 100, 3).offset == 5
+
+
 def test_kafkas_newer_snapshot_wins_over_ours():
     directory = MemoryDirectory()
     saved_at(directory, [batch_of(0)], 1)

@@ -104,7 +104,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     if state.epochs.truncate_from_end(end):
         state.epochs.save(state.directory, durable=False)
     if producers is not None:
-        state.transactions.truncated(end, producers)
+        state.transactions.truncated(end, producers, state.generation)
         state.transactions.save_snapshot(end, state.generation)
     state.names_changed()
     return end

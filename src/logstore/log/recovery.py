@@ -87,6 +87,7 @@ def _recover(
         segments.all[0].base_offset, (facts.log_start_offset or 0) if point is None else point.log_start_offset
     )
     start = min(start, end)
+    snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
     producers = replay_producers(directory, segments, config, point, end, now_ms)
     epochs = _load_epochs(directory, segments, extents, start, end)
     return Recovered(

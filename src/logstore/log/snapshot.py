@@ -241,6 +241,22 @@ def save(directory: Directory, producers: Producers, offset: int, generation: in
     directory.replace(snapshot_name(offset), encode_snapshot(saved.states), durable=durable)
 
 
+def remove_beyond(directory: Directory, end_offset: int, generation: int) -> None:
+    """Remove every snapshot of a state that the log no longer reaches; durable on return.
+
+    A log that was cut grows again: a snapshot left from before would then speak of other batches.
+    """
+    data = directory.read(PRODUCERS)
+    own = None if data is None else decode_producers(data, generation)
+    stale = [name for name in directory.names() if (snapshot_offset(name) or 0) > end_offset]
+    if own is not None and own.offset > end_offset:
+        stale.append(PRODUCERS)
+    for name in stale:
+        directory.remove(name)
+    if stale:
+        directory.sync()
+
+
 def load_newest(directory: Directory, end_offset: int, generation: int) -> SavedProducers | None:
     """The newest whole snapshot at or before ``end_offset``; None if everything must be replayed.
 

@@ -151,14 +151,11 @@ class Transactions:
                 self._directory.sync()
                 self._index_name_dirty = False
 
-    def truncated(self, offset: int, producers: Producers) -> None:
+    def truncated(self, offset: int, producers: Producers, generation: int) -> None:
         """The log was cut to an offset: take the replayed state, forget what lies behind."""
         self._close_index()
         self.producers = producers
-        for name in self._directory.names():
-            taken_at = snapshot.snapshot_offset(name)
-            if taken_at is not None and taken_at > offset:
-                self._directory.remove(name)
+        snapshot.remove_beyond(self._directory, offset, generation)
         self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
         active = self._segments.active
         entries = self._aborted.get(active.base_offset)
