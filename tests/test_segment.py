@@ -338,6 +338,21 @@ def test_no_index_file_changes_what_is_read(
 
 
 @pytest.mark.row("S3")
+@pytest.mark.parametrize("shift", [-1, 1, 40])
+def test_an_index_of_which_every_entry_is_wrong_leads_to_every_offset(tmp_path: Path, shift: int) -> None:
+    """Two wrong entries, one after the other, were taken for damage of the log."""
+    segment = new_segment(log_path(tmp_path), interval=1)
+    written = fill(segment, some_batches(2, 20))
+    entries = struct.iter_unpack(">ii", segment.index.to_bytes())
+    wrong = b"".join(struct.pack(">ii", offset, position + shift) for offset, position in entries)
+    index_path(segment, ".index").write_bytes(wrong)
+    index_path(segment, ".timeindex").write_bytes(segment.times.to_bytes())
+    for offset in range(segment.next_offset):
+        found = reopened(segment, sealed=True, interval=1)  # anew: the first read repairs the index
+        assert brief(found.read(offset, 1, INT64_MAX)) == expected_read(written, offset)
+
+
+@pytest.mark.row("S3")
 def test_a_rebuilt_index_is_the_one_that_was_written(tmp_path: Path) -> None:
     for seed in range(5):
         segment = new_segment(log_path(tmp_path), interval=2_000)
