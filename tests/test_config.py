@@ -70,8 +70,9 @@ def test_values_out_of_range_are_all_named_with_what_is_allowed():
 
 
 def test_wrong_values_are_named_beside_unknown_keys():
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(UnknownSettingError) as caught:
         LogConfig.of({"segment.byte": 1, "retention.ms": "soon"})
+    assert isinstance(caught.value, ConfigError)
     assert set(caught.value.problems) == {"segment.byte", "retention.ms"}
 
 
