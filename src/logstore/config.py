@@ -61,11 +61,13 @@ class Rule(NamedTuple):
     def _number(self, value: Setting) -> int | float:
         floating = isinstance(self.most, float)
         try:
-            if isinstance(value, bool) or value is None:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise ValueError
             number: int | float
             if floating:
                 number = float(value)
+                if number != number:  # not a number, which no bound would stop
+                    raise ValueError
             elif isinstance(value, float):
                 number = int(value)
                 if number != value:

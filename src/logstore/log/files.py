@@ -40,8 +40,8 @@ LOCK: Final = ".lock"
 OURS: Final = "logstore."
 LOST_AND_FOUND: Final = "lost+found"
 
-_SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)")
-_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+_SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)", re.ASCII)
+_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
 _KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
 

@@ -1,0 +1,120 @@
+"""Group commit: threads that want the disk share one sync."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from logstore.log.commit import GroupCommit
+
+
+def test_nothing_is_synced_that_is_synced_already():
+    GroupCommit().run(lambda: True, lambda: pytest.fail("synced"))
+
+
+def test_who_waits_while_another_syncs_is_served_by_the_next_round():
+    commit = GroupCommit()
+    written, synced, rounds = [0], [0], []
+    entered, go_on = threading.Event(), threading.Event()
+
+    def sync():
+        target = written[0]
+        rounds.append(target)
+        entered.set()
+        assert go_on.wait(60)
+        synced[0] = target
+
+    def append():
+        written[0] += 1
+        mine = written[0]
+        commit.run(lambda: synced[0] >= mine, sync)
+        assert synced[0] >= mine
+
+    first = threading.Thread(target=append)
+    first.start()
+    assert entered.wait(60)
+    # These write while the first round is under way: its sync may not count for them.
+    written[0] += 5
+    late = [threading.Thread(target=lambda: commit.run(lambda: synced[0] >= 6, sync)) for _ in range(5)]
+    for thread in late:
+        thread.start()
+    go_on.set()
+    for thread in (first, *late):
+        thread.join()
+    assert rounds == [1, 6]
+
+
+def test_at_most_one_sync_runs_at_a_time_and_all_are_served():
+    commit = GroupCommit()
+    lock = threading.Lock()
+    state = {"written": 0, "synced": 0, "running": 0, "rounds": 0}
+
+    def sync():
+        with lock:
+            state["running"] += 1
+            assert state["running"] == 1
+            target = state["written"]
+        with lock:
+            state["synced"] = max(state["synced"], target)
+            state["rounds"] += 1
+            state["running"] -= 1
+
+    def work():
+        for _ in range(100):
+            with lock:
+                state["written"] += 1
+                mine = state["written"]
+            commit.run(lambda mine=mine: state["synced"] >= mine, sync)
+            assert state["synced"] >= mine
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert state["synced"] == state["written"] == 800
+    assert state["rounds"] <= 800
+
+
+def test_an_error_is_raised_in_its_leader_and_the_next_one_may_lead():
+    commit = GroupCommit()
+
+    def fail():
+        raise OSError("no disk")
+
+    with pytest.raises(OSError, match="no disk"):
+        commit.run(lambda: False, fail)
+    done = []
+    commit.run(lambda: bool(done), lambda: done.append(1))
+    assert done == [1]
+
+
+def test_a_waiter_of_a_failed_round_leads_the_next():
+    commit = GroupCommit()
+    entered, go_on = threading.Event(), threading.Event()
+    failures: list[str] = []
+
+    def fail_slowly():
+        entered.set()
+        assert go_on.wait(60)
+        raise OSError("first")
+
+    def fail_at_once():
+        raise OSError("second")
+
+    def run(sync):
+        try:
+            commit.run(lambda: False, sync)
+        except OSError as error:
+            failures.append(str(error))
+
+    first = threading.Thread(target=run, args=(fail_slowly,))
+    first.start()
+    assert entered.wait(60)
+    second = threading.Thread(target=run, args=(fail_at_once,))
+    second.start()
+    go_on.set()
+    first.join()
+    second.join()
+    assert sorted(failures) == ["first", "second"]
