@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore._encode import encode
-from logstore._files import LIBC, File, Files, Mapping, Watch, errno_of, fork_generation
+from logstore._files import LIBC, File, Files, Mapping, errno_of, fork_generation
 from logstore._segment import Segment
+from logstore._watch import Watch
 from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, StorageError
 
 

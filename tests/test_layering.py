@@ -52,7 +52,7 @@ VOCABULARY: dict[str, set[str]] = {
     "config": {"errors", "records"},
 }
 
-_LEAVES = {"_bytes", "_crc32c", "_codec", "_files"}
+_LEAVES = {"_bytes", "_crc32c", "_codec", "_files", "_ops"}
 _FORMATS = _LEAVES | {"_batch", "_encode", "_index"}
 
 #: Compiled module -> the compiled modules it may import or cimport.
@@ -61,7 +61,10 @@ CORE: dict[str, set[str]] = {
     "_arrow": set(),
     "_crc32c": {"_bytes"},
     "_codec": {"_bytes"},
-    "_files": {"_bytes"},
+    "_ops": set(),
+    "_libc": {"_ops"},
+    "_watch": set(),
+    "_files": {"_bytes", "_ops", "_libc"},
     "_batch": _LEAVES,
     "_encode": _LEAVES | {"_batch"},
     "_index": _LEAVES | {"_batch"},

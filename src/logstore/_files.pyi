@@ -105,14 +105,6 @@ class Mapping:
     @property
     def size(self) -> int: ...
 
-@disjoint_base
-class Watch:
-    """Waits until a file is written to, by inotify. Not through the table: it is a hint to look again."""
-
-    def __new__(cls, path: str) -> Self: ...
-    def wait(self, timeout_ms: int) -> None:
-        """Block until a write or the end of the time, whichever comes first; never an error."""
-
 def errno_of(error: BaseException) -> int:
     """The errno behind a StorageError, or 0."""
 

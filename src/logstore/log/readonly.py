@@ -11,8 +11,9 @@ import os
 import threading
 from typing import Any, NoReturn
 
-from logstore._files import Watch, fork_generation
+from logstore._files import fork_generation
 from logstore._segment import Segment
+from logstore._watch import Watch
 from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.errors import (
