@@ -220,6 +220,8 @@ class Log(Readable):
 
     def metrics(self) -> LogMetrics:
         """The log's numbers at this moment."""
+        # Before the lock: a thread of the parent may have held it at the fork, for ever.
+        self._state.check_process()
         with self._state.lock:
             return LogMetrics(
                 log_start_offset=self._state.log_start,
@@ -241,6 +243,11 @@ class Log(Readable):
     def _marks(self) -> tuple[int, int, int]:
         state = self._state
         return state.log_start, state.high_watermark.value, state.last_stable.value
+
+    def _cuts(self) -> int:
+        # In this order: a cut that has begun since shows in one of the two.
+        generation = self._state.generation
+        return 2 * generation + self._state.cutting
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
@@ -480,6 +487,7 @@ class Log(Readable):
 
     def tick(self) -> None:
         """Do what time asks for: flush if ``flush.ms`` has passed. For whoever drives the log's clock."""
+        self._state.check_process()
         self._flusher.tick()
 
     # -- rolling ---------------------------------------------------------------------------------

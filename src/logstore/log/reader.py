@@ -18,7 +18,7 @@ from logstore._batch import Batches, Record, run_of
 from logstore._encode import timestamp_of
 from logstore._segment import Segment, Slice
 from logstore.config import LogConfig
-from logstore.errors import OffsetOutOfRangeError, StorageError
+from logstore.errors import OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log.segments import is_gone
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
@@ -71,6 +71,10 @@ class Readable(ABC):
     @abstractmethod
     def _marks(self) -> tuple[int, int, int]:
         """(log start offset, high watermark, last stable offset), all of one moment."""
+
+    @abstractmethod
+    def _cuts(self) -> int:
+        """Rises with every truncation; odd while one is under way."""
 
     @abstractmethod
     def _segments_now(self) -> tuple[Segment, ...]:
@@ -132,6 +136,27 @@ class Readable(ABC):
         isolation: Isolation,
         hint: Hint = None,
         bounds: Bounds = _UNBOUNDED,
+    ) -> tuple[Batches, Hint]:
+        for _ in range(_ATTEMPTS):
+            cuts = self._cuts()
+            try:
+                batches, found = self._read_once(offset, max_bytes, isolation, hint, bounds)
+            except RecordError:
+                if not self._was_cut_since(cuts):
+                    raise
+            else:
+                # "Nothing up to the end" holds for the end that was seen, which a cut may have lowered.
+                if found is not None or batches.next_offset == offset or not self._was_cut_since(cuts):
+                    return batches, found
+        return self._read_once(offset, max_bytes, isolation, hint, bounds)
+
+    def _was_cut_since(self, cuts: int) -> bool:
+        """Whether a truncation may have come between the look at the end and the look at the files."""
+        self._marks()
+        return cuts % 2 == 1 or self._cuts() != cuts
+
+    def _read_once(
+        self, offset: int, max_bytes: int, isolation: Isolation, hint: Hint, bounds: Bounds
     ) -> tuple[Batches, Hint]:
         self._check_open()
         committed = isolation is Isolation.READ_COMMITTED

@@ -130,10 +130,15 @@ class LogReader(Readable):
         """Look what the writer has published since."""
         self._check_open()
         with self._lock:
-            if not self._watched:
-                return
-            published = read_published(self._directory)
+            published = read_published(self._directory, attempts=ATTEMPTS if self._watched else 1)
             if published is None or published == self._published:
+                return
+            if not self._watched:
+                # Its writer was only opening when this reader did, or has come since.
+                self._watched = True
+                self._published = published
+                self._segments.close()
+                self._open_segments()
                 return
             before, self._published = self._published, published
             assert before is not None
@@ -156,6 +161,10 @@ class LogReader(Readable):
     def _marks(self) -> tuple[int, int, int]:
         published = self._look()
         return published.log_start_offset, published.high_watermark, published.last_stable_offset
+
+    def _cuts(self) -> int:
+        published = self._published
+        return 0 if published is None else published.generation
 
     def _look(self) -> Published:
         self.refresh()

@@ -145,6 +145,9 @@ class State:
     def check_open(self) -> None:
         if self.closed:
             raise LogClosedError(f"{self.name}: the log is closed; open it again", path=self.path)
+        self.check_process()
+
+    def check_process(self) -> None:
         if self.fork != fork_generation():
             raise ForkedError(
                 f"{self.name}: the log was opened before a fork; open it in the child with read_only=True, or "
