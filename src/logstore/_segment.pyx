@@ -645,6 +645,10 @@ cdef class Segment:
                 if header.size > room:
                     # Batches are large here: what stands behind the next header would not be used.
                     room = HEADER_BYTES
+            if status == OK and got[0] >= 0 and position >= bound and before >= 0 and seen + 1 < limit:
+                # A gap at the end of the segment, as a compaction leaves it, or a last batch whose
+                # length has swallowed the ones behind it.
+                status = check_sum(ops, fd, before, bound)
         self.file.release()
         if got[0] < 0:
             status = <int>got[0]

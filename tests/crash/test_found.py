@@ -180,3 +180,21 @@ def test_a_snapshot_from_before_a_cut_does_not_speak_for_what_came_after(ram_pat
     with Log.open(restore(image, ram_path / "s"), files=files) as log:
         again = log.append([b"new"] * 4, producer=ProducerStamp(7, 0, 16))
         assert (again.duplicate, again.first_offset) == (True, 16)
+
+
+def test_a_batch_length_that_swallows_the_rest_of_its_segment_is_found(ram_path):
+    """The walk ended at the end of the segment, and the reader went on to the next one as over a gap."""
+    with Log.open(ram_path / PARTITION, segment_bytes=700) as log:
+        for _ in range(20):
+            log.append([b"v" * 60])
+    name = ram_path / PARTITION / "00000000000000000000.log"
+    data = bytearray(name.read_bytes())
+    size = 12 + int.from_bytes(data[8:12], "big")
+    data[size + 8 : size + 12] = (len(data) - size - 12).to_bytes(4, "big")
+    name.write_bytes(data)
+    with Log.open(ram_path / PARTITION, read_only=True) as log:
+        assert log.read(0, max_bytes=1).count() == 1
+        for offset in range(1, len(data) // size):
+            with pytest.raises(CorruptRecordError):
+                log.read(offset, max_bytes=1)
+        assert log.read(len(data) // size, max_bytes=1).count() == 1
