@@ -158,3 +158,17 @@ def test_a_changed_digit_in_the_roots_log_starts_hides_no_record(ram_path):
     starts.write_bytes(starts.read_bytes().replace(b"t 0 0", b"t 0 8"))
     with Log.open(ram_path / PARTITION) as log:
         assert log.log_start_offset == 0
+
+
+def test_a_truncation_that_cuts_a_marker_off_hides_its_transaction_again(ram_path):
+    with Log.open(ram_path / PARTITION) as log:
+        log.append([b"plain"])
+        log.append([b"undecided"], producer=ProducerStamp(5, 0, 0, True))
+        log.append([b"behind"])
+        marker = log.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
+        assert log.last_stable_offset == 4
+        log.truncate_to(marker.first_offset)
+        assert log.last_stable_offset == 1
+        assert [record.value for record in log.scan(isolation="read_committed")] == [b"plain"]
+        with Log.open(ram_path / PARTITION, read_only=True) as reader:
+            assert reader.last_stable_offset == 1
