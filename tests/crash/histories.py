@@ -59,6 +59,7 @@ class History:
         self.rng = rng
         self.sent: list[Sent] = sent if sent is not None else []
         self.sequences: dict[int, int] = {}
+        self.attempted: Sent | None = None  #: given to the log, and not acknowledged
 
     def append(
         self,
@@ -78,9 +79,6 @@ class History:
         stamp = None
         if producer_id >= 0:
             stamp = ProducerStamp(producer_id, 0, self.sequences.get(producer_id, 0), transactional)
-            self.sequences[producer_id] = stamp.base_sequence + count
-        result = self.log.append(records, codec=codec, producer=stamp, ack=ack)
-        assert (result.first_offset, result.last_offset) == (first, first + count - 1)
         batch = Sent(
             first,
             first + count - 1,
@@ -90,12 +88,21 @@ class History:
             ),
             stamp,
         )
+        self.attempted = batch
+        result = self.log.append(records, codec=codec, producer=stamp, ack=ack)
+        assert (result.first_offset, result.last_offset) == (batch.first, batch.last)
+        self.attempted = None
+        if stamp is not None:
+            self.sequences[producer_id] = stamp.base_sequence + count
         self.sent.append(batch)
         return batch
 
     def end(self, producer_id: int, marker: Marker) -> Sent:
+        first = self.log.log_end_offset
+        self.attempted = batch = Sent(first, first, (), ProducerStamp(producer_id, 0, -1, True), marker)
         result = self.log.append_control(marker, producer_id=producer_id, producer_epoch=0)
-        batch = Sent(result.first_offset, result.last_offset, (), ProducerStamp(producer_id, 0, -1, True), marker)
+        assert (result.first_offset, result.last_offset) == (batch.first, batch.last)
+        self.attempted = None
         self.sent.append(batch)
         return batch
 

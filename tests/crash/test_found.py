@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import random
 
 import pytest
 
 from logstore import Log, Marker, ProducerStamp
-from logstore.errors import CorruptRecordError, DamagedLogError
+from logstore.errors import CorruptRecordError, DamagedLogError, DiskFullError, StorageError, StorageFailedError
+from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, image_of, quick_files, restore
 
 
@@ -198,3 +201,56 @@ def test_a_batch_length_that_swallows_the_rest_of_its_segment_is_found(ram_path)
             with pytest.raises(CorruptRecordError):
                 log.read(offset, max_bytes=1)
         assert log.read(len(data) // size, max_bytes=1).count() == 1
+
+
+def test_a_truncation_that_cuts_a_marker_off_hides_its_transaction_again(ram_path):
+    with Log.open(ram_path / PARTITION) as log:
+        log.append([b"plain"])
+        log.append([b"undecided"], producer=ProducerStamp(5, 0, 0, True))
+        log.append([b"behind"])
+        marker = log.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
+        assert log.last_stable_offset == 4
+        log.truncate_to(marker.first_offset)
+        assert log.last_stable_offset == 1
+        assert [record.value for record in log.scan(isolation="read_committed")] == [b"plain"]
+        with Log.open(ram_path / PARTITION, read_only=True) as reader:
+            assert reader.last_stable_offset == 1
+
+
+def test_a_log_whose_creation_was_cut_off_is_still_ours(ram_path):
+    """A segment without any file of ours looked like Kafka's, and could never be opened again."""
+    for nth in range(1, 30):
+        files = FaultyFiles()
+        files.fail("change", nth, times=-1)
+        with contextlib.suppress(StorageError):
+            Log.open(ram_path / str(nth) / PARTITION, files=files).close()
+        with Log.open(ram_path / str(nth) / PARTITION) as log:
+            assert log.append([b"v"]).first_offset == 0
+
+
+def test_a_deletion_without_room_has_deleted_nothing_and_may_be_repeated(ram_path):
+    """It had moved the start in memory, so the second call found nothing to do, and wrote nothing."""
+    files = FaultyFiles()
+    log = Log.open(ram_path / PARTITION, files=files)
+    log.append([b"a", b"b", b"c"], ack="synced")
+    files.fail("pwrite", 1, errno.ENOSPC, path_contains="logstore.recovery")
+    with pytest.raises(DiskFullError):
+        log.delete_before(2)
+    assert log.log_start_offset == 0
+    assert log.delete_before(2) == 2
+    image = image_of(ram_path)
+    log.close()
+    with Log.open(restore(image, ram_path / "r")) as log:
+        assert log.log_start_offset == 2
+
+
+def test_a_clean_mark_that_cannot_be_taken_back_poisons(ram_path):
+    Log.open(ram_path / PARTITION).close()
+    files = FaultyFiles()
+    log = Log.open(ram_path / PARTITION, files=files)
+    files.fail("fdatasync", 1, path_contains="logstore.recovery")
+    with pytest.raises(StorageFailedError):
+        log.append([b"v"])
+    with pytest.raises(StorageFailedError):
+        log.append([b"v"])
+    log.close()

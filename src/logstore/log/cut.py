@@ -138,10 +138,14 @@ def _delete_locked(state: State, offset: int) -> int:
     segments = state.segments
     if offset == segments.active.next_offset and segments.active.size:
         state.roll_locked()
+    # In both slots: were one to decay, the other must not speak of segments that are gone. And before
+    # anything else changes: without room for it, nothing is deleted, and the call may be repeated.
+    synced = max(state.synced.value, min(offset, state.end.value))
+    state.recovery.write_durably(
+        state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
+    )
     state.log_start = offset
-    state.synced.advance(min(offset, state.end.value))
-    # In both slots: were one to decay, the other must not speak of segments that are gone.
-    state.recovery.write_durably(state.point_now(clean=False))
+    state.synced.advance(synced)
     state.must_unmark = False
     state.last_stable.advance(max(state.last_stable.value, offset))
     state.publish_locked()

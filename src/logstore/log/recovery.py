@@ -74,6 +74,8 @@ def _recover(
                 "partition's files from a copy",
                 path=directory.path,
             )
+        # A file of ours first: a segment alone would look like Kafka's to the next open.
+        directory.open(checkpoint.RECOVERY, create=True, writable=True).close()
         segments.add(start)
     _check_start(segments, point, facts)
     cut, scanned, extents = _check_tail(segments, point, config)

@@ -406,6 +406,16 @@ class State:
             # The mark is a promise about the whole log, so it has to outlive a power cut.
             self.recovery.sync()
 
+    def unmark_locked(self) -> None:
+        """Take the clean mark back, durably: it must not come back over a log that is torn later."""
+        try:
+            self.recovery.write_durably(self.point_now(clean=False))
+        except DiskFullError:
+            raise
+        except StorageError as error:
+            raise self.poison_locked(error) from error
+        self.must_unmark = False
+
     def close_locked(self) -> None:
         """Let every waiter go and close every file."""
         self.closed = True

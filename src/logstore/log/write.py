@@ -70,8 +70,7 @@ def write_locked(
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
     if state.must_unmark:
-        state.recovery.write_durably(state.point_now(clean=False))
-        state.must_unmark = False
+        state.unmark_locked()
     if first + span - 1 - state.end.value > INT32_MAX:
         state.skip_to_locked(first)
     size = len(data)
