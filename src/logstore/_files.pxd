@@ -41,6 +41,7 @@ cdef class File:
     cdef bint _hint
     cdef readonly bint dirty
     cdef int _sync_errno
+    cdef object _sync_lock              # made at the first sync
     cdef File _newer
     cdef File _older
     cdef int acquire(self) except -1
@@ -48,6 +49,7 @@ cdef class File:
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1
+    cdef object _lock_of_sync(self)
     cdef FileInfo _info(self) except *
     cpdef int64_t size(self) except -1
     cpdef int sync(self) except -1

@@ -13,16 +13,17 @@ Every method may be called from any thread; system calls that may block run with
 import errno
 import os
 import resource
+import threading
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport EINTR, EAGAIN, EACCES, ENOSYS, EINVAL
+from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, ENOENT, ENOSYS
 from libc.string cimport memset
 
 from logstore._libc cimport set_libc
 
-from logstore.errors import DiskFullError, ReadOnlyError, StorageError
+from logstore.errors import DiskFullError, ReadOnlyError, StorageError, StorageFailedError
 
 cdef extern from *:
     """
@@ -102,6 +103,13 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
         advice = "; raise the limit on open files (ulimit -n) or lower the descriptor limit"
     raise StorageError(
         f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
+
+
+cdef int raise_failed_sync(int64_t status, str action, str path) except -1:
+    """A failed sync is never "no room, try again": the kernel has marked what it lost as clean."""
+    cause = OSError(<int>-status, os.strerror(<int>-status), path)
+    raise StorageFailedError(f"failed to {action}: {cause.strerror}; close the log and open it again",
+                             path=path) from cause
 
 
 def errno_of(error):
@@ -222,6 +230,8 @@ cdef class Files:
                 status = self.ops.rmdir(self.ops.context, pa)
             elif op == OP_FSYNC_DIR:
                 status = self.ops.fsync_dir(self.ops.context, pa)
+        if status < 0 and op == OP_FSYNC_DIR and status != -ENOENT:
+            return raise_failed_sync(status, action, first)
         return raise_status(status, action, first)
 
     def listdir(self, str path not None):
@@ -351,10 +361,11 @@ cdef class File:
         if self.dirty:
             self._pins += 1
             try:
-                self._sync()
+                with self._lock_of_sync():
+                    self._sync()
             finally:
                 self._pins -= 1
-            if self._pins or self._fd < 0:
+            if self._pins or self._fd < 0 or self.dirty:
                 return 0
         self._drop_descriptor()
         return 0
@@ -389,15 +400,23 @@ cdef class File:
             StorageError: this or an earlier sync of the file failed. It is never tried again, since
                 the kernel has marked the lost pages clean.
         """
-        if self._sync_errno == 0 and self.dirty:
-            self.acquire()
-            try:
-                self._sync()
-            finally:
-                self.release()
+        # One at a time: whoever finds the file clean must not return while the sync that made it so
+        # is still under way, and may fail.
+        with self._lock_of_sync():
+            if self._sync_errno == 0 and self.dirty:
+                self.acquire()
+                try:
+                    self._sync()
+                finally:
+                    self.release()
         if self._sync_errno:
-            raise_status(-self._sync_errno, "sync", self.path)
+            raise_failed_sync(-self._sync_errno, "sync", self.path)
         return 0
+
+    cdef object _lock_of_sync(self):
+        if self._sync_lock is None:
+            self._sync_lock = threading.Lock()
+        return self._sync_lock
 
     cpdef int64_t size(self) except -1:
         """Bytes in the file."""

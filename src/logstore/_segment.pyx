@@ -279,6 +279,8 @@ cdef class Segment:
         try:
             p = <uint8_t *>view.buf
             end = p + view.len
+            if 0 <= next_offset < self.next_offset:
+                raise ValueError(f"offset {next_offset} is taken, the segment ends at {self.next_offset}")
             while p < end:
                 status = parse_header(p, end, &header)
                 if status == OK and header.size > end - p:

@@ -208,6 +208,13 @@ class DiskFullError(StorageError):
     retriable = True
 
 
+class NotSyncedError(StorageError):
+    """The records are in the log, but there was no room to bring them to the disk.
+
+    Do not append them again: make room, then call `flush`.
+    """
+
+
 class DirectoryLockedError(StorageError, BlockingIOError):
     """Another process, or another open log of this one, writes the directory."""
 

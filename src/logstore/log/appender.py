@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._encode import Encoder, Gatherer
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, LogClosedError, RecordError
+from logstore.errors import DiskFullError, LogClosedError, NotSyncedError, RecordError
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
@@ -69,6 +70,7 @@ class Appender(Gatherer):
         self._lock = threading.Lock()
         self._encoder = Encoder()
         self._futures: list[tuple[int, Future[int]]] = []
+        self._settled: deque[tuple[Future[int], int | BaseException]] = deque()
         self._failure: BaseException | None = None
         self._closed = False
         self._started_s = 0.0
@@ -87,10 +89,13 @@ class Appender(Gatherer):
         self._started_s = self._clock.monotonic_s()
 
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
-        with self._lock:
-            self._add_locked(value, key, timestamp_ms, headers)
-            self._write_oversized_locked()
-            self.resume(self._encoder, self._batch_bytes)
+        try:
+            with self._lock:
+                self._add_locked(value, key, timestamp_ms, headers)
+                self._write_oversized_locked()
+                self.resume(self._encoder, self._batch_bytes)
+        finally:
+            self._settle()
 
     def _add_locked(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
         """Add one record under the lock; the caller resumes the quick way when all is in place."""
@@ -113,11 +118,14 @@ class Appender(Gatherer):
         from concurrent.futures import Future  # 3 ms of import that few need
 
         future: Future[int] = Future()
-        with self._lock:
-            self._add_locked(value, key, timestamp_ms, headers)
-            self._futures.append((self._encoder.pending_records - 1, future))
-            self._write_oversized_locked()
-            self.resume(self._encoder, self._batch_bytes)
+        try:
+            with self._lock:
+                self._add_locked(value, key, timestamp_ms, headers)
+                self._futures.append((self._encoder.pending_records - 1, future))
+                self._write_oversized_locked()
+                self.resume(self._encoder, self._batch_bytes)
+        finally:
+            self._settle()
         return future
 
     def _write_oversized_locked(self) -> None:
@@ -132,13 +140,16 @@ class Appender(Gatherer):
             DiskFullError: there is no room. The records stay gathered: flush again when there is.
             StorageFailedError: the log takes no more writes; the gathered records are lost.
         """
-        with self._lock:
-            self._check_usable()
-            self.pause()
-            try:
-                return self._write_locked(self._ack if ack is None else ack)
-            finally:
-                self.resume(self._encoder, self._batch_bytes)
+        try:
+            with self._lock:
+                self._check_usable()
+                self.pause()
+                try:
+                    return self._write_locked(self._ack if ack is None else ack)
+                finally:
+                    self.resume(self._encoder, self._batch_bytes)
+        finally:
+            self._settle()
 
     def tick(self) -> None:
         """Append what has waited for ``linger_ms``."""
@@ -161,6 +172,7 @@ class Appender(Gatherer):
                 raise
         finally:
             self._lock.release()
+            self._settle()
 
     def _write_locked(self, ack: Ack | str | None) -> AppendResult | None:
         if not self._encoder.pending_bytes:
@@ -170,17 +182,27 @@ class Appender(Gatherer):
         except DiskFullError:
             raise
         except BaseException as error:
-            futures, self._futures = self._futures, []
-            for _, future in futures:
-                future.set_exception(error)
-            if isinstance(error, RecordError):
+            self._settled += [(future, error) for _, future in self._futures]
+            self._futures = []
+            if isinstance(error, (RecordError, NotSyncedError)):
                 self._begin()
             raise
-        futures, self._futures = self._futures, []
-        for index, future in futures:
-            future.set_result(result.first_offset + index)
+        # Before anything else: these records are in the log, and must not go there again.
         self._begin()
+        self._settled += [(future, result.first_offset + index) for index, future in self._futures]
+        self._futures = []
         return result
+
+    def _settle(self) -> None:
+        """Answer futures, without the lock: whoever waits for one may use this appender at once."""
+        while self._settled:
+            future, answer = self._settled.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -202,13 +224,16 @@ class Appender(Gatherer):
             LogstoreError: this write, or an earlier one in the background, has failed.
         """
         TICKER.remove(self)
-        with self._lock:
-            self.pause()
-            if self._closed:
-                return
-            self._closed = True
-            self._raise_failure()
-            self._write_locked(self._ack)
+        try:
+            with self._lock:
+                self.pause()
+                if self._closed:
+                    return
+                self._closed = True
+                self._raise_failure()
+                self._write_locked(self._ack)
+        finally:
+            self._settle()
 
     def __enter__(self) -> Appender:
         return self

@@ -20,7 +20,7 @@ def truncate_to(state: State, offset: int) -> int:
     """See `Log.truncate_to`."""
     state.check_writable()
     with state.lock:
-        state.check_writable()
+        state.check_whole_locked()
         if offset >= state.end.value:
             return state.end.value
         if offset < state.log_start:
@@ -35,7 +35,10 @@ def cut_locked(state: State, offset: int) -> int:
     """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
     state.cutting = True
     try:
-        end = _cut_segments_locked(state, offset)
+        with state.change():
+            end = _cut_segments_locked(state, offset)
+            # Durable on return, the names of what is gone included.
+            state.sync_names()
     except StorageError as error:
         raise state.poison_locked(error) from error
     finally:
@@ -118,7 +121,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
     if state.synced.value < offset <= state.high_watermark.value:
         sync_to(offset)
     with state.lock:
-        state.check_writable()
+        state.check_whole_locked()
         if offset > state.high_watermark.value:
             raise OffsetOutOfRangeError(
                 f"{state.name}: cannot delete up to {offset}, the high watermark is {state.high_watermark.value}",
@@ -127,7 +130,8 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
         if offset <= state.log_start:
             return state.log_start
         try:
-            return _delete_locked(state, offset)
+            with state.change():
+                return _delete_locked(state, offset)
         except DiskFullError:
             raise
         except StorageError as error:

@@ -42,6 +42,9 @@ LOST_AND_FOUND: Final = "lost+found"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)", re.ASCII)
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
+#: Twenty digits can say more than an offset can.
+_LAST_OFFSET = 2**63 - 1
+
 _KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
 
@@ -191,7 +194,7 @@ def base_offsets(names: list[str], suffix: str = LOG) -> list[int]:
     found = []
     for name in names:
         match = _SEGMENT_FILE.fullmatch(name)
-        if match is not None and name.endswith(suffix):
+        if match is not None and name.endswith(suffix) and int(match[1]) <= _LAST_OFFSET:
             found.append(int(match[1]))
     return sorted(found)
 
@@ -208,7 +211,10 @@ def foreign_names(names: list[str]) -> list[str]:
         stem = name
         for suffix in (DELETED, CLEANED, SWAP, TEMPORARY):
             stem = stem.removesuffix(suffix)
-        known = _SEGMENT_FILE.fullmatch(stem) or stem in _KAFKA_FILES or stem.startswith(OURS)
+        match = _SEGMENT_FILE.fullmatch(stem)
+        known = (
+            (match is not None and int(match[1]) <= _LAST_OFFSET) or stem in _KAFKA_FILES or stem.startswith(OURS)
+        )
         if not known and name != ".staging":
             foreign.append(name)
     return foreign

@@ -48,10 +48,17 @@ class Flusher:
         """One round of group commit: older segments, names, the active segment; then the promise."""
         state = self._state
         with state.lock:
-            state.check_writable()
-            state.drain_tail_locked()
+            state.check_whole_locked()
+            with state.change():
+                state.drain_tail_locked()
             if not state.epochs_saved:
                 state.save_epochs_locked()
+            try:
+                state.transactions.sync()
+            except DiskFullError:
+                _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
+            except StorageError as error:
+                raise state.poison_locked(error) from error
             target = state.end.value
             active = state.segments.active
             position = active.size
@@ -64,11 +71,12 @@ class Flusher:
                 _sync_unless_dropped(segment)
             state.sync_names()
             _sync_unless_dropped(active)
-            state.transactions.sync()
         except StorageError as error:
             with state.lock:
                 raise state.poison_locked(error) from error
         with state.lock:
+            # Closed, or failed, while the sync was under way: nothing of it is promised.
+            state.check_writable()
             if state.generation != generation:
                 # A truncation came between: what was synced may no longer be what is in the log.
                 return
@@ -85,7 +93,7 @@ class Flusher:
             )
             try:
                 # An epoch that is not in its file is found again only by a scan, so the point waits.
-                if state.epochs_saved:
+                if state.epochs_saved and state.transactions.is_saved:
                     state.recovery.write(point)
             except DiskFullError:
                 # The promise on disk stays lower than the truth: the next open scans more.

@@ -12,6 +12,7 @@ unless a memory tail holds the rest.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -21,7 +22,7 @@ from logstore._files import LIBC, Files, fork_generation
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
-from logstore.errors import InvalidRecordError, OffsetOutOfRangeError
+from logstore.errors import DiskFullError, InvalidRecordError, NotSyncedError, OffsetOutOfRangeError
 from logstore.log import admission, cut
 from logstore.log.appender import Appender
 from logstore.log.epochs import Epochs
@@ -51,6 +52,8 @@ from logstore.records import (
 
 if TYPE_CHECKING:
     import random
+
+_logger = logging.getLogger(__name__)
 
 INT64_MAX = 2**63 - 1
 
@@ -159,6 +162,8 @@ class Log(Readable):
             TICKER.remove(self)
         facts = None
         try:
+            with state.lock:
+                state.settle_interrupted_locked()
             if state.failed is None:
                 self.flush()
                 state.sync_names()
@@ -449,10 +454,20 @@ class Log(Readable):
 
     def _acknowledge(self, result: AppendResult, ack: Ack | str | None) -> None:
         ack = self.config.default_ack if ack is None else Ack(ack)
-        if ack is Ack.SYNCED:
-            self._flusher.sync_to(result.last_offset + 1)
-        elif self._flusher.is_due():
-            self.flush()
+        try:
+            if ack is Ack.SYNCED:
+                self._flusher.sync_to(result.last_offset + 1)
+            elif self._flusher.is_due():
+                self.flush()
+        except DiskFullError as error:
+            # Of a memory tail. The append itself has not failed, and must not look as if it could be repeated.
+            if ack is Ack.SYNCED:
+                raise NotSyncedError(
+                    f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the memory tail, "
+                    "but there is no room to write them; make room and flush, do not append them again",
+                    path=self.path,
+                ) from error
+            _logger.warning("the memory tail waits for room: log=%s error=%s", self.path, error)
 
     # -- for the log's owner ------------------------------------------------------------------
 
@@ -495,10 +510,13 @@ class Log(Readable):
     def roll(self) -> None:
         """Seal the active segment and begin another, unless it is empty."""
         self._state.check_writable()
-        with self._state.lock:
-            self._state.drain_tail_locked()
-            if self._state.segments.active.size:
-                self._state.roll_locked()
+        state = self._state
+        with state.lock:
+            state.check_whole_locked()
+            with state.change():
+                state.drain_tail_locked()
+                if state.segments.active.size:
+                    state.roll_locked()
 
     # -- truncating and deleting -----------------------------------------------------------------
 

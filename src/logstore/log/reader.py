@@ -270,25 +270,32 @@ class Readable(ABC):
         self._check_open()
         wanted = timestamp_of(timestamp)
         isolation = Isolation(isolation)
+        for _ in range(_ATTEMPTS):
+            cuts = self._cuts()
+            try:
+                found = self._search_time(wanted, isolation)
+            except (StorageError, OffsetOutOfRangeError) as error:
+                self._check_open()
+                if isinstance(error, StorageError) and not is_gone(error):
+                    raise
+                # A segment was dropped, or cut, while it was looked at.
+                continue
+            if cuts == self._cuts():
+                return found
+        raise OffsetOutOfRangeError(f"{self.name}: the log keeps changing", path=self.path)
+
+    def _search_time(self, wanted: int, isolation: Isolation) -> TimestampOffset | None:
         end = self.end_offset(isolation)
         for segment in self._segments_now():
             if segment.base_offset >= end:
                 break
-            begin = self._guarded_time(segment, wanted)
+            begin = segment.offset_for_time(wanted)
             if begin is None:
                 continue
             found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
             if found is not None:
                 return found
         return None
-
-    def _guarded_time(self, segment: Segment, wanted: int) -> int | None:
-        try:
-            return segment.offset_for_time(wanted)
-        except StorageError as error:
-            if is_gone(error) or segment.file.closed:
-                return None
-            raise
 
     def _first_at(
         self, offset: int, segment: Segment, wanted: int, isolation: Isolation, end: int

@@ -110,21 +110,16 @@ class LogReader(Readable):
             if known.next_offset < published.log_end_offset or known.next_offset < 0:
                 known.extend(published.log_end_offset)
             if known.next_offset < published.log_end_offset:
-                self._take_new_segments(known, published)
+                self._take_new_segments(published)
         elif published.log_end_offset > 0:
             self._segments = Segments.open(self._directory, self.config, writable=False)
             if len(self._segments):
                 self._segments.active.extend(published.log_end_offset)
 
-    def _take_new_segments(self, known: Segment, published: Published) -> None:
+    def _take_new_segments(self, published: Published) -> None:
         """The writer has rolled: the segments behind the one that was the last."""
-        found = Segments.open(self._directory, self.config, writable=False)
-        if found.all and found.active.base_offset > known.base_offset:
-            self._segments.close()
-            self._segments = found
-            found.active.extend(published.log_end_offset)
-        else:
-            found.close()
+        if self._segments.follow(published.log_start_offset):
+            self._segments.active.extend(published.log_end_offset)
 
     def refresh(self) -> None:
         """Look what the writer has published since."""

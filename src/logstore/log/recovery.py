@@ -325,6 +325,9 @@ def replay_producers(
         producers = Producers(expiration_ms=config.producer_id_expiration_ms)
     else:
         saved = snapshot.load_newest(directory, end_offset, 0 if point is None else point.generation)
+        if saved is not None and saved.offset < segments.all[0].base_offset:
+            # What was written between it and the first segment is deleted: its sequences are not known.
+            saved = None
         start = segments.all[0].base_offset if saved is None else saved.offset
         producers = Producers(
             () if saved is None else saved.states,

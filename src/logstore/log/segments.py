@@ -11,6 +11,7 @@ import bisect
 import errno
 import logging
 from collections.abc import Iterable
+from itertools import pairwise
 
 from logstore._files import File, errno_of
 from logstore._segment import Segment
@@ -48,6 +49,31 @@ class Segments:
             next_offset = bases[place + 1] if sealed else -1
             segments.append(_segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed))
         return cls(directory, config, segments)
+
+    def follow(self, log_start_offset: int) -> bool:
+        """For a reader beside the writer: take the segments that were begun since, drop those deleted.
+
+        Only new files are opened. False if there is none.
+        """
+        known = self.active
+        bases = [base for base in files.base_offsets(self.directory.names()) if base > known.base_offset]
+        if not bases:
+            return False
+        known.extend(bases[0])
+        known.seal()
+        known.set_end(bases[0])
+        fresh = []
+        for place, base in enumerate(bases):
+            file = self.directory.files.lazy(self.directory.join(files.segment_file(base, files.LOG)))
+            sealed = place + 1 < len(bases)
+            end = bases[place + 1] if sealed else -1
+            fresh.append(_segment(file, base, self._config, size=file.size(), next_offset=end, sealed=sealed))
+        whole = (*self._all, *fresh)
+        dropped = {s for s, after in pairwise(whole) if after.base_offset <= log_start_offset}
+        self._set(segment for segment in whole if segment not in dropped)
+        for segment in dropped:
+            segment.close()
+        return True
 
     # -- finding
 

@@ -10,6 +10,7 @@ unless a memory tail holds the rest.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from logstore.errors import (
     DiskFullError,
     ForkedError,
     LogClosedError,
+    LogstoreError,
     StorageError,
     StorageFailedError,
 )
@@ -84,6 +86,7 @@ class State:
         self.failed: StorageFailedError | None = None
         self.closed = False
         self.cutting = False  # a truncation is taking files away
+        self._changing = 0  # steps of a change that are under way; see `change`
         self.counters = Counters()
         if not directory.exists():
             directory.create()
@@ -133,7 +136,12 @@ class State:
                 found.scanned_bytes,
                 found.cut_bytes,
             )
-        if is_new or found.point.suspect:
+        replaced = found.point.suspect or found.cut_bytes > 0
+        if replaced:
+            # Files may be others now: readers in other processes look again when the generation rises.
+            self.generation += 1
+            self.transactions.save_snapshot(end, self.generation)
+        if is_new or replaced:
             if found.point.suspect:
                 self.synced.advance(end)
             self.recovery.write(self.point_now(clean=False))
@@ -163,6 +171,33 @@ class State:
                 f"open it again ({self.failed})",
                 path=self.path,
             ) from self.failed
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[None]:
+        """A change of several parts: what interrupts it half way, such as Ctrl-C, leaves the log failed.
+
+        An error of ours has put things right, or has failed the log, before it comes here.
+        """
+        self._changing += 1
+        try:
+            yield
+        except LogstoreError:
+            self._changing -= 1
+            raise
+        else:
+            self._changing -= 1
+
+    def settle_interrupted_locked(self) -> None:
+        """Fail a log that an interrupted change has left in pieces."""
+        if self._changing and self.failed is None:
+            self.poison_locked(
+                StorageError(f"{self.name}: an earlier call was interrupted in the middle of a change")
+            )
+
+    def check_whole_locked(self) -> None:
+        """Refuse a log that an interrupted change has left in pieces; opening it again mends it."""
+        self.settle_interrupted_locked()
+        self.check_writable()
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
         try:
@@ -293,6 +328,7 @@ class State:
             old = self.segments.active
             self._raise_recovery_point_locked(old)
             base = old.next_offset
+            self.transactions.sync()
             # The new file first: if there is no room for it, nothing has changed.
             self.segments.add(base)
             self.segments.seal(old)
@@ -319,7 +355,7 @@ class State:
         self.sync_names()
         self.unsynced = []
         self.synced.advance(active.base_offset)
-        if self.epochs_saved:
+        if self.epochs_saved and self.transactions.is_saved:
             self.recovery.write(
                 self.point_now(clean=False)._replace(
                     segment_base_offset=active.base_offset,
@@ -398,6 +434,7 @@ class State:
         end = self.end.value
         self.segments.save_indexes(self.segments.active, complete=True)
         self.transactions.save_snapshot(end, self.generation)
+        self.transactions.sync()
         if not self.epochs_saved and self.epochs.entries:
             self.save_epochs_locked()
         point = self.point_now(clean=True)

@@ -12,7 +12,6 @@ import weakref
 from typing import Protocol
 
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.errors import LogstoreError
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ class Ticker:
             for member in members:
                 try:
                     member.tick()
-                except LogstoreError:
+                except Exception:
                     # The log has marked itself as failed, or is closed; its users meet that themselves.
                     _logger.warning("a timed flush failed", exc_info=True)
                     self.remove(member)

@@ -31,12 +31,19 @@ class Transactions:
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
         self._index_name_dirty = False
+        # Segments whose index file holds less than the list: it has to be written anew.
+        self._unsaved: set[int] = set()
         self._snapshots = len(producers) > 0
 
     @property
     def is_idle(self) -> bool:
         """Whether no producer has any state, so that a replay may begin at the end."""
         return len(self.producers) == 0 and not self.producers.completed
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the aborted indexes hold all that they should; until then no recovery point may rise."""
+        return not self._unsaved
 
     # -- appending
 
@@ -65,14 +72,18 @@ class Transactions:
         base = self._segments.active.base_offset
         entries = self._entries(base)
         entries.append(entry)
-        # The index is a hint that an unclean open rebuilds: readers here go by the list.
-        with contextlib.suppress(StorageError):
+        if base in self._unsaved:
+            return
+        # Readers in this process go by the list; a file that could not be written is replaced at a sync.
+        try:
             if self._index_file is None:
                 name = files.segment_file(base, files.ABORTED_INDEX)
                 self._index_file = self._directory.open(name, create=True, writable=True)
                 self._index_name_dirty = True
             data = aborted.encode([entry])
             self._index_file.write(data, (len(entries) - 1) * len(data))
+        except StorageError:
+            self._unsaved.add(base)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The end for committed readers: the first offset that no transaction has decided yet."""
@@ -116,12 +127,16 @@ class Transactions:
             self._put(segment.base_offset, entries)
 
     def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
+        """Replace the index of a segment, durably: an empty or missing file means that nothing was aborted."""
         name = files.segment_file(base_offset, files.ABORTED_INDEX)
         self._aborted[base_offset] = entries
+        if base_offset == self._segments.active.base_offset:
+            self._close_index()
         if entries:
-            self._directory.replace(name, aborted.encode(entries), durable=False)
+            self._directory.replace(name, aborted.encode(entries), durable=True)
         else:
             self._directory.remove(name)
+        self._unsaved.discard(base_offset)
 
     def rolled(self, base_offset: int, generation: int, *, is_current: bool = True) -> None:
         """A segment begins at an offset: keep the state that it begins with.
@@ -144,7 +159,14 @@ class Transactions:
                 snapshot.save(self._directory, self.producers, offset, generation, durable=False)
 
     def sync(self) -> None:
-        """Make the aborted index of the active segment durable."""
+        """Make the aborted index of the active segment durable, and write anew what could not be written.
+
+        Raises:
+            DiskFullError: there is no room for it yet.
+            StorageFailedError: the sync failed.
+        """
+        for base in sorted(self._unsaved):
+            self._put(base, self._aborted[base])
         if self._index_file is not None:
             self._index_file.sync()
             if self._index_name_dirty:
@@ -168,6 +190,7 @@ class Transactions:
         """Segments are gone."""
         for base in base_offsets:
             self._aborted.pop(base, None)
+            self._unsaved.discard(base)
 
     def _close_index(self) -> None:
         if self._index_file is not None:

@@ -54,7 +54,7 @@ def write_locked(
     ``span`` counts the offsets that they take, ``produced`` is what producer state needs of a batch
     with a producer id. Raises as `Log.append_batch`.
     """
-    state.check_writable()
+    state.check_whole_locked()
     first = state.end.value
     leader_epoch = state.leader_epoch
     if origin is Origin.REPLICATION:
@@ -69,6 +69,26 @@ def write_locked(
             if state.config.timestamp_type is TimestampType.CREATE_TIME:
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
+    with state.change():
+        return _change_locked(
+            state, data, span, record_count, max_timestamp, produced, origin, now, first, leader_epoch, batch_count
+        )
+
+
+def _change_locked(
+    state: State,
+    data: Any,
+    span: int,
+    record_count: int,
+    max_timestamp: int,
+    produced: ProducedBatch | None,
+    origin: Origin,
+    now: int,
+    first: int,
+    leader_epoch: int,
+    batch_count: int,
+) -> AppendResult:
+    """The bytes, then everything that speaks of them."""
     if state.must_unmark:
         state.unmark_locked()
     if first + span - 1 - state.end.value > INT32_MAX:
@@ -80,6 +100,9 @@ def write_locked(
             f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
         )
     if state.tail is not None:
+        if state.tail.size >= 2 * state.config.tail_bytes:
+            # A full disk has kept it from being written for a while: memory is no place for more.
+            state.drain_tail_locked()
         stamp_run(data, -1 if keep else first, leader_epoch)
     else:
         _put_locked(state, data, first, span, max_timestamp, -1 if keep else leader_epoch)
@@ -139,9 +162,13 @@ def _put_locked(state: State, data: Any, first: int, span: int, max_timestamp: i
             count = int.from_bytes(view[23:27], "big") + 1
             if state.roll_is_due_locked(length, next_offset + count - 1, max_timestamp):
                 state.roll_locked()
-            state.append_locked(view[:length], next_offset, leader_epoch)
+            # Released by itself: a traceback that holds on to this frame must not hold the encoder's bytes.
+            with view[:length] as batch:
+                state.append_locked(batch, next_offset, leader_epoch)
             next_offset += count
-            view = view[length:]
+            rest = view[length:]
+            view.release()
+            view = rest
     except LogstoreError:
         # All or nothing: what is already written is not part of the log yet.
         if next_offset > first and state.failed is None:
