@@ -129,9 +129,7 @@ class Trial:
         buffered = b""
         # Some die right in the middle of a truncation or a deletion.
         until = self.rng.choice([b"", b"", b"", b"", b"\nc ", b"\nd "])
-        while lines > buffered.count(b"\n") or (
-            lines and until not in buffered[-400:] and buffered.count(b"\n") < 900
-        ):
+        while (seen := buffered.count(b"\n")) < lines or (lines and until not in buffered[-400:] and seen < 900):
             data = os.read(victim.stdout.fileno(), 65_536)
             assert data, victim.stderr.read().decode()
             buffered += data
