@@ -12,7 +12,7 @@ import bisect
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from logstore._batch import Batches, Record, run_of
 from logstore._encode import timestamp_of
@@ -27,6 +27,8 @@ DEFAULT_READ_BYTES = 1 << 20
 
 #: How often a read begins anew because its segment was dropped or replaced meanwhile.
 _ATTEMPTS = 8
+
+_Answer = TypeVar("_Answer")
 
 Time = int | datetime.datetime
 
@@ -212,6 +214,10 @@ class Readable(ABC):
             OffsetOutOfRangeError: as `read`.
         """
         self._check_open()
+        isolation = Isolation(isolation)
+        return self._undisturbed(lambda: self._locate_once(offset, max_bytes, isolation))
+
+    def _locate_once(self, offset: int, max_bytes: int, isolation: Isolation) -> Slice | None:
         end = self.end_offset(isolation)
         self._check_range(offset, end)
         if offset >= end:
@@ -220,6 +226,17 @@ class Readable(ABC):
         if found is None:
             self._check_whole()
         return None if found is None else found[0]
+
+    def _undisturbed(self, look: Callable[[], _Answer]) -> _Answer:
+        """What ``look`` answers, which looks again if a truncation has changed the files under it."""
+        for _ in range(_ATTEMPTS):
+            cuts = self._cuts()
+            try:
+                return look()
+            except (RecordError, OffsetOutOfRangeError):
+                if not self._was_cut_since(cuts):
+                    raise
+        return look()
 
     def _check_range(self, offset: int, end: int) -> None:
         start = self.log_start_offset
@@ -268,28 +285,27 @@ class Readable(ABC):
         Records need not lie in the order of their timestamps; "first" is by offset.
         """
         self._check_open()
-        wanted = timestamp_of(timestamp)
-        isolation = Isolation(isolation)
+        wanted, isolation = timestamp_of(timestamp), Isolation(isolation)
         for _ in range(_ATTEMPTS):
             cuts = self._cuts()
-            try:
-                found = self._search_time(wanted, isolation)
-            except (StorageError, OffsetOutOfRangeError) as error:
-                self._check_open()
-                if isinstance(error, StorageError) and not is_gone(error):
-                    raise
-                # A segment was dropped, or cut, while it was looked at.
-                continue
+            found = self._undisturbed(lambda: self._find_time(wanted, isolation))
             if cuts == self._cuts():
-                return found
-        raise OffsetOutOfRangeError(f"{self.name}: the log keeps changing", path=self.path)
+                break
+        return found
 
-    def _search_time(self, wanted: int, isolation: Isolation) -> TimestampOffset | None:
+    def _find_time(self, wanted: int, isolation: Isolation) -> TimestampOffset | None:
         end = self.end_offset(isolation)
         for segment in self._segments_now():
             if segment.base_offset >= end:
                 break
-            begin = segment.offset_for_time(wanted)
+            try:
+                begin = segment.offset_for_time(wanted)
+            except StorageError as error:
+                self._check_open()
+                if is_gone(error) or segment.file.closed:
+                    # Deleted since: what it held lies below the log start now. Or cut: then all is looked at anew.
+                    continue
+                raise
             if begin is None:
                 continue
             found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)

@@ -22,6 +22,7 @@ from logstore.errors import (
     LogClosedError,
     NotALogError,
     ReadOnlyError,
+    RecordError,
     StorageError,
 )
 from logstore.log import aborted, checkpoint, files, recovery
@@ -70,7 +71,7 @@ class LogReader(Readable):
     # -- keeping up with the writer
 
     def _open_segments(self) -> None:
-        """Open what is there; anew if the writer removes a file between the look at names and at files."""
+        """Open what is there; anew if the writer cuts or removes a file while this one looks at it."""
         for left in reversed(range(ATTEMPTS)):
             try:
                 self._segments = Segments.open(self._directory, self.config, writable=False)
@@ -79,10 +80,21 @@ class LogReader(Readable):
                     self._published = self._measure()
                 self._take_published()
                 return
-            except StorageError as error:
-                if not left or not is_gone(error):
+            except (RecordError, StorageError) as error:
+                if not left or not self._has_moved(error):
                     raise
-                self._published = read_published(self._directory) or self._published
+
+    def _has_moved(self, error: Exception) -> bool:
+        """Whether the writer has made an error by changing files; takes what it has published since."""
+        before = self._published
+        published = read_published(self._directory)
+        if before is None or published is None:
+            return isinstance(error, StorageError) and is_gone(error)
+        self._published = published
+        if published.generation % 2:
+            self._wait_for_writer(POLL_S)
+        cut = published.generation != before.generation or published.generation % 2 == 1
+        return cut or (isinstance(error, StorageError) and is_gone(error))
 
     def _measure(self) -> Published:
         """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
@@ -137,19 +149,22 @@ class LogReader(Readable):
                 return
             before, self._published = self._published, published
             assert before is not None
-            if published.generation != before.generation:
-                # A truncation: what was read may be gone, and other records stand in its place.
-                self._segments.close()
-                self._open_segments()
-                return
+            if published.generation == before.generation:
+                try:
+                    self._take_published()
+                    return
+                except (RecordError, StorageError) as error:
+                    if not self._has_moved(error):
+                        raise
+            # A truncation, or the last segment that was known here was deleted: what was read may be
+            # gone, and other records may stand in its place.
+            self._segments.close()
             try:
-                self._take_published()
-            except StorageError as error:
-                if not is_gone(error):
-                    raise
-                # The last segment that was known here has been deleted since.
-                self._segments.close()
                 self._open_segments()
+            except BaseException:
+                # The next look begins anew, whatever is published by then.
+                self._published = published._replace(generation=-1)
+                raise
 
     # -- where the log stands
 
