@@ -85,6 +85,10 @@ class Writer:
 
     def resume(self) -> None:
         """Each producer goes on behind its last batch, which its victim may not have heard of."""
+        # First by what the log knows of a producer whose last batch has been deleted.
+        for producer in self.log._state.transactions.producers:
+            if producer.producer_id in self.sequences and producer.batches:
+                self.sequences[producer.producer_id] = producer.next_sequence
         offset, end = self.log.log_start_offset, self.log.high_watermark
         while offset < end:
             batches = self.log.read(offset)
@@ -155,7 +159,8 @@ class Writer:
                 self.gate.open()
 
     def shorten(self) -> None:
-        start = self.log.high_watermark - KEPT_RECORDS
+        # Not the records of an open transaction: who looks for it in the log could not find it.
+        start = min(self.log.high_watermark - KEPT_RECORDS, self.log.last_stable_offset)
         if start > self.log.log_start_offset:
             say("d", start)
             say("D", self.log.delete_before(start))
