@@ -24,7 +24,7 @@ help:
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make bench   run the benchmarks and print one table'
-	@echo 'make rows    list the rows of the mission with what proves each of them'
+	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make build   make the source distribution and the wheel in dist/'
 	@echo 'make clean   remove everything that these commands have made'
 	@echo 'PYTHON=/path/to/python chooses the interpreter when .venv is made.'
