@@ -11,6 +11,8 @@ The format is drawn in `_batch.pyx`. One thread uses an encoder at a time.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
 from libc.stdint cimport INT64_MAX, uint64_t
@@ -294,11 +296,19 @@ cdef class Encoder:
         cdef Py_buffer key_buffer, value_buffer
         cdef bint key_held = False, value_held = False
         cdef bytes encoded
+        cdef int overflow
         if timestamp is None:
             ms = self._default_timestamp
         else:
-            ms = timestamp_of(timestamp)
-        if headers is not None and headers is not _NO_HEADERS:
+            # Plain milliseconds, which nearly every record brings, are not worth a call.
+            ms = -2
+            overflow = 1
+            if PyLong_CheckExact(timestamp):
+                ms = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+            if overflow or ms < -1:
+                ms = timestamp_of(timestamp)
+        if headers is not None and headers is not _NO_HEADERS and not (
+                PyList_CheckExact(headers) and len(<list>headers) == 0):
             encoded = _encoded_headers(headers)
             header_data = <const uint8_t *>PyBytes_AS_STRING(encoded)
             header_size = PyBytes_GET_SIZE(encoded)
