@@ -51,7 +51,7 @@ cdef class Segment:
     cdef int _load_indexes(self) except -1
     cdef int _rebuild(self) except -1
     cdef int _rebuild_hint(self) except -1
-    cdef int _hop(self, int64_t position) except -1
+    cdef int _hop(self, int64_t position, int64_t bound) except -1
     cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
                        int64_t *got) except -2
     cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, uint8_t *window, int64_t room,

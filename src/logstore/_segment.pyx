@@ -368,6 +368,8 @@ cdef class Segment:
         self.size = position
         self.index.cut_to(position)
         self.times.cut_to(next_offset - self.base_offset)
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = self.base_offset
         try:
             self.file.truncate(position)
         except StorageError as error:
@@ -381,51 +383,54 @@ cdef class Segment:
         """Largest timestamp and the bytes since the last index entry, from the tail of the log.
 
         The last entry of the time index is the largest timestamp up to the batch that it names, and
-        of nothing behind it: the file may have lost entries, or hold a wrong one.
+        of nothing behind it: the file may have lost entries, or hold a wrong one. Any thread may be
+        in here beside another: what is found is told as a whole, at the end.
         """
         cdef uint8_t window[HEADER_BYTES]
         cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position = 0, last
-        if self.times.count:
-            last = self.base_offset + self.times.offset_at(self.times.count - 1)
-            position = self._find(last, self.size, window, HEADER_BYTES, &start, &got)
+        cdef TimeIndex times = self.times
+        cdef int64_t start = 0, got = 0, position = 0, bound = self.size, last, named
+        if times.count:
+            last = self.base_offset + times.offset_at(times.count - 1)
+            named = times.timestamp_at(times.count - 1)
+            position = self._find(last, bound, window, HEADER_BYTES, &start, &got)
             if position >= 0:
                 parse_header(window + (position - start), window + got, &header)
-            if (position < 0 or self.times.count == 0 or last_offset_of(&header) != last
-                    or header.max_timestamp != self.times.timestamp_at(self.times.count - 1)):
+            if position < 0 or last_offset_of(&header) != last or header.max_timestamp != named:
                 self._rebuild()
                 return
         elif self.index.count:
             self._rebuild()
             return
-        self.max_timestamp_ms = -1
-        self.max_timestamp_offset = self.base_offset
         self.first_timestamp()
-        self._hop(max(position, <int64_t>0))
-        self._unindexed = self.size - (self.index.position_at(self.index.count - 1) if self.index.count else 0)
+        self._hop(position, bound)
+        self._unindexed = bound - (self.index.position_at(self.index.count - 1) if self.index.count else 0)
 
-    cdef int _hop(self, int64_t position) except -1:
+    cdef int _hop(self, int64_t position, int64_t bound) except -1:
         """Take the largest timestamp from the headers between a position and the end."""
         cdef BatchHeader header
         cdef uint8_t window[HEADER_BYTES]
         cdef FileOps *ops = &self.file.files.ops
-        cdef int64_t got = 0
+        cdef int64_t got = 0, largest = -1, offset = self.base_offset
         cdef int status = OK, fd = self.file.acquire()
         with nogil:
-            while position < self.size:
+            while position < bound:
                 got = read_upto(ops, fd, window, HEADER_BYTES, position)
                 status = parse_header(window, window + max(got, <int64_t>0), &header)
                 if status != OK:
                     break
-                if header.max_timestamp > self.max_timestamp_ms:
-                    self.max_timestamp_ms = header.max_timestamp
-                    self.max_timestamp_offset = last_offset_of(&header)
+                if header.max_timestamp > largest:
+                    largest = header.max_timestamp
+                    offset = last_offset_of(&header)
                 position += header.size
         self.file.release()
-        if got < 0 or status != OK:
-            self.max_timestamp_ms = -1
         raise_status(got, "read", self.path, position)
-        return raise_batch_status(status, window, window + got, self.path, position)
+        raise_batch_status(status, window, window + got, self.path, position)
+        # Appends may have gone on meanwhile.
+        if largest > self.max_timestamp_ms:
+            self.max_timestamp_ms = largest
+            self.max_timestamp_offset = offset
+        return 0
 
     # -- indexes ---------------------------------------------------------------------------------
 
@@ -475,7 +480,11 @@ cdef class Segment:
             file.close()
 
     cdef int _rebuild(self) except -1:
-        """Make the indexes anew from the batch headers; `index_stale` tells to write them."""
+        """Make the indexes anew from the batch headers; `index_stale` tells to write them.
+
+        They are made aside and put in place at the end, so that nobody beside this thread takes the
+        entries or times of a part for those of the whole, and no append notes into what is half made.
+        """
         cdef int64_t position = 0, got, seen = self.base_offset - 1
         cdef int64_t bound = self.size, limit = self.next_offset
         cdef BatchHeader header
@@ -483,14 +492,7 @@ cdef class Segment:
         cdef uint8_t window[HEADER_BYTES]
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
-        self.index = OffsetIndex()
-        self.times = TimeIndex()
-        self._ready = True
-        self.index_stale = True
-        self._unindexed = 0
-        self.max_timestamp_ms = -1
-        self.first_timestamp_ms = -1
-        self.max_timestamp_offset = self.base_offset
+        cdef Segment fresh = Segment(self.file, self.base_offset, index_interval_bytes=self._interval)
         fd = self.file.acquire()
         try:
             while position < bound:
@@ -506,17 +508,33 @@ cdef class Segment:
                         status = check_gap(ops, fd, &header, position, bound)
                 raise_status(got, "read", self.path, position)
                 raise_batch_status(status, window, window + got, self.path, position)
-                self._note(window, position)
+                fresh._note(window, position)
                 seen = last_offset_of(&header)
                 position += header.size
+                if position >= bound and self.size > bound:
+                    # Appended meanwhile. No thread runs between this look and the end of the loop.
+                    bound, limit = self.size, self.next_offset
         except BaseException:
-            # Nobody may take the times of a part for those of the whole.
-            self.max_timestamp_ms = -1
+            # What stands before the damage can be found; the times of a part are not those of the whole.
+            fresh.max_timestamp_ms = -1
             raise
         finally:
             self.file.release()
-        if self.sealed and self.size:
-            self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
+            if self.size < position:
+                # Cut meanwhile.
+                fresh.index.cut_to(self.size)
+                fresh.times.cut_to(self.next_offset - self.base_offset)
+                fresh.max_timestamp_ms = -1
+            elif self.sealed and position and fresh.max_timestamp_ms >= 0:
+                fresh.times.add(fresh.max_timestamp_ms, <int32_t>(fresh.max_timestamp_offset - self.base_offset))
+            self.index = fresh.index
+            self.times = fresh.times
+            self.max_timestamp_ms = fresh.max_timestamp_ms
+            self.max_timestamp_offset = fresh.max_timestamp_offset
+            self.first_timestamp_ms = fresh.first_timestamp_ms
+            self._unindexed = fresh._unindexed
+            self._ready = True
+            self.index_stale = True
         return 0
 
     cdef int _rebuild_hint(self) except -1:
@@ -557,15 +575,19 @@ cdef class Segment:
     cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
                        int64_t *got) except -2:
         """Position of the first batch whose last offset is at least offset, or -1; window as in _walk."""
-        cdef int64_t entry, position
+        cdef int64_t entry, position, named
         cdef int wrong = 0
+        cdef OffsetIndex index
         self._load_indexes()
-        entry = self.index.floor_entry(offset - self.base_offset)
+        # This one to the end: another thread may put a shorter one in its place.
+        index = self.index
+        entry = index.floor_entry(offset - self.base_offset)
         while entry >= 0:
-            position = self.index.position_at(entry)
+            position = index.position_at(entry)
+            named = self.base_offset + index.offset_at(entry)
             try:
-                found = self._walk_checked(self.base_offset + self.index.offset_at(entry), offset, position, bound,
-                                           <size_t>window, room, <size_t>start, <size_t>got)
+                found = self._walk_checked(named, offset, position, bound, <size_t>window, room, <size_t>start,
+                                           <size_t>got)
             except RecordError:
                 found = -3
             if found != -3:
@@ -823,19 +845,23 @@ cdef class Segment:
         cdef int64_t entry
         cdef uint8_t window[HEADER_BYTES]
         cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position
+        cdef int64_t start = 0, got = 0, position, named, offset
+        cdef TimeIndex times
         newest = self.largest_timestamp()
         if newest is None or newest[0] < timestamp_ms:
             return None
-        entry = self.times.below(timestamp_ms)
+        times = self.times
+        entry = times.below(timestamp_ms)
         if entry < 0:
             return self.base_offset
-        offset = self.base_offset + self.times.offset_at(entry)
-        # The batch that the entry names must have its timestamp; a wrong entry could skip records.
+        offset = self.base_offset + times.offset_at(entry)
+        named = times.timestamp_at(entry)
+        # The batch that the entry names must have its timestamp; a wrong entry could skip records. By
+        # now the entries may be others: the search makes them anew where it finds a wrong one.
         position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)
         if position >= 0:
             parse_header(window + (position - start), window + got, &header)
-            if header.max_timestamp == self.times.timestamp_at(entry) and last_offset_of(&header) == offset:
+            if header.max_timestamp == named and last_offset_of(&header) == offset:
                 return header.base_offset
         self._rebuild()
         return self.base_offset
@@ -949,14 +975,17 @@ cdef class Segment:
 
     def indexed_floor(self, int64_t offset):
         """Position of a batch that ends below an offset, near it if the index is sound; 0 if none is known."""
-        cdef int64_t entry
+        cdef int64_t entry, named
+        cdef OffsetIndex index
         self._load_indexes()
-        entry = self.index.floor_entry(offset - 1 - self.base_offset)
+        index = self.index
+        entry = index.floor_entry(offset - 1 - self.base_offset)
         while entry >= 0:
-            position = self.index.position_at(entry)
+            position = index.position_at(entry)
+            named = self.base_offset + index.offset_at(entry)
             try:
                 for _, last, _, _, _, _ in self.headers(position):
-                    if last == self.base_offset + self.index.offset_at(entry):
+                    if last == named:
                         return position
                     break
             except RecordError:

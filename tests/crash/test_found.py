@@ -254,3 +254,18 @@ def test_a_clean_mark_that_cannot_be_taken_back_poisons(ram_path):
     with pytest.raises(StorageFailedError):
         log.append([b"v"])
     log.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_search_by_time_survives_an_index_that_is_made_anew_under_it(ram_path, read_only):
+    """It went on with its place in the entries of before, which could lie outside the new ones: a crash."""
+    index = closed_log(ram_path, index_interval_bytes=200).with_suffix(".index")
+    whole = index.read_bytes()
+    for position in range(4, len(whole), 8):
+        data = bytearray(whole)
+        data[position + 3] ^= 1
+        index.write_bytes(data)
+        with Log.open(ram_path / PARTITION, read_only=read_only, index_interval_bytes=1 << 30) as log:
+            for n in range(40):
+                assert log.offset_for_time(1_000 + n).offset == n
+        index.write_bytes(whole)
