@@ -68,6 +68,7 @@ CORE: dict[str, set[str]] = {
     "_batch": _LEAVES,
     "_encode": _LEAVES | {"_batch"},
     "_index": _LEAVES | {"_batch"},
+    "_published": _LEAVES,
     "_segment": _FORMATS,
     "_columns": _FORMATS | {"_arrow"},
     "_arrow_in": _FORMATS | {"_arrow"},

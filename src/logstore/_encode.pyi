@@ -59,6 +59,9 @@ class Encoder:
     ) -> Self:
         """Forget what is in the buffer and start anew."""
 
+    def renew(self, timestamp_ms: int) -> Self:
+        """As `begin`, with the settings of the last one."""
+
     def add(
         self,
         value: Buffer | None,

@@ -153,11 +153,7 @@ cdef class Encoder:
         if codec < 0 or codec > 4:
             raise UnsupportedCodecError(
                 f"codec {codec} is unknown; known are 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd")
-        if self._exports:
-            raise BufferError("the encoder's bytes are still in use")
-        self.size = 0
-        self._batch_start = -1
-        self._default_timestamp = timestamp_ms
+        self.renew(timestamp_ms)
         self._codec = codec
         self._level = level
         self._attributes = codec
@@ -171,6 +167,15 @@ cdef class Encoder:
         self._producer_epoch = producer_epoch
         self._next_sequence = base_sequence
         self._max_batch_bytes = max_batch_bytes
+        return self
+
+    def renew(self, int64_t timestamp_ms):
+        """As `begin`, with the settings of the last one; for records without a producer id."""
+        if self._exports:
+            raise BufferError("the encoder's bytes are still in use")
+        self.size = 0
+        self._batch_start = -1
+        self._default_timestamp = timestamp_ms
         self.record_count = 0
         self.batch_count = 0
         self.max_timestamp_ms = -1

@@ -33,14 +33,7 @@ with the highest sequence counts. It is a lower bound of what is on disk and is 
 when a truncation lowers it: then *both* slots are written, so that no later tear of one can bring
 the higher recovery point back.
 
-**`logstore.published`** of a partition: 64 bytes in one `pwrite`, read by other processes while it
-is written, hence the CRC. Big-endian::
-
-     0  4  magic "lpub"        24  8  high watermark
-     4  2  version 1           32  8  last stable offset
-     6  2  zero                40  8  log end offset
-     8  8  generation          48 12  zero
-    16  8  log start offset    60  4  CRC-32C of bytes [0, 60)
+**`logstore.published`** of a partition: drawn in `_published`.
 
 **`.kafka_cleanshutdown`** in the root: its presence is the fact, its content is for Kafka.
 """
@@ -52,6 +45,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from logstore import _published
 from logstore._crc32c import crc32c
 from logstore.errors import CorruptRecordError
 from logstore.records import TopicPartition
@@ -70,7 +64,7 @@ PUBLISHED = "logstore.published"
 SLOT_BYTES = 64
 SLOT_SPACING_BYTES = 4096
 RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
-PUBLISHED_BYTES = 64
+PUBLISHED_BYTES = _published.SIZE
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -83,11 +77,6 @@ _SLOT = struct.Struct(">2sBBQQqqqqq")
 _SLOT_MAGIC = b"lr"
 _SLOT_VERSION = 1
 _CLEAN, _SUSPECT = 1, 2
-
-_PUBLISHED = struct.Struct(">4sHHQqqqq12s")
-_PUBLISHED_MAGIC = b"lpub"
-_PUBLISHED_VERSION = 1
-_PUBLISHED_ZERO = bytes(12)
 
 _CRC = struct.Struct(">I")
 
@@ -229,18 +218,13 @@ class Published(NamedTuple):
 def encode_published(published: Published) -> bytes:
     """The 64 bytes of ``logstore.published``, for one `pwrite` after the bytes they promise."""
     assert published.last_stable_offset <= published.high_watermark <= published.log_end_offset, published
-    body = _PUBLISHED.pack(_PUBLISHED_MAGIC, _PUBLISHED_VERSION, 0, *published, _PUBLISHED_ZERO)
-    return body + _CRC.pack(crc32c(body))
+    return _published.pack(*published)
 
 
 def decode_published(data: bytes) -> Published | None:
     """What the writer published; None if the bytes were read while they were written: read again."""
-    if not _is_whole(data, PUBLISHED_BYTES):
-        return None
-    magic, version, zero, *numbers, padding = _PUBLISHED.unpack_from(data)
-    if magic != _PUBLISHED_MAGIC or version != _PUBLISHED_VERSION or zero or padding != _PUBLISHED_ZERO:
-        return None
-    return Published(*numbers)
+    numbers = _published.unpack(data)
+    return None if numbers is None else Published(*numbers)
 
 
 def _is_whole(data: bytes, size: int) -> bool:

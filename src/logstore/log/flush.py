@@ -102,6 +102,12 @@ class Flusher:
                 raise state.poison_locked(error) from error
             state.move_marks_locked()
 
+    @property
+    def may_become_due(self) -> bool:
+        """Whether the settings ever ask for a flush."""
+        config = self._state.config
+        return config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or self._state.tail is not None
+
     def is_due(self) -> bool:
         """Whether the settings ask for a flush after the append that was just made."""
         state = self._state

@@ -57,6 +57,8 @@ _logger = logging.getLogger(__name__)
 
 INT64_MAX = 2**63 - 1
 
+_WRITTEN = Ack.WRITTEN
+
 Path = str | os.PathLike[str]
 Settings = LogConfig | Mapping[str, Setting] | None
 
@@ -131,8 +133,14 @@ class Log(Readable):
         self.name: TopicPartition = parse_partition(directory.path)
         self.config = config
         self.path = directory.path
+        # Settings that every append asks for, and what they come to.
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._codec = config.codec
+        self._compacts = config.compacts
+        self._default_ack = config.default_ack
+        self._clock = clock
         self._encoders: list[Encoder] = []
+        self._special_encoders: list[Encoder] = []
         above = Directory(os.path.dirname(directory.path), directory.files)
         check_place(above, directory, create=create)
         root = Root.open_for_writing(above, self.name, clock)
@@ -141,7 +149,10 @@ class Log(Readable):
         except BaseException:
             root.release(self.name, None)
             raise
+        self._lock = self._state.lock
         self._flusher = Flusher(self._state)
+        #: Whether an append may have to flush though nobody asked for it.
+        self._flushes = self._flusher.may_become_due
         self._ticking = config.flush_ms < INT64_MAX
         if self._ticking:
             TICKER.add(self, clock)
@@ -300,66 +311,72 @@ class Log(Readable):
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
-        config = self.config
-        now = self._state.clock.now_ms()
-        stamp = producer or NO_PRODUCER
-        chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
+        now = self._clock.now_ms()
+        # Encoders are kept with the settings of the log; those of special appends are begun anew.
+        plain = producer is None and codec is None
+        encoders = self._encoders if plain else self._special_encoders
         try:
-            encoder = self._encoders.pop()
+            encoder = encoders.pop()
         except IndexError:
-            encoder = Encoder()
+            encoder = self._begin(Encoder(), now, None, NO_PRODUCER)
         try:
-            encoder.begin(
-                timestamp_ms=now if timestamp is None or self._append_time else timestamp_of(timestamp),
-                codec=chosen,
-                level=config.level_of(chosen),
-                max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
-                append_time=self._append_time,
-                producer_id=stamp.producer_id,
-                producer_epoch=stamp.producer_epoch,
-                base_sequence=stamp.base_sequence,
-                transactional=stamp.transactional,
-            )
-            # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
-            add_records(encoder, iter(records) if isinstance(records, Scan) else records)
+            stamp = now if timestamp is None or self._append_time else timestamp_of(timestamp)
+            if plain:
+                encoder.renew(stamp)
+            else:
+                self._begin(encoder, stamp, codec, producer or NO_PRODUCER)
+            if type(records) is list:
+                encoder.add_all(records)
+            else:
+                # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
+                add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
             return self._append_encoded(
                 encoder, None if producer is None else produced_by(producer, encoder), now, ack
             )
         finally:
-            self._encoders.append(encoder)
+            encoders.append(encoder)
+
+    def _begin(self, encoder: Encoder, stamp_ms: int, codec: Codec | None, producer: ProducerStamp) -> Encoder:
+        config = self.config
+        chosen = self._codec if self._codec is not None else (codec or Codec.NONE)
+        return encoder.begin(
+            timestamp_ms=stamp_ms,
+            codec=chosen,
+            level=config.level_of(chosen),
+            max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
+            append_time=self._append_time,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=producer.base_sequence,
+            transactional=producer.transactional,
+        )
 
     def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None = None) -> AppendResult:
         """Write the finished batches of an encoder; raises as `append`. For `Appender`."""
         self._state.check_writable()
-        return self._append_encoded(encoder, None, self._state.clock.now_ms(), ack)
+        return self._append_encoded(encoder, None, self._clock.now_ms(), ack)
 
     def _append_encoded(
         self, encoder: Encoder, produced: ProducedBatch | None, now: int, ack: Ack | str | None
     ) -> AppendResult:
-        ack = self._ack_of(ack)
+        settled = self._default_ack if ack is None else self._ack_of(ack)
         count = encoder.record_count
         if count == 0:
             raise InvalidRecordError("there are no records to append")
-        admission.check_keys(encoder.null_keys, self.config)
-        append_time = self._append_time
-        if not append_time:
-            admission.check_timestamps(encoder.min_timestamp_ms, encoder.max_timestamp_ms, self.config, now)
-        with self._state.lock:
+        if self._compacts:
+            admission.check_keys(encoder.null_keys, self.config)
+        newest = encoder.max_timestamp_ms
+        if not self._append_time:
+            admission.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
+        with self._lock:
             result = write_locked(
-                self._state,
-                encoder,
-                count,
-                count,
-                encoder.batch_count,
-                encoder.max_timestamp_ms,
-                produced,
-                Origin.CLIENT,
-                now,
+                self._state, encoder, count, count, encoder.batch_count, newest, produced, Origin.CLIENT, now
             )
-        self._acknowledge(result, ack)
-        if append_time and not result.duplicate:
-            return result._replace(timestamp_ms=encoder.max_timestamp_ms)
+        if settled is not _WRITTEN or self._flushes:
+            self._acknowledge(result, settled)
+        if self._append_time and not result.duplicate:
+            return result._replace(timestamp_ms=newest)
         return result
 
     def append_batch(
@@ -387,8 +404,8 @@ class Log(Readable):
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
-        ack = self._ack_of(ack)
-        now = self._state.clock.now_ms()
+        settled = self._default_ack if ack is None else self._ack_of(ack)
+        now = self._clock.now_ms()
         admitted = admission.admit(batch, self.config, origin, now)
         with self._state.lock:
             result = write_locked(
@@ -403,7 +420,7 @@ class Log(Readable):
                 now,
                 admitted,
             )
-        self._acknowledge(result, ack)
+        self._acknowledge(result, settled)
         if self._append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
         return result
@@ -423,9 +440,7 @@ class Log(Readable):
             ProducerFencedError, CoordinatorFencedError: a newer epoch has written here.
             DiskFullError, StorageFailedError: as `append_batch`.
         """
-        batch = encode_marker(
-            int(marker), coordinator_epoch, producer_id, producer_epoch, self._state.clock.now_ms()
-        )
+        batch = encode_marker(int(marker), coordinator_epoch, producer_id, producer_epoch, self._clock.now_ms())
         return self.append_batch(batch, ack=ack, origin=Origin.COORDINATOR)
 
     def appender(
@@ -443,17 +458,16 @@ class Log(Readable):
             linger_ms=self.config.linger_ms if linger_ms is None else linger_ms,
             batch_bytes=self.config.batch_bytes if batch_bytes is None else batch_bytes,
             codec=codec,
-            ack=self._ack_of(ack),
-            clock=self._state.clock,
+            ack=None if ack is None else self._ack_of(ack),
+            clock=self._clock,
         )
 
     @staticmethod
-    def _ack_of(ack: Ack | str | None) -> Ack | None:
+    def _ack_of(ack: Ack | str) -> Ack:
         """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
         return Ack(ack) if isinstance(ack, str) else ack
 
-    def _acknowledge(self, result: AppendResult, ack: Ack | str | None) -> None:
-        ack = self.config.default_ack if ack is None else Ack(ack)
+    def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
         try:
             if ack is Ack.SYNCED:
                 self._flusher.sync_to(result.last_offset + 1)

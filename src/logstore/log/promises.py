@@ -11,6 +11,7 @@ raised only after a sync, and lowered durably, in both slots, before a truncatio
 from __future__ import annotations
 
 from logstore._files import File
+from logstore._published import publish
 from logstore.log import checkpoint
 from logstore.log.checkpoint import Published, RecoveryPoint
 from logstore.log.files import Directory
@@ -62,9 +63,9 @@ class PublishedFile:
     def __init__(self, directory: Directory) -> None:
         self._file = directory.open(checkpoint.PUBLISHED, create=True, writable=True, hint=True)
 
-    def write(self, published: Published) -> None:
+    def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
         """Publish; readers see these numbers or the ones before. Never synced."""
-        self._file.write(checkpoint.encode_published(published), 0)
+        publish(self._file, generation, log_start, high_watermark, last_stable, log_end)
 
     def close(self) -> None:
         self._file.close()

@@ -29,7 +29,7 @@ from logstore.errors import (
     StorageFailedError,
 )
 from logstore.log import recovery
-from logstore.log.checkpoint import Published, RecoveryPoint
+from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.files import Directory
 from logstore.log.owner import Owner
 from logstore.log.promises import PublishedFile, RecoveryFile
@@ -86,7 +86,7 @@ class State:
         self.failed: StorageFailedError | None = None
         self.closed = False
         self.cutting = False  # a truncation is taking files away
-        self._changing = 0  # steps of a change that are under way; see `change`
+        self.changing = 0  # steps of a change that are under way; see `change`
         self.counters = Counters()
         if not directory.exists():
             directory.create()
@@ -164,6 +164,8 @@ class State:
             )
 
     def check_writable(self) -> None:
+        if not self.closed and self.failed is None and self.fork == fork_generation():
+            return
         self.check_open()
         if self.failed is not None:
             raise StorageFailedError(
@@ -178,24 +180,26 @@ class State:
 
         An error of ours has put things right, or has failed the log, before it comes here.
         """
-        self._changing += 1
+        self.changing += 1
         try:
             yield
         except LogstoreError:
-            self._changing -= 1
+            self.changing -= 1
             raise
         else:
-            self._changing -= 1
+            self.changing -= 1
 
     def settle_interrupted_locked(self) -> None:
         """Fail a log that an interrupted change has left in pieces."""
-        if self._changing and self.failed is None:
+        if self.changing and self.failed is None:
             self.poison_locked(
                 StorageError(f"{self.name}: an earlier call was interrupted in the middle of a change")
             )
 
     def check_whole_locked(self) -> None:
         """Refuse a log that an interrupted change has left in pieces; opening it again mends it."""
+        if not self.changing and not self.closed and self.failed is None:
+            return
         self.settle_interrupted_locked()
         self.check_writable()
 
@@ -228,10 +232,9 @@ class State:
     def move_marks_locked(self) -> None:
         """Move the high watermark and the last stable offset, then publish."""
         end = self.end.value
-        mark = min(self._owner.high_watermark(end, self.synced.value, self.high_watermark.value), end)
-        self.high_watermark.advance(mark)
-        mark = self.high_watermark.value
-        self.last_stable.advance(self.transactions.last_stable_offset(mark))
+        mark = self._owner.high_watermark(end, self.synced.value, self.high_watermark.value)
+        self.high_watermark.advance(mark if mark < end else end)
+        self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value))
         self.publish_locked()
 
     def publish_locked(self) -> None:
@@ -240,9 +243,7 @@ class State:
         # Odd while files go away: who opens them now has to look again when that is over.
         generation = 2 * self.generation + self.cutting
         try:
-            self.published.write(
-                Published(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
-            )
+            self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
         except DiskFullError:
             # Readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written, the disk is full: log=%s", self.path)

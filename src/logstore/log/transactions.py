@@ -33,7 +33,8 @@ class Transactions:
         self._index_name_dirty = False
         # Segments whose index file holds less than the list: it has to be written anew.
         self._unsaved: set[int] = set()
-        self._snapshots = len(producers) > 0
+        #: Whether any producer has written here, as far as is known.
+        self._has_producers = not self.is_idle
 
     @property
     def is_idle(self) -> bool:
@@ -56,7 +57,7 @@ class Transactions:
 
         That one is for `note_aborted`, once the marker is in a segment.
         """
-        self._snapshots = True
+        self._has_producers = True
         completed = self.producers.apply(batch, now_ms)
         if completed is None or not completed.is_aborted:
             return None
@@ -87,6 +88,8 @@ class Transactions:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The end for committed readers: the first offset that no transaction has decided yet."""
+        if not self._has_producers:
+            return high_watermark
         first_unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
 
@@ -98,7 +101,7 @@ class Transactions:
         A transaction is listed in the segment of its marker, so later segments are asked until one
         says that it has all.
         """
-        if not self._snapshots and not self._aborted:
+        if not self._has_producers and not self._aborted:
             return []
         found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(start_offset):
@@ -154,7 +157,7 @@ class Transactions:
 
         Snapshots are hints for a quick start, so a full disk is no error: the next open replays more.
         """
-        if self._snapshots:
+        if self._has_producers:
             with contextlib.suppress(StorageError):
                 snapshot.save(self._directory, self.producers, offset, generation, durable=False)
 
@@ -177,6 +180,7 @@ class Transactions:
         """The log was cut to an offset: take the replayed state, forget what lies behind."""
         self._close_index()
         self.producers = producers
+        self._has_producers = self._has_producers or not self.is_idle
         snapshot.remove_beyond(self._directory, offset, generation)
         self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
         active = self._segments.active

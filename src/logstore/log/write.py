@@ -36,6 +36,9 @@ class ProducerStamp(NamedTuple):
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
+_REPLICATION = Origin.REPLICATION
+_new_result = tuple.__new__
+
 
 def write_locked(
     state: State,
@@ -57,7 +60,7 @@ def write_locked(
     state.check_whole_locked()
     first = state.end.value
     leader_epoch = state.leader_epoch
-    if origin is Origin.REPLICATION:
+    if origin is _REPLICATION:
         assert admitted is not None
         first, leader_epoch = _check_replicated_locked(state, admitted)
     if produced is not None:
@@ -69,17 +72,29 @@ def write_locked(
             if state.config.timestamp_type is TimestampType.CREATE_TIME:
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
-    with state.change():
-        return _change_locked(
-            state, data, span, record_count, max_timestamp, produced, origin, now, first, leader_epoch, batch_count
-        )
+    # As `State.change`, whose cost every append would feel.
+    state.changing += 1
+    try:
+        _change_locked(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count)
+        counters = state.counters
+        counters.appends += 1
+        counters.appended_records += record_count
+        counters.appended_batches += batch_count
+        counters.appended_bytes += len(data)
+        state.unflushed_records += record_count
+        state.end.advance(first + span)
+        state.move_marks_locked()
+    except LogstoreError:
+        state.changing -= 1
+        raise
+    state.changing -= 1
+    return _new_result(AppendResult, (first, first + span - 1, -1, False))
 
 
 def _change_locked(
     state: State,
     data: Any,
     span: int,
-    record_count: int,
     max_timestamp: int,
     produced: ProducedBatch | None,
     origin: Origin,
@@ -87,25 +102,25 @@ def _change_locked(
     first: int,
     leader_epoch: int,
     batch_count: int,
-) -> AppendResult:
+) -> None:
     """The bytes, then everything that speaks of them."""
     if state.must_unmark:
         state.unmark_locked()
     if first + span - 1 - state.end.value > INT32_MAX:
         state.skip_to_locked(first)
     size = len(data)
-    keep = origin is Origin.REPLICATION
+    stamp = -1 if origin is _REPLICATION else leader_epoch
     if size > state.config.segment_bytes and batch_count == 1:
         raise RecordTooLargeError(
             f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
         )
-    if state.tail is not None:
+    if state.tail is None:
+        _put_locked(state, data, first, span, max_timestamp, stamp)
+    else:
         if state.tail.size >= 2 * state.config.tail_bytes:
             # A full disk has kept it from being written for a while: memory is no place for more.
             state.drain_tail_locked()
-        stamp_run(data, -1 if keep else first, leader_epoch)
-    else:
-        _put_locked(state, data, first, span, max_timestamp, -1 if keep else leader_epoch)
+        stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
     latest = state.epochs.latest
     if latest is None or latest.epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
@@ -119,15 +134,6 @@ def _change_locked(
         state.transactions.note_aborted(aborted)
     if produced is not None:
         state.expire_producers_locked(now)
-    counters = state.counters
-    counters.appends += 1
-    counters.appended_records += record_count
-    counters.appended_batches += batch_count
-    counters.appended_bytes += size
-    state.unflushed_records += record_count
-    state.end.advance(first + span)
-    state.move_marks_locked()
-    return AppendResult(first, first + span - 1)
 
 
 def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int]:
