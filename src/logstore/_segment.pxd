@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from logstore._batch cimport BatchHeader
 from logstore._files cimport File, Files
+from logstore._growth cimport Growth
 from logstore._index cimport OffsetIndex, TimeIndex
 
 
@@ -46,6 +47,7 @@ cdef class Segment:
     cdef readonly bint sealed
     cdef public bint index_stale
     cdef int32_t _interval
+    cdef Growth _growth
     cdef int64_t _unindexed
     cdef bint _ready
     cdef int _load_indexes(self) except -1

@@ -4,6 +4,7 @@ from typing import Protocol, Self, TypeAlias, final
 from typing_extensions import Buffer, disjoint_base
 
 from logstore._files import File
+from logstore._growth import Growth
 from logstore._index import OffsetIndex, TimeIndex
 from logstore.errors import LogstoreError
 from logstore.records import Marker
@@ -87,6 +88,7 @@ class Segment:
         size: int = 0,
         next_offset: int = -1,
         sealed: bool = False,
+        growth: Growth | None = None,
     ) -> Self: ...
     @property
     def base_offset(self) -> int: ...
@@ -177,6 +179,9 @@ class Segment:
         adopt: bool = False,
     ) -> Extent:
         """Walk the batches from ``position`` to the end of the file; an `Extent` says what is whole."""
+
+    def release(self) -> None:
+        """Give back the room that was taken ahead of the end."""
 
     def close(self) -> None:
         """Let go of the file."""

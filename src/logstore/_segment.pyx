@@ -26,8 +26,9 @@ from logstore._batch cimport (
 from logstore._bytes cimport OK, store32, store64
 from logstore._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore._files cimport (
-    OP_PREADV, OP_PWRITE, OP_SENDFILE, File, FileOps, raise_status, read_upto, write_all,
+    OP_PREADV, OP_PWRITE, OP_SENDFILE, File, FileOps, raise_status, read_upto,
 )
+from logstore._growth cimport Growth
 from logstore._index cimport OffsetIndex, TimeIndex
 
 import os
@@ -48,6 +49,8 @@ cdef enum:
     WINDOW_BYTES = 16_384         # what finding an offset reads at once: an index interval and a batch
     CHUNK_BYTES = 1 << 20         # what a scan reads at once
     COPY_BYTES = 1 << 18          # what a slice copies to a socket at once
+
+cdef Growth _EXTEND = Growth()
 
 HEADER = HEADER_BYTES
 SUFFIX_DIGITS = 20
@@ -237,7 +240,7 @@ cdef class Segment:
     """
 
     def __cinit__(self, File file not None, int64_t base_offset, *, int32_t index_interval_bytes=4096,
-                  int64_t size=0, int64_t next_offset=-1, bint sealed=False):
+                  int64_t size=0, int64_t next_offset=-1, bint sealed=False, Growth growth=None):
         # next_offset -1: not known, as in a reader beside the writer's process.
         self.file = file
         self.path = file.path
@@ -249,6 +252,7 @@ cdef class Segment:
         self.first_timestamp_ms = -1
         self.sealed = sealed
         self._interval = index_interval_bytes
+        self._growth = _EXTEND if growth is None else growth
         self.index = OffsetIndex()
         self.times = TimeIndex()
         # A new segment has nothing to load; one that is found on disk loads when it is first asked.
@@ -295,10 +299,11 @@ cdef class Segment:
             if next_offset - 1 - self.base_offset > INT32_MAX or position + view.len > INT32_MAX:
                 raise ValueError("the segment is full: it should have been rolled")
             fd = self.file.acquire()
+            self._growth.prepare(self.file, fd, position, position + view.len)
             self.file.dirty = True
             self.file.files.calls[OP_PWRITE] += 1
             with nogil:
-                status = write_all(ops, fd, <const uint8_t *>view.buf, view.len, position)
+                status = self._growth.put(ops, fd, <const uint8_t *>view.buf, view.len, position)
             self.file.release()
             if status < 0:
                 self._cut_back(status)
@@ -321,6 +326,7 @@ cdef class Segment:
         except StorageError as error:
             try:
                 self.file.truncate(self.size)
+                self._growth.was_cut(self.size)
             except StorageError as second:
                 raise StorageFailedError(
                     f"a write failed and its part could not be cut off ({second}); "
@@ -374,6 +380,7 @@ cdef class Segment:
             self.file.truncate(position)
         except StorageError as error:
             raise StorageFailedError(f"could not cut the segment: {error}", path=self.path) from error
+        self._growth.was_cut(position)
         if position == 0:
             # The age of the segment counts from the batch that comes next.
             self.first_timestamp_ms = -1
@@ -1173,6 +1180,14 @@ cdef class Segment:
                 header.base_sequence, last_sequence, header.max_timestamp,
                 (header.attributes & TRANSACTIONAL_FLAG) != 0, (header.attributes & CONTROL_FLAG) != 0,
                 marker, coordinator_epoch)
+
+    def release(self):
+        """Give back the room that was taken ahead of the end.
+
+        Raises:
+            StorageError: the file system refused; nothing has changed.
+        """
+        self._growth.release(self.file, self.size)
 
     def close(self):
         """Let go of the file."""

@@ -119,7 +119,7 @@ class LogConfig:
     segment_jitter_ms: int = _number(0, 0, _FOREVER)  #: taken off segment.ms at random, at most
     segment_index_bytes: int = _number(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
     index_interval_bytes: int = _number(4096, 0, INT32_MAX)  #: bytes of log between index entries
-    preallocate: bool = _boolean(False)
+    preallocate: bool = _boolean(False)  #: reserve room ahead, whatever logstore.write.strategy says
     file_delete_delay_ms: int = _number(60_000, 0, _FOREVER)
 
     # -- what may enter
@@ -157,6 +157,9 @@ class LogConfig:
     visible_after: str = _word("append", "append", "flush", key="logstore.visible.after")
     tail: str = _word("file", "file", "memory", key="logstore.tail")  #: memory keeps the tail until a flush
     tail_bytes: int = _number(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail at
+    write_strategy: str = _word(
+        "preallocate", "preallocate", "extend", "chunked", key="logstore.write.strategy"
+    )  #: how a segment's file grows
     linger_ms: int = _number(5, 0, INT32_MAX, key="logstore.linger.ms")  #: of the buffered appender
     batch_bytes: int = _number(65_536, 1, INT32_MAX, key="logstore.batch.bytes")  #: of the buffered appender
     decompressed_max_bytes: int = _number(64 << 20, 1, INT32_MAX, key="logstore.decompressed.max.bytes")

@@ -176,6 +176,8 @@ class Log(Readable):
             with state.lock:
                 state.settle_interrupted_locked()
             if state.failed is None:
+                with state.lock:
+                    state.segments.release(state.segments.active)
                 self.flush()
                 state.sync_names()
                 with state.lock:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from logstore._files import File, errno_of
+from logstore._growth import Chunked, Growth, Preallocate
 from logstore._segment import Segment
 from logstore.config import LogConfig
 from logstore.errors import StorageError
@@ -124,7 +125,15 @@ class Segments:
     def seal(self, segment: Segment) -> None:
         """Give a segment its last time index entry and whole, trimmed index files."""
         segment.seal()
+        self.release(segment)
         self.save_indexes(segment, complete=True)
+
+    def release(self, segment: Segment) -> None:
+        """Give back the room that was taken ahead of a segment's end; what cannot be is lost room, no data."""
+        try:
+            segment.release()
+        except StorageError as error:
+            _logger.warning("room not given back: segment=%s error=%s", segment.path, error)
 
     def drop(self, doomed: Iterable[Segment]) -> None:
         """Take segments out of the log and remove their files; readers that hold them may finish.
@@ -233,7 +242,14 @@ def _segment(
         size=size,
         next_offset=next_offset,
         sealed=sealed,
+        growth=None if sealed else _growth(config),
     )
+
+
+def _growth(config: LogConfig) -> Growth:
+    if config.write_strategy == "preallocate" or config.preallocate:
+        return Preallocate(config.segment_bytes)
+    return Chunked() if config.write_strategy == "chunked" else Growth()
 
 
 def is_gone(error: StorageError) -> bool:
