@@ -86,7 +86,8 @@ def test_room_is_not_taken_past_the_end_of_the_segment(tmp_path):
     with open_log(tmp_path, files=files, segment_bytes=MiB) as log:
         fill(log, 4 * MiB)
     taken = [(position, size) for op, _, position, size, _ in files.recorded() if op == "fallocate"]
-    assert taken and all(position + size <= MiB + 100_100 for position, size in taken)
+    assert taken
+    assert all(position + size <= MiB + 100_100 for position, size in taken)
 
 
 def test_the_steps_grow_with_the_segment_up_to_16_mib(tmp_path):
@@ -96,7 +97,8 @@ def test_the_steps_grow_with_the_segment_up_to_16_mib(tmp_path):
         fill(log, 64 * MiB)
     sizes = [size for op, _, _, size, _ in files.recorded() if op == "fallocate"]
     assert len(sizes) < 12
-    assert 256 * 1024 <= sizes[0] < MiB and max(sizes) <= 16 * MiB + 200_000
+    assert 256 * 1024 <= sizes[0] < MiB
+    assert max(sizes) <= 16 * MiB + 200_000
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EIO])
@@ -133,7 +135,8 @@ def test_chunks_are_written_one_by_one(tmp_path):
     with open_log(tmp_path, files=files, write_strategy="chunked") as log:
         log.append([bytes(200_000)])
     sizes = [size for op, path, _, size, _ in files.recorded() if op == "pwrite" and path.endswith(".log")]
-    assert len(sizes) == 4 and max(sizes) == 65_536
+    assert len(sizes) == 4
+    assert max(sizes) == 65_536
 
 
 def test_bounds():

@@ -223,6 +223,7 @@ cdef struct AbortedRange:
     int64_t first_offset
     int64_t last_offset
 
+cdef object payload_of(const uint8_t *p, const BatchHeader *header, int64_t limit)
 cdef object marker_of(const uint8_t *p, const BatchHeader *header)
 cdef int raise_batch_status(int status, const uint8_t *p, const uint8_t *end, object path,
                             object position) except -1

@@ -192,7 +192,7 @@ cdef class Record:
 
 # --- one batch --------------------------------------------------------------------------------
 
-cdef object _payload_of(const uint8_t *p, const BatchHeader *header, int64_t limit):
+cdef object payload_of(const uint8_t *p, const BatchHeader *header, int64_t limit):
     """The decompressed records of a compressed batch."""
     cdef int codec = header.attributes & CODEC_MASK
     if codec > 4:
@@ -409,7 +409,7 @@ cdef class BatchView:
     def payload(self, int64_t limit=64 << 20):
         """The records as bytes, decompressed to at most ``limit`` bytes."""
         if self._header.attributes & CODEC_MASK:
-            return _payload_of(<const uint8_t *>self._buffer.buf, &self._header, limit)
+            return payload_of(<const uint8_t *>self._buffer.buf, &self._header, limit)
         return PyBytes_FromStringAndSize(<const char *>self._buffer.buf + HEADER_BYTES,
                                          self._header.size - HEADER_BYTES)
 
@@ -434,7 +434,7 @@ cdef class BatchView:
                 f"record count {self._header.record_count} does not fit last offset delta "
                 f"{self._header.last_offset_delta}")
         if self._header.attributes & CODEC_MASK:
-            payload = _payload_of(p - HEADER_BYTES, &self._header, limit)
+            payload = payload_of(p - HEADER_BYTES, &self._header, limit)
             p = <const uint8_t *>PyBytes_AS_STRING(payload)
             end = p + PyBytes_GET_SIZE(payload)
         with nogil:
@@ -708,7 +708,7 @@ cdef class RunReader:
             if self.append_time and not is_before(self.header.max_timestamp, &run.bounds):
                 continue
             if self.header.attributes & CODEC_MASK:
-                self.payload = _payload_of(p, &self.header, run.limit)
+                self.payload = payload_of(p, &self.header, run.limit)
                 self.cursor = <const uint8_t *>PyBytes_AS_STRING(self.payload)
                 self.records_end = self.cursor + PyBytes_GET_SIZE(self.payload)
             else:

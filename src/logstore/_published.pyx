@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memset
 
-from logstore._bytes cimport load32, load64, store32, store64
+from logstore._bytes cimport load64, store32, store64
 from logstore._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore._files cimport OP_PWRITE, File, FileOps, raise_status, write_all
 

@@ -56,6 +56,7 @@ cdef class Segment:
     cdef int _hop(self, int64_t position, int64_t bound) except -1
     cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
                        int64_t *got) except -2
+    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2
     cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, uint8_t *window, int64_t room,
                        int64_t *start, int64_t *got) except -2
     cdef int _note(self, const uint8_t *p, int64_t position) except -1

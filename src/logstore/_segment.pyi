@@ -3,6 +3,7 @@ from typing import Protocol, Self, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from logstore._batch import Record
 from logstore._files import File
 from logstore._growth import Growth
 from logstore._index import OffsetIndex, TimeIndex
@@ -144,6 +145,9 @@ class Segment:
 
     def read(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> tuple[bytes, int, int] | None:
         """(bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None."""
+
+    def record_at(self, offset: int, name: tuple[str, int], limit: int) -> Record | None:
+        """The record at an offset, with no more of its batch than itself, or None."""
 
     def offset_for_time(self, timestamp_ms: int) -> int | None:
         """Position to begin looking for the first record with at least that timestamp, or None."""

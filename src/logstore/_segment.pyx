@@ -12,18 +12,18 @@ entry names, else the index is rebuilt from the batch headers.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject_AsFileDescriptor
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
 from libc.stdint cimport INT32_MAX, INT64_MAX, uint32_t
 from libc.stdlib cimport free, malloc
 
 from logstore._batch cimport (
-    AT_LEADER_EPOCH, BAD_CRC, BAD_OFFSET, CHECKED_FROM, CONTROL_FLAG, HEADER_BYTES, SHORT,
-    TRANSACTIONAL_FLAG, BatchHeader, batch_crc, last_offset_of, marker_of, parse_header,
-    raise_batch_status,
+    APPEND_TIME_FLAG, AT_LEADER_EPOCH, BAD_CRC, BAD_OFFSET, CHECKED_FROM, CODEC_MASK, CONTROL_FLAG, HEADER_BYTES,
+    SHORT, TRANSACTIONAL_FLAG, BatchHeader, Record, RecordView, batch_crc, last_offset_of, marker_of, next_record,
+    parse_header, payload_of, raise_batch_status,
 )
-from logstore._bytes cimport OK, store32, store64
+from logstore._bytes cimport OK, read_varint, store32, store64
 from logstore._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore._files cimport (
     OP_PREADV, OP_PWRITE, OP_SENDFILE, File, FileOps, raise_status, read_upto,
@@ -95,6 +95,27 @@ cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexce
         crc = logstore_crc32c(crc, chunk, <size_t>got)
         done += got
     return OK if crc == header.crc else BAD_CRC
+
+
+cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t room,
+                       int64_t limit) noexcept nogil:
+    """Whether a batch holds offset, ends at named (-1: anywhere), and lies in room bytes and below limit."""
+    cdef int64_t last = last_offset_of(header)
+    return (header.base_offset <= offset <= last and (last == named or named < 0) and header.size <= room
+            and (last < limit or limit < 0))
+
+
+cdef int32_t skip_records(const uint8_t **cursor, const uint8_t *end, int32_t count) noexcept nogil:
+    """Step over count records by their lengths alone; 1 if the next one may be read, 0 if they are malformed."""
+    cdef const uint8_t *p = cursor[0]
+    cdef int32_t size
+    while count > 0:
+        if read_varint(&p, end, &size) != OK or size < 0 or size > end - p:
+            return 0
+        p += size
+        count -= 1
+    cursor[0] = p
+    return 1
 
 
 cdef class Extent:
@@ -610,6 +631,31 @@ cdef class Segment:
             self._rebuild_hint()
         return found
 
+    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2:
+        """Position of the batch that must hold offset, by the index alone, or -1 if the index cannot say.
+
+        It can where every batch is large enough for an entry of its own: one read then answers what takes
+        two from the entry before. The batch counts only if `holds` says so of its header, with named for
+        its last offset. room is what lies before the next entry.
+        """
+        cdef OffsetIndex index
+        cdef int64_t entry, position, before, relative = offset - self.base_offset
+        self._load_indexes()
+        index = self.index
+        entry = index.floor_entry(relative)
+        before = index.position_at(entry) if entry >= 0 else 0
+        if entry < 0 or index.offset_at(entry) != relative:
+            entry += 1
+            # Between entries no further apart there may be smaller batches, which have none.
+            if entry >= index.count or index.position_at(entry) - before <= 2 * <int64_t>self._interval:
+                return -1
+        position = index.position_at(entry)
+        if position >= bound:
+            return -1
+        named[0] = self.base_offset + index.offset_at(entry)
+        room[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
+        return position
+
     def _walk_checked(self, int64_t named, int64_t offset, int64_t position, int64_t bound, size_t window,
                       int64_t room, size_t start, size_t got):
         """_walk from an index entry that names the last offset `named`; -3 if it does not fit the log."""
@@ -757,35 +803,55 @@ cdef class Segment:
         cdef uint8_t window[WINDOW_BYTES]
         cdef BatchHeader header
         cdef int64_t start = 0, got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
-        cdef int64_t limit = self.next_offset
+        cdef int64_t limit = self.next_offset, named = -1, room = WINDOW_BYTES
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
-        cdef bytes data
-        cdef uint8_t *out
+        cdef bytes data = None
+        cdef uint8_t *out = window
         cdef const uint8_t *first
         cdef const uint8_t *p
         cdef const uint8_t *end
+        # Where the batch should be, by the hint or the index, so that one read brings all.
         if 0 <= hint < bound:
-            try:
-                position = self._walk(offset, hint, bound, window,
-                                      WINDOW_BYTES if max_bytes < WINDOW_BYTES else HEADER_BYTES, &start, &got)
-            except RecordError:
-                # No batch begins there any more, or damage lies between: the index knows, or says which.
+            position = hint
+        elif offset == self.base_offset:
+            position = 0 if bound else -1
+        else:
+            position = self._candidate(offset, bound, &named, &room)
+        if position >= 0:
+            want = max(max_bytes, min(max(room, <int64_t>HEADER_BYTES), <int64_t>WINDOW_BYTES))
+            want = min(want, bound - position)
+            if want > WINDOW_BYTES:
+                data = PyBytes_FromStringAndSize(NULL, want)
+                out = <uint8_t *>PyBytes_AS_STRING(data)
+            fd = self.file.acquire()
+            self.file.files.calls[OP_PREADV] += 1
+            with nogil:
+                got = read_upto(ops, fd, out, want, position)
+            self.file.release()
+            raise_status(got, "read", self.path, position)
+            start = position
+            if parse_header(out, out + got, &header) != OK or not holds(
+                    &header, offset, named, bound - position, limit) or (
+                    named < 0 and header.base_offset != offset):
+                # Not where that offset is: the search tells where it is, or what is wrong.
                 position = -1
-            if position >= 0:
-                parse_header(window + (position - start), window + got, &header)
-                if header.base_offset != offset or position != hint:
-                    # Not where that offset is: a read that begins elsewhere than the last one ended.
-                    position = -1
+            if position < 0 or header.size > got:
+                data = None
+                got = 0
         if position < 0:
             position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
             if position < 0:
                 return None
-        parse_header(window + (position - start), window + got, &header)
+            parse_header(window + (position - start), window + got, &header)
         if header.base_offset >= end_offset:
             return None
         want = max(header.size, min(max_bytes, bound - position))
-        if position + want <= start + got:
+        if data is not None:
+            want = min(want, got)
+            if want < PyBytes_GET_SIZE(data):
+                data = data[:want]
+        elif position + want <= start + got:
             data = PyBytes_FromStringAndSize(<const char *>window + (position - start), want)
         else:
             data = PyBytes_FromStringAndSize(NULL, want)
@@ -843,6 +909,93 @@ cdef class Segment:
         if want != len(data):
             data = data[:want]
         return data, position, next_offset
+
+    def record_at(self, int64_t offset, name, int64_t limit):
+        """The record at ``offset``, with no more of its batch than itself, or None.
+
+        None if the batch that the index names does not hold it, if it is a control record, or if a
+        compaction has taken it: `read` then says which. ``name`` is (topic, partition), ``limit``
+        bounds a decompressed batch.
+
+        Raises:
+            CorruptRecordError: the batch is damaged; names file and position.
+        """
+        cdef uint8_t window[WINDOW_BYTES]
+        cdef BatchHeader header
+        cdef RecordView view
+        cdef Record record
+        cdef bytes data
+        cdef const uint8_t *p
+        cdef const uint8_t *begin
+        cdef const uint8_t *end
+        cdef const uint8_t *own
+        cdef int64_t bound = self.size, got = 0, named = -1, position, room = 0, start = 0
+        cdef int32_t left
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int status, fd
+        position = self._candidate(offset, bound, &named, &room)
+        if position >= 0:
+            room = min(max(room, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
+            fd = self.file.acquire()
+            self.file.files.calls[OP_PREADV] += 1
+            with nogil:
+                got = read_upto(ops, fd, window, room, position)
+            self.file.release()
+            raise_status(got, "read", self.path, position)
+            start = position
+        else:
+            position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
+            if position < 0:
+                return None
+        p = window + (position - start)
+        got -= position - start
+        if (parse_header(p, p + got, &header) != OK or header.attributes & CONTROL_FLAG
+                or not holds(&header, offset, named, bound - position, self.next_offset)):
+            return None
+        if header.size > got:
+            data = self.file.read(position, <Py_ssize_t>header.size)
+            p = <const uint8_t *>PyBytes_AS_STRING(data)
+            if PyBytes_GET_SIZE(data) < header.size:
+                return None
+        if batch_crc(p, header.size) != header.crc:
+            raise_batch_status(BAD_CRC, p, p + header.size, self.path, position)
+        end = p + header.size
+        if header.attributes & CODEC_MASK:
+            data = payload_of(p, &header, limit)
+            p = <const uint8_t *>PyBytes_AS_STRING(data)
+            end = p + PyBytes_GET_SIZE(data)
+        else:
+            p += HEADER_BYTES
+        left = header.record_count
+        if left == header.last_offset_delta + 1:
+            # None is missing, so the ones before it are only stepped over.
+            left = skip_records(&p, end, <int32_t>(offset - header.base_offset))
+        while True:
+            begin = p
+            status = next_record(&p, end, header.base_offset, header.base_timestamp, &view)
+            left -= 1
+            if status != OK or view.offset >= offset or left <= 0:
+                break
+        if status != OK or view.offset != offset or left < 0:
+            return None
+        # Only its own bytes are kept, not those of the whole batch.
+        record = Record.__new__(Record)
+        data = PyBytes_FromStringAndSize(<const char *>begin, <Py_ssize_t>(view.end - begin))
+        own = <const uint8_t *>PyBytes_AS_STRING(data)
+        record._owner = data
+        record._key = own + (view.key - begin)
+        record._key_size = view.key_size
+        record._value = own + (view.value - begin)
+        record._value_size = view.value_size
+        record._headers = own + (view.headers - begin)
+        record._end = own + (view.end - begin)
+        if view.headers[0] == 0:
+            record._headers_object = ()
+        record.topic, record.partition = name
+        record.offset = offset
+        record._timestamp_type = (header.attributes & APPEND_TIME_FLAG) != 0
+        record.timestamp_ms = header.max_timestamp if record._timestamp_type else view.timestamp
+        return record
 
     def offset_for_time(self, int64_t timestamp_ms):
         """Position to begin looking for the first record with at least that timestamp, or None.

@@ -28,6 +28,8 @@ DEFAULT_READ_BYTES = 1 << 20
 #: How often a read begins anew because its segment was dropped or replaced meanwhile.
 _ATTEMPTS = 8
 
+_UNCOMMITTED = Isolation.READ_UNCOMMITTED
+
 _Answer = TypeVar("_Answer")
 
 Time = int | datetime.datetime
@@ -130,6 +132,50 @@ class Readable(ABC):
             self._check_open()
             self._end_mark(isolation).wait_for(offset + 1, timeout_s)
         return self._read(offset, max_bytes, isolation)[0]
+
+    def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
+        """The record at one offset, checked by its batch's CRC; it keeps none of its neighbours in memory.
+
+        None if there is no such record: a compaction has taken it, a transaction marker stands there
+        or, for committed readers, its transaction was aborted.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset, or at the end or above it.
+            CorruptRecordError: the stored batch is damaged; names file and position.
+            LogClosedError, ForkedError: the log cannot be used.
+        """
+        if isolation is _UNCOMMITTED:
+            segment = self._visible_segment(offset)
+            if segment is not None:
+                try:
+                    found = segment.record_at(offset, self.name, self.config.decompressed_max_bytes)
+                except (StorageError, RecordError):
+                    # Dropped or cut meanwhile, or damaged: the long way knows.
+                    found = None
+                if found is not None:
+                    return found
+        self._check_open()
+        return self._record_slowly(offset, Isolation(isolation))
+
+    def _visible_segment(self, offset: int) -> Segment | None:
+        """The segment in which a visible offset has to be; None if anything is unusual."""
+        self._check_open()
+        start, end, _ = self._marks()
+        if not start <= offset < end:
+            return None
+        segments = self._segments_now()
+        if offset >= segments[-1].base_offset:
+            return segments[-1]
+        place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
+        return segments[place] if place >= 0 else None
+
+    def _record_slowly(self, offset: int, isolation: Isolation) -> Record | None:
+        batches, _ = self._read(offset, 1, isolation)
+        if offset >= self.end_offset(isolation):
+            raise self._out_of_range(offset, self.log_start_offset, self.end_offset(isolation))
+        for record in batches:
+            return record.copy() if record.offset == offset else None
+        return None
 
     def _read(
         self,
