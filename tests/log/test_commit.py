@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from logstore.clock import SystemClock
 from logstore.log.commit import GroupCommit
 
 
@@ -118,3 +119,73 @@ def test_a_waiter_of_a_failed_round_leads_the_next():
     first.join()
     second.join()
     assert sorted(failures) == ["first", "second"]
+
+
+class SlowDisk(SystemClock):
+    """A clock on which each sync takes ``sync_s``, and which says how long a leader was ready to wait."""
+
+    def __init__(self, sync_s: float) -> None:
+        self.now = 0.0
+        self.sync_s = sync_s
+        self.waits: list[float] = []
+
+    def monotonic_s(self) -> float:
+        return self.now
+
+    def sync(self) -> None:
+        self.now += self.sync_s
+
+    def wait(self, condition, timeout_s):
+        self.waits.append(timeout_s)
+        return condition.wait(60)
+
+
+def test_a_leader_waits_for_those_who_shared_the_last_round():
+    """Two share a round; the first to come back does not sync until the second is there too."""
+    clock = SlowDisk(sync_s=8.0)
+    commit = GroupCommit(clock)
+    first_began, first_may_end = threading.Event(), threading.Event()
+    rounds = []
+    done = {"a": False, "b": False}
+
+    def sync():
+        rounds.append(sorted(name for name, is_done in done.items() if not is_done))
+        if len(rounds) == 1:
+            first_began.set()
+            assert first_may_end.wait(60)
+        clock.sync()
+        done.update(a=True, b=True)
+
+    a = threading.Thread(target=commit.run, args=(lambda: done["a"], sync))
+    a.start()
+    assert first_began.wait(60)
+    b = threading.Thread(target=commit.run, args=(lambda: done["b"], sync))
+    b.start()
+    while commit._present < 2:
+        pass
+    first_may_end.set()
+    a.join()
+    b.join()
+    done.update(a=False, b=False)
+    a = threading.Thread(target=commit.run, args=(lambda: done["a"], sync))
+    a.start()
+    while not clock.waits:
+        pass
+    assert clock.waits == [1.0]
+    assert len(rounds) == 1
+    commit.run(lambda: done["b"], sync)
+    a.join()
+    assert rounds[1:] == [["a", "b"]]
+
+
+def test_nobody_waits_on_a_fast_disk_or_alone():
+    clock = SlowDisk(sync_s=0.0)
+    commit = GroupCommit(clock)
+    commit._gathered = 5
+    done = []
+    commit.run(lambda: bool(done), lambda: done.append(1))
+    clock.sync_s = 8.0
+    for _ in range(3):
+        done.clear()
+        commit.run(lambda: bool(done), lambda: (clock.sync(), done.append(1)))
+    assert clock.waits == []

@@ -24,7 +24,7 @@ class Flusher:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._commit = GroupCommit()
+        self._commit = GroupCommit(state.clock)
 
     def sync_to(self, offset: int) -> None:
         """Return once everything below an offset is on disk; shares the sync with other callers.
