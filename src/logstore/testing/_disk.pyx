@@ -428,10 +428,6 @@ cdef int move_name(Disk *disk, int directory, const char *name, int to, const ch
     return entries_set(targets, to_name, inode)
 
 
-cdef inline bint concerns(const Change *change, int directory) noexcept nogil:
-    return change.directory == directory or (change.kind == CHANGE_MOVE and change.to_directory == directory)
-
-
 cdef int apply_name(Disk *disk, const Change *change) noexcept nogil:
     """Bring a change of names to the disk itself."""
     cdef Entries *names = &disk.inodes[change.directory].synced_names
@@ -443,11 +439,33 @@ cdef int apply_name(Disk *disk, const Change *change) noexcept nogil:
     return 0
 
 
+cdef uint8_t *joined(const Disk *disk, int directory) noexcept nogil:
+    """The directory, and those that a move between two of them has tied to it, marked by number."""
+    cdef uint8_t *marked = <uint8_t *>calloc(<size_t>disk.inode_count, 1)
+    cdef const Change *change
+    cdef bint grows = True
+    cdef int64_t i
+    if marked == NULL:
+        return NULL
+    marked[directory] = 1
+    while grows:
+        grows = False
+        for i in range(disk.names.count):
+            change = &disk.names.items[i]
+            if change.kind == CHANGE_MOVE and marked[change.directory] != marked[change.to_directory]:
+                marked[change.directory] = marked[change.to_directory] = 1
+                grows = True
+    return marked
+
+
 cdef int settle_names(Disk *disk, int directory, bint kept) noexcept nogil:
+    cdef uint8_t *marked = joined(disk, directory)
     cdef int64_t i, left = 0
     cdef int status = 0
+    if marked == NULL:
+        return -ENOMEM
     for i in range(disk.names.count):
-        if concerns(&disk.names.items[i], directory):
+        if marked[disk.names.items[i].directory]:
             if kept:
                 status |= apply_name(disk, &disk.names.items[i])
             change_clear(&disk.names.items[i])
@@ -455,6 +473,7 @@ cdef int settle_names(Disk *disk, int directory, bint kept) noexcept nogil:
             disk.names.items[left] = disk.names.items[i]
             left += 1
     disk.names.count = left
+    free(marked)
     if disk.orphans:
         sweep(disk)
     return status

@@ -1,15 +1,16 @@
 # cython: language_level=3
 """What a power cut leaves of a simulated disk: the synced part, and what a policy keeps of the changes.
 
-Assumed of real disks: a change of names, a rename too, is kept whole or not at all. Nothing else: a
-write may be kept in part, and a later change without an earlier one. All in C without the GIL.
+Assumed of real disks: a change of names, a rename too, is kept whole or not at all, and the changes of one
+directory in their order, as a journal keeps them. Nothing else: a write may be kept in part, a later one
+without an earlier one, and names without the bytes that they lead to. All in C without the GIL.
 """
 
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 
 from logstore.testing._disk cimport (
-    CHANGE_RESIZE, CHANGE_WRITE, Bytes, Change, Disk, Inode, apply_bytes, apply_name, bytes_copy, bytes_write,
+    CHANGE_MOVE, CHANGE_RESIZE, CHANGE_WRITE, Bytes, Change, Disk, Inode, apply_bytes, apply_name, bytes_copy, bytes_write,
     copy_inodes, disk_free, disk_pending, entries_copy, inode_free,
 )
 
@@ -92,29 +93,47 @@ cdef int keep_pages(Disk *after, const Pending *written, int64_t page, Chance *c
     return status
 
 
-cdef int keep_some(Disk *after, const Pending *pending, int64_t count, int policy, int64_t page,
-                   Chance *chance) noexcept nogil:
+cdef int leave_zeros(Bytes *run, const Change *change, int64_t synced_size) noexcept nogil:
+    """The file has grown by a write whose bytes never came; what it was to overwrite is as it was."""
+    cdef int64_t start = max(change.position, synced_size)
+    cdef int64_t size = change.position + change.size - start
+    return bytes_write(run, NULL, size, start) if size > 0 else 0
+
+
+cdef bint keeps_name(const Disk *disk, int directory, int64_t order, uint64_t salt) noexcept nogil:
+    """Whether a change lies in the part of its directory's changes that is kept: up to one of them."""
+    cdef Chance chance
+    cdef int64_t last
+    chance.state = salt ^ (<uint64_t>directory << 32)
+    last = below(&chance, disk.names.count + 1)
+    return last == disk.names.count or order < disk.names.items[last].order
+
+
+cdef bint keeps_names(const Disk *disk, const Change *change, uint64_t salt) noexcept nogil:
+    if not keeps_name(disk, change.directory, change.order, salt):
+        return False
+    return change.kind != CHANGE_MOVE or keeps_name(disk, change.to_directory, change.order, salt)
+
+
+cdef int keep_some(const Disk *disk, Disk *after, const Pending *pending, int64_t count, int policy,
+                   int64_t page, Chance *chance) noexcept nogil:
     """The policies by which any part of the changes may be missing."""
     cdef uint64_t odds = 1 + draw(chance) % 3       # of four that are kept
-    cdef int64_t i, names = 0, names_kept
+    cdef uint64_t salt = draw(chance)
+    cdef int64_t i
     cdef int status = 0
     cdef Bytes *run
     for i in range(count):
-        names += pending[i].inode < 0
-    names_kept = below(chance, names + 1)
-    for i in range(count):
         if pending[i].inode < 0:
-            # A journal keeps the order of names; without one any of them may be missing.
-            if (draw(chance) % 4 < odds) if policy == POLICY_REORDERED else names_kept > 0:
+            if keeps_names(disk, pending[i].change, salt):
                 status |= apply_name(after, pending[i].change)
-            names_kept -= 1
             continue
         run = &after.inodes[pending[i].inode].synced
         if policy == POLICY_ZEROED:
             if pending[i].change.kind == CHANGE_RESIZE or draw(chance) % 4 < odds:
                 status |= apply_bytes(run, pending[i].change)
             else:
-                status |= bytes_write(run, NULL, pending[i].change.size, pending[i].change.position)
+                status |= leave_zeros(run, pending[i].change, disk.inodes[pending[i].inode].synced.size)
         elif policy == POLICY_REORDERED and pending[i].change.kind == CHANGE_WRITE:
             status |= keep_pages(after, &pending[i], page, chance)
         elif draw(chance) % 4 < odds:
@@ -155,7 +174,7 @@ cdef Disk *disk_crash(const Disk *disk, int policy, int64_t keep, int64_t page, 
     if policy == POLICY_TORN and keep < count:
         status |= keep_torn(after, &pending[keep], chance)
     elif policy == POLICY_LOST or policy == POLICY_ZEROED or policy == POLICY_REORDERED:
-        status |= keep_some(after, pending, count, policy, page, chance)
+        status |= keep_some(disk, after, pending, count, policy, page, chance)
     free(pending)
     for k in range(after.inode_count):
         inode = after.inodes[k]

@@ -203,7 +203,7 @@ cdef int s_open(void *context, const char *path, int flags, int mode) noexcept n
     if flags & O_CREAT and flags & O_EXCL:
         return leave(machine, -EEXIST)
     if disk.inodes[at].is_directory:
-        if (flags & O_ACCMODE) != O_RDONLY or flags & O_CREAT:
+        if (flags & O_ACCMODE) != O_RDONLY or flags & (O_CREAT | O_TRUNC):
             return leave(machine, -EISDIR)
     elif flags & O_DIRECTORY:
         return leave(machine, -ENOTDIR)

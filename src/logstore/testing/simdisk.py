@@ -55,7 +55,8 @@ class SimDisk(SimFiles):
         What is synced is there. Of the changes since, by ``policy``: ``none`` of them; ``all``; a
         ``prefix`` of ``keep`` changes (drawn if not given); ``torn``: the same, and of the next write a part
         that ends at a byte or a sector of 512; ``lost``: some writes are missing; ``zeroed``: files have
-        grown, and some writes are zeros; ``reordered``: of every write some pages, of the names any.
+        grown, and some writes are zeros; ``reordered``: of every write some pages. The last three keep of each
+        directory's names the changes up to one of them.
 
         ``seed`` repeats a draw; without it each call draws anew.
         """
