@@ -113,6 +113,28 @@ class Directory:
             elif errno_of(error) != errno.EEXIST:
                 raise
 
+    def create_durably(self) -> None:
+        """Make the directory and those above it, where they are missing; their names are durable on return.
+
+        Each is synced before the next one is made. So only the last may be left unsynced by a crash in
+        here, and is still empty: then its name is synced now.
+        """
+        above = Directory(os.path.dirname(self.path), self.files)
+        try:
+            if self.names() or above.path == self.path:
+                return
+        except StorageError as error:
+            if errno_of(error) != errno.ENOENT:
+                raise
+            above.create_durably()
+            self.create()
+        try:
+            above.sync()
+        except StorageError as error:
+            # Of a directory that may be entered and not read, nobody can ask more.
+            if errno_of(error) not in (errno.EACCES, errno.EPERM):
+                raise
+
     def names(self) -> list[str]:
         """Names in the directory, sorted."""
         return sorted(self.files.listdir(self.path))
@@ -258,7 +280,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         refuse_file(directory)
         if not create:
             raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
-        root.create()
+        root.create_durably()
     names = directory.names() if directory.exists() else []
     foreign = foreign_names(names)
     if foreign:

@@ -8,6 +8,10 @@ from logstore._files cimport FileOps, Files
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:
         pass
+    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+    int pthread_mutex_destroy(pthread_mutex_t *mutex)
 
 cdef enum:
     PATH_ROOM = 512
@@ -46,6 +50,9 @@ cdef struct Faults:
     Event *events
     int64_t event_count
     int64_t event_room
+    # Told of a sync that was made to fail, where the table behind can lose what was not on its disk.
+    void (*lose)(void *context, int fd) noexcept nogil
+    void (*lose_names)(void *context, const char *path) noexcept nogil
 
 
 cdef class FaultyFiles(Files):

@@ -21,12 +21,6 @@ from logstore._files cimport (
     OP_RMDIR, OP_SENDFILE, OP_STATVFS, OP_UNLINK, FileInfo, FileOps, Files, SpaceInfo, iovec, name_sink,
 )
 
-cdef extern from "<pthread.h>" nogil:
-    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
-    int pthread_mutex_lock(pthread_mutex_t *mutex)
-    int pthread_mutex_unlock(pthread_mutex_t *mutex)
-    int pthread_mutex_destroy(pthread_mutex_t *mutex)
-
 cdef extern from "<fcntl.h>" nogil:
     enum: O_CREAT
     enum: O_TRUNC
@@ -275,6 +269,8 @@ cdef int f_fdatasync(void *context, int fd) noexcept nogil:
     cdef int error = 0, status
     if _ask(faults, OP_FDATASYNC, fd, &part, &error) == FAIL:
         status = -error
+        if error and faults.lose != NULL:
+            faults.lose(faults.inner.context, fd)
     else:
         status = faults.inner.fdatasync(faults.inner.context, fd)
     _note(faults, OP_FDATASYNC, NULL, fd, 0, 0, status)
@@ -360,9 +356,18 @@ cdef int f_listdir(void *context, const char *path, name_sink emit, void *sink) 
 
 cdef int f_fsync_dir(void *context, const char *path) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_FSYNC_DIR, 0, path, NULL)
-    if status == 0:
+    cdef int status
+    cdef int64_t part = -1
+    cdef int error = 0, verdict
+    pthread_mutex_lock(&faults.guard)
+    verdict = _decide(faults, OP_FSYNC_DIR, 0, path, NULL, &part, &error)
+    pthread_mutex_unlock(&faults.guard)
+    if verdict != FAIL:
         status = faults.inner.fsync_dir(faults.inner.context, path)
+    else:
+        status = -error
+        if error and faults.lose_names != NULL:
+            faults.lose_names(faults.inner.context, path)
     _note(faults, OP_FSYNC_DIR, path, -1, 0, 0, status)
     return status
 
