@@ -232,7 +232,7 @@ def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
         "cleaner-offset-checkpoint",
     ):
         path = data / name
-        if path.exists():
+        if path.exists() and path.stat().st_size:
             version, _, *lines = path.read_text().splitlines()
             kept = [line for line in lines if tuple(line.split()[:2]) not in forgotten]
             path.write_text("\n".join([version, str(len(kept)), *kept]) + "\n")

@@ -257,3 +257,76 @@ PYTHON_READERS: dict[str, Reader] = {
     "kafka-python": read_with_kafka_python,
     "confluent-kafka": read_with_confluent,
 }
+
+
+# --- producers of Python -----------------------------------------------------------------------
+
+
+def write_with_aiokafka(bootstrap: str, topic: str, codec: str, rows: list[Row]) -> None:
+    """Send rows to partition 0 with aiokafka, as few batches as it makes of them."""
+    import aiokafka
+
+    async def run() -> None:
+        compression = None if codec == "none" else codec
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            compression_type=compression,
+            linger_ms=100,
+            max_batch_size=1 << 19,
+            max_request_size=1 << 20,
+        )
+        async with producer:
+            for row in rows:
+                await producer.send(
+                    topic, row.value, row.key, partition=0, timestamp_ms=row.timestamp_ms, headers=list(row.headers)
+                )
+
+    asyncio.run(run())
+
+
+def write_with_kafka_python(bootstrap: str, topic: str, codec: str, rows: list[Row]) -> None:
+    """Send rows to partition 0 with kafka-python, as few batches as it makes of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own deprecations
+        import kafka
+
+        compression = None if codec == "none" else codec
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=bootstrap, compression_type=compression, linger_ms=100, batch_size=1 << 19
+        )
+        for row in rows:
+            producer.send(
+                topic, row.value, row.key, list(row.headers), partition=0, timestamp_ms=row.timestamp_ms
+            ).add_errback(_fail)
+        producer.close()
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def write_with_confluent(bootstrap: str, topic: str, codec: str, rows: list[Row]) -> None:
+    """Send rows to partition 0 with librdkafka, as few batches as it makes of them."""
+    import confluent_kafka
+
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": codec,
+            "linger.ms": 100,
+            "batch.size": 1 << 19,
+            "enable.idempotence": True,
+        }
+    )
+    for row in rows:
+        producer.produce(
+            topic, row.value, row.key, partition=0, timestamp=row.timestamp_ms, headers=list(row.headers)
+        )
+    assert producer.flush(READ_S) == 0
+
+
+PYTHON_WRITERS: dict[str, Callable[[str, str, str, list[Row]], None]] = {
+    "aiokafka": write_with_aiokafka,
+    "kafka-python": write_with_kafka_python,
+    "confluent-kafka": write_with_confluent,
+}
