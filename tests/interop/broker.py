@@ -146,8 +146,15 @@ class Broker:
             "status=ERROR\nappender.c.type=Console\nappender.c.name=C\nappender.c.layout.type=PatternLayout\n"
             "appender.c.layout.pattern=%d %p %c %m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\n"
         )
-        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        # Begins with a letter: a dash would be taken for an option.
+        cluster = base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
         run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties)
+
+    @property
+    def pid(self) -> int:
+        """Of the running broker."""
+        assert self._process is not None
+        return self._process.pid
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
@@ -185,7 +192,7 @@ class Broker:
             process.kill()
             process.wait()
 
-    def tail(self, lines: int = 30) -> str:
+    def tail(self, lines: int = 60) -> str:
         """The end of what the broker has printed."""
         return "\n".join(self._output.read_text(errors="replace").splitlines()[-lines:])
 

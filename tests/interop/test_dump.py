@@ -154,7 +154,9 @@ def test_snapshots_and_aborted_transactions_say_what_they_say_to_us(history: His
     assert len(found) == len(states)
     for line, state in zip(found, states, strict=True):
         first = state.transaction_first_offset
-        assert line["currentTxnFirstOffset"] == ("OptionalLong.empty" if first is None else f"OptionalLong[{first}]")
+        assert line["currentTxnFirstOffset"] == (
+            "OptionalLong.empty" if first is None else f"OptionalLong[{first}]"
+        )
         told = [int(line[name]) for name in ("producerId", "producerEpoch", "coordinatorEpoch")]
         assert told == [state.producer_id, state.epoch, state.coordinator_epoch]
         if state.batches:

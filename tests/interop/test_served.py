@@ -1,13 +1,18 @@
 """A real broker serves partitions that we wrote, appends to them, and we read the result.
 
-Each codec twice: the partition's directory as we leave it, and nothing but its ``.log`` files. The
-broker is told that it does not know these files, as after a crash, so it checks every batch itself.
+Each codec in three ways. ``clean``: our directory and our lines in the root's checkpoints, and the mark
+of a clean shutdown, so the broker goes by our indexes and snapshots. ``crashed``: our directory and no
+word about it, so the broker checks every batch and makes the indexes anew. ``bare``: the same, with
+nothing in the directory but the ``.log`` files.
 """
 
 from __future__ import annotations
 
+import functools
 import shutil
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +30,7 @@ from tests.interop.make_fixtures import AWKWARD, START_MS, several, words
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
-FORMS = ("as we left it", "segments alone")
+WAYS = ("clean", "crashed", "bare")
 
 
 class Served(NamedTuple):
@@ -38,7 +43,7 @@ class Served(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Two runs of a broker over our partitions: one that reads, one that appends; it is stopped now."""
+    """Two runs of a broker over our partitions, one that reads and one that appends; it is stopped now."""
 
     data: Path
     served: dict[tuple[str, Codec], Served]
@@ -46,19 +51,30 @@ class Stage(NamedTuple):
     printed: str
 
 
-def topic_of(form: str, codec: Codec) -> str:
-    return f"{codec.name.lower()}-{FORMS.index(form)}"
+def topic_of(way: str, codec: Codec) -> str:
+    return f"{codec.name.lower()}-{way}"
 
 
-def lay_under(data: Path, history: History, topic: str, form: str) -> None:
+def lay_under(data: Path, history: History, topic: str, way: str) -> None:
     """Put a partition of ours in the place of one that the stopped broker has created."""
     place = data / f"{topic}-0"
     for path in place.iterdir():
         if path.name != "partition.metadata":
             path.unlink()
     for path in history.path.iterdir():
-        if form == FORMS[0] or path.suffix == ".log":
+        if way != "bare" or path.suffix == ".log":
             shutil.copy(path, place)
+
+
+def tell_in_checkpoints(data: Path, histories: dict[str, History]) -> None:
+    """Give a stopped broker's root the lines that ours has for the partitions."""
+    for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
+        known = checkpoint.read_offsets((data / name).read_bytes(), name)
+        for topic, history in histories.items():
+            (offset,) = checkpoint.read_offsets((history.path.parent / name).read_bytes(), name).values()
+            known[TopicPartition(topic, 0)] = offset
+        (data / name).write_bytes(checkpoint.write_offsets(known))
+    assert (data / checkpoint.CLEAN_SHUTDOWN).exists()
 
 
 def append_with_java(java: JavaClient, topic: str) -> tuple[list[Read], set[int]]:
@@ -81,65 +97,96 @@ def append_with_java(java: JavaClient, topic: str) -> tuple[list[Read], set[int]
     return records, {read.offset for read in aborted}
 
 
-@pytest.fixture(scope="module")
-def stage(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    directory = tmp_path_factory.mktemp("served")
+def read_with_all(bootstrap: str, java: JavaClient, topics: list[str]) -> dict[tuple[str, str, str], list[Read]]:
+    """What every client sees of every topic by both levels of isolation."""
+    readers: dict[str, Callable[[str, str], list[Read]]] = {"java": java.read}
+    for name, reader in PYTHON_READERS.items():
+        readers[name] = functools.partial(reader, bootstrap)
+    questions = [(topic, isolation) for topic in topics for isolation in ("read_uncommitted", "read_committed")]
+
+    def ask(name: str) -> dict[tuple[str, str, str], list[Read]]:
+        return {(name, *question): readers[name](*question) for question in questions}
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(len(readers)) as pool:
+        warnings.simplefilter("ignore")  # deprecations of the clients' own
+        answers = list(pool.map(ask, readers))
+    return {key: found for answer in answers for key, found in answer.items()}
+
+
+def serve(directory: Path, ways: list[str], histories: dict[Codec, History]) -> Stage:
+    """Have a broker create topics, lay ours under them, read them and append to them."""
     broker = Broker(directory / "broker")
-    histories = {
-        codec: write_history(directory / f"root-{codec.name}" / "ours-0", codec, killed=directory / codec.name)
-        for codec in Codec
-    }
-    topics = {(form, codec): topic_of(form, codec) for form in FORMS for codec in Codec}
+    topics = {(way, codec): topic_of(way, codec) for way in ways for codec in Codec}
     log = directory / "client.log"
     with broker, JavaClient(broker.bootstrap, log) as java:
         for topic in topics.values():
             java.create(topic, internal_segment_bytes=250_000)
-    for (form, codec), topic in topics.items():
-        lay_under(broker.data, histories[codec], topic, form)
-    forget_in_checkpoints(broker.data, [f"{topic}-0" for topic in topics.values()])
-    read, served = {}, {}
+    for (way, codec), topic in topics.items():
+        lay_under(broker.data, histories[codec], topic, way)
+    if "clean" in ways:
+        tell_in_checkpoints(broker.data, {topic: histories[codec] for (_, codec), topic in topics.items()})
+    else:
+        forget_in_checkpoints(broker.data, [f"{topic}-0" for topic in topics.values()])
     with broker, JavaClient(broker.bootstrap, log) as java:
-        for topic in topics.values():
-            for isolation in ("read_uncommitted", "read_committed"):
-                read["java", topic, isolation] = java.read(topic, isolation)
-                for name, reader in PYTHON_READERS.items():
-                    read[name, topic, isolation] = reader(broker.bootstrap, topic, isolation)
-        for (form, codec), topic in topics.items():
-            served[form, codec] = Served(topic, histories[codec], *append_with_java(java, topic))
-    yield Stage(broker.data, served, read, broker.printed())
+        read = read_with_all(broker.bootstrap, java, list(topics.values()))
+        served = {
+            (way, codec): Served(topic, histories[codec], *append_with_java(java, topic))
+            for (way, codec), topic in topics.items()
+        }
+    return Stage(broker.data, served, read, broker.printed())
+
+
+@pytest.fixture(scope="module")
+def stages(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
+    directory = tmp_path_factory.mktemp("served")
+    histories = {
+        codec: write_history(directory / f"root-{codec.name}" / "ours-0", codec, killed=directory / codec.name)
+        for codec in Codec
+    }
+    clean = serve(directory / "clean", ["clean"], histories)
+    crashed = serve(directory / "crashed", ["crashed", "bare"], histories)
+    return {"clean": clean, "crashed": crashed, "bare": crashed}
+
+
+@pytest.fixture
+def stage(stages: dict[str, Stage], way: str) -> Stage:
+    return stages[way]
 
 
 each_codec = pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name.lower())
-each_form = pytest.mark.parametrize("form", FORMS)
+each_way = pytest.mark.parametrize("way", WAYS)
 
 
-def test_the_broker_finds_nothing_wrong(stage: Stage) -> None:
-    """It says so of an index that it must make anew, and only where we gave it none."""
-    complaints = [
-        line
-        for line in stage.printed.splitlines()
-        if (" ERROR " in line or " WARN " in line) and any(served.topic in line for served in stage.served.values())
-    ]
-    given = [line for line in complaints if any(topic_of(FORMS[0], codec) in line for codec in Codec)]
-    assert given == []
-    assert all("index" in line for line in complaints)
+@each_way
+def test_the_broker_finds_nothing_wrong(stage: Stage, way: str) -> None:
+    """It complains of an index that it must make anew, and only where we gave it none."""
+    topics = [topic_of(way, codec) for codec in Codec]
+    lines = [line for line in stage.printed.splitlines() if any(topic in line for topic in topics)]
+    complaints = [line for line in lines if " ERROR " in line or " WARN " in line]
+    assert lines
+    if way == "bare":
+        assert all("index" in line for line in complaints)
+    else:
+        assert complaints == []
+    rebuilt = [line for line in lines if "ecovering unflushed segment" in line or "rebuilding index" in line]
+    assert bool(rebuilt) == (way != "clean")
 
 
 @pytest.mark.row("S5", "S7", "M5")
 @pytest.mark.parametrize("client", ["java", *PYTHON_READERS])
-@each_form
+@each_way
 @each_codec
-def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, form: str, client: str) -> None:
-    served = stage.served[form, codec]
+def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, way: str, client: str) -> None:
+    served = stage.served[way, codec]
     assert stage.read[client, served.topic, "read_uncommitted"] == served.history.records
 
 
 @pytest.mark.row("T4", "T5")
 @pytest.mark.parametrize("client", ["java", *PYTHON_READERS])
-@each_form
+@each_way
 @each_codec
-def test_committed_clients_skip_what_we_aborted(stage: Stage, codec: Codec, form: str, client: str) -> None:
-    served = stage.served[form, codec]
+def test_committed_clients_skip_what_we_aborted(stage: Stage, codec: Codec, way: str, client: str) -> None:
+    served = stage.served[way, codec]
     assert served.history.aborted
     assert stage.read[client, served.topic, "read_committed"] == served.history.committed
 
@@ -157,10 +204,10 @@ def copied(stage: Stage, topic: str, to: Path, *, ours: bool) -> Path:
 
 
 @pytest.mark.row("S5", "S7", "M5", "T5")
-@each_form
+@each_way
 @each_codec
-def test_we_read_what_the_broker_made_of_it(stage: Stage, codec: Codec, form: str, tmp_path: Path) -> None:
-    served = stage.served[form, codec]
+def test_we_read_what_the_broker_made_of_it(stage: Stage, codec: Codec, way: str, tmp_path: Path) -> None:
+    served = stage.served[way, codec]
     history, appended = served.history, served.appended
     records = history.records + appended
     skipped = history.aborted | served.dropped
@@ -181,11 +228,11 @@ def test_we_read_what_the_broker_made_of_it(stage: Stage, codec: Codec, form: st
         assert len(epochs.entries) > 2
 
 
-@each_form
+@each_way
 @each_codec
-def test_the_log_goes_on_when_it_comes_back(stage: Stage, codec: Codec, form: str, tmp_path: Path) -> None:
+def test_the_log_goes_on_when_it_comes_back(stage: Stage, codec: Codec, way: str, tmp_path: Path) -> None:
     """Opened for writing, with our files of before in it or none: every batch of the broker is kept."""
-    served = stage.served[form, codec]
+    served = stage.served[way, codec]
     records = served.history.records + served.appended
     partition = copied(stage, served.topic, tmp_path, ours=True)
     (tmp_path / "logstore.topics").touch()

@@ -52,11 +52,28 @@ def traced(program: str, directory: Path) -> list[Call]:
     output = directory / "strace.txt"
     wanted = ",".join((*SYNCS, *WRITES, *READS, *OPENS, "stat", "newfstatat", "statx")).replace("open,", "?open,")
     wanted = wanted.replace(",stat,", ",?stat,")
-    command = [strace, "-f", "-y", "-qq", "-s", "0", "-o", str(output), "-e", f"trace={wanted}", "-e", "signal=none"]
+    command = [
+        strace,
+        "-f",
+        "-y",
+        "-qq",
+        "-s",
+        "0",
+        "-o",
+        str(output),
+        "-e",
+        f"trace={wanted}",
+        "-e",
+        "signal=none",
+    ]
     head = f"import os\nfrom logstore import Log\ndef mark():\n    os.path.exists({MARK!r})\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [*command, sys.executable, "-c", head + program], cwd=directory, env=environment, capture_output=True, text=True
+        [*command, sys.executable, "-c", head + program],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     if done.returncode and not output.read_text():
         pytest.fail(f"{ADVICE}; here it may not trace: {done.stderr.strip()}", pytrace=False)
