@@ -17,12 +17,13 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test lint bench rows clean
+.PHONY: help demo build test lint interop fixtures bench rows clean
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
+	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, strace, root)'
 	@echo 'make bench   run the benchmarks and print one table'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make build   make the source distribution and the wheel in dist/'
@@ -49,6 +50,17 @@ lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	$(SAY) 'stubtest: $(words $(MODULES)) compiled modules'
 	@test -z '$(MODULES)' || $(PY) -m mypy.stubtest --concise --mypy-config-file pyproject.toml \
 		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
+
+# Kafka comes from Maven Central into build/kafka, once.
+interop: $(VENV)/.with-interop $(VENV)/.built
+	$(SAY) 'interop: Kafka from Maven, its tools, broker and clients on our files, ours on theirs'
+	@$(PY) -m tests.interop.broker
+	@$(PY) -m pytest tests/interop -q -p no:benchmark -m interop $(ARGS)
+
+# Only for a new version of Kafka: what lies in tests/fixtures must be read for ever.
+fixtures: $(VENV)/.with-interop $(VENV)/.built
+	$(SAY) 'fixtures: a real Kafka writes tests/fixtures anew'
+	@$(PY) -m tests.interop.make_fixtures
 
 bench: $(VENV)/.with-bench $(VENV)/.built
 	$(SAY) 'bench: ours and peers in turn, about a minute'

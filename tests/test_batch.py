@@ -201,8 +201,7 @@ def built_by(builder: Callable[..., Any], codec: Codec) -> bytes:
     ("builder", "codec"),
     [
         *((AioBuilder, codec) for codec in Codec),
-        # kafka-python's snappy is left out: it needs the package python-snappy, which we do not install.
-        *((KafkaPythonBuilder, codec) for codec in Codec if codec != Codec.SNAPPY),
+        *((KafkaPythonBuilder, codec) for codec in Codec),
     ],
 )
 def test_we_read_what_other_clients_write(builder: Callable[..., Any], codec: Codec) -> None:

@@ -131,6 +131,7 @@ ENCODERS: dict[Codec, list[Callable[[bytes], bytes]]] = {
     Codec.GZIP: [aiokafka.codec.gzip_encode, kafka.codec.gzip_encode, gzip.compress],
     Codec.SNAPPY: [
         aiokafka.codec.snappy_encode,
+        kafka.codec.snappy_encode,
         lambda data: aiokafka.codec.snappy_encode(data, xerial_compatible=False),
         lambda data: bytes(cramjam.snappy.compress_raw(data)),  # librdkafka: one raw block
     ],
@@ -152,13 +153,10 @@ ENCODERS: dict[Codec, list[Callable[[bytes], bytes]]] = {
 
 DECODERS: dict[Codec, list[Callable[[bytes], bytes]]] = {
     Codec.GZIP: [aiokafka.codec.gzip_decode, kafka.codec.gzip_decode, gzip.decompress],
-    Codec.SNAPPY: [aiokafka.codec.snappy_decode],
+    Codec.SNAPPY: [aiokafka.codec.snappy_decode, kafka.codec.snappy_decode],
     Codec.LZ4: [aiokafka.codec.lz4_decode, kafka.codec.lz4_decode, lz4.frame.decompress],
     Codec.ZSTD: [aiokafka.codec.zstd_decode, kafka.codec.zstd_decode],
 }
-if kafka.codec.has_snappy():  # needs a package of its own
-    ENCODERS[Codec.SNAPPY].append(kafka.codec.snappy_encode)
-    DECODERS[Codec.SNAPPY].append(kafka.codec.snappy_decode)
 
 
 def streamed_zstd(data: bytes, *, level: int = 3, step: int = 1 << 30) -> bytes:

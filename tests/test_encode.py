@@ -129,8 +129,7 @@ def test_compressed_batches_differ_from_another_encoder_in_the_frame_alone(
     ("reader", "codec"),
     [
         *((AioBatch, codec) for codec in Codec),
-        # kafka-python's snappy is left out: it needs the package python-snappy, which we do not install.
-        *((KafkaPythonBatch, codec) for codec in Codec if codec != Codec.SNAPPY),
+        *((KafkaPythonBatch, codec) for codec in Codec),
     ],
 )
 def test_other_clients_read_what_we_write(reader: Callable[..., Any], codec: Codec) -> None:

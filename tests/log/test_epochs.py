@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from logstore.log.epochs import LEADER_EPOCHS, UNDEFINED, EpochEntry, Epochs
 from tests.log.fakes import MemoryDirectory, cuts, flips
+from tests.log.logs import crashed_copy, one_batch, open_log
 
 
 def epochs_of(*entries: tuple[int, int]) -> Epochs:
@@ -195,3 +196,39 @@ def test_an_epoch_older_than_the_log_ends_where_the_log_starts():
     epochs.truncate_from_start(12)
     assert epochs.entries == ((2, 12), (5, 20))
     assert epochs.end_offset_for(1, log_end_offset=30) == (1, 12)
+
+
+# --- in a log ----------------------------------------------------------------------------------
+
+
+def test_an_epoch_whose_records_were_lost_is_not_given_to_others(tmp_path):
+    log = open_log(tmp_path / "0")
+    log.append([b"old"], ack="synced")
+    second = open_log(crashed_copy(log, tmp_path / "1"))
+    second.append([b"read by somebody, then lost"])
+    assert second.leader_epoch == 1
+    crashed_copy(second, tmp_path / "2")
+    for each in (log, second):
+        each.close()
+    # A power cut: the batch of epoch 1 was never synced, the epoch file reached the disk.
+    (path,) = (tmp_path / "2" / "t-0").glob("*.log")
+    path.write_bytes(path.read_bytes()[: len(one_batch([b"old"]))])
+    with open_log(tmp_path / "2") as log:
+        assert (log.log_end_offset, log.leader_epoch) == (1, 2)
+        log.append([b"another"])
+        assert [batch.leader_epoch for batch in log.read(0).batches()] == [0, 2]
+        assert log.epochs.entries == ((0, 0), (2, 1))
+
+
+def test_an_epoch_in_which_nothing_was_written_outlives_a_clean_close(tmp_path):
+    log = open_log(tmp_path / "0")
+    log.append([b"old"])
+    root = crashed_copy(log, tmp_path / "1")
+    log.close()
+    open_log(root).close()
+    for _ in range(2):
+        with open_log(root) as log:
+            assert (log.was_clean, log.leader_epoch) == (True, 1)
+    with open_log(root) as log:
+        log.append([b"new"])
+        assert [batch.leader_epoch for batch in log.read(0).batches()] == [0, 1]

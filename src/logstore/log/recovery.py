@@ -36,6 +36,7 @@ class Recovered(NamedTuple):
     segments: Segments
     producers: Producers
     epochs: Epochs
+    highest_epoch: int  #: ever known here, also of records that are gone; -1 if there was none
     point: RecoveryPoint  #: what the recovery file says now, or would
     log_start_offset: int
     was_clean: bool
@@ -91,11 +92,12 @@ def _recover(
     start = min(start, end)
     snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
     producers = replay_producers(directory, segments, config, point, end, now_ms)
-    epochs = _load_epochs(directory, segments, extents, start, end)
+    epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end)
     return Recovered(
         segments=segments,
         producers=producers,
         epochs=epochs,
+        highest_epoch=highest_epoch,
         point=point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1),
         log_start_offset=start,
         was_clean=known is not None and known.clean and cut == 0 and known.recovery_point == end,
@@ -341,8 +343,12 @@ def replay_producers(
 
 def _load_epochs(
     directory: Directory, segments: Segments, extents: list[tuple[Segment, Extent]], start: int, end: int
-) -> Epochs:
-    """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged."""
+) -> tuple[Epochs, int]:
+    """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged.
+
+    And the highest epoch in it before the cut: its records may be gone, but somebody may have read
+    them, so it is never given to others.
+    """
     epochs = Epochs.load(directory)
     if epochs is None or not epochs.entries:
         epochs = Epochs()
@@ -350,6 +356,7 @@ def _load_epochs(
             for epoch, offset in segment.scan(end=segment.size, check=False).epochs:
                 if epoch >= 0:
                     epochs.assign(epoch, offset)
+    highest = -1 if epochs.latest is None else epochs.latest.epoch
     epochs.truncate_from_end(end)
     for _, extent in extents:
         for epoch, offset in extent.epochs:
@@ -357,7 +364,7 @@ def _load_epochs(
             if epoch >= 0 and offset < end and (latest is None or epoch > latest.epoch):
                 epochs.assign(epoch, offset)
     epochs.truncate_from_start(start)
-    return epochs
+    return epochs, max(highest, -1 if epochs.latest is None else epochs.latest.epoch)
 
 
 def load_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:

@@ -121,13 +121,12 @@ class State:
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
         self._roll_jitter_ms = self._new_jitter()
-        latest = found.epochs.latest
-        self.leader_epoch = 0 if latest is None else latest.epoch
-        if not found.was_clean and not (is_new and end == 0):
+        self.leader_epoch = max(found.highest_epoch, 0)
+        if not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0):
             if not self.transactions.is_idle:
                 self.transactions.rebuild_from(found.synced_end)
             # What came after an unclean stop is told from what came before: followers compare epochs.
-            self.leader_epoch += 0 if latest is None else 1
+            self.leader_epoch = min(found.highest_epoch + 1, INT32_MAX)
             _logger.info(
                 "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
                 directory.path,
@@ -436,6 +435,10 @@ class State:
         self.segments.save_indexes(self.segments.active, complete=True)
         self.transactions.save_snapshot(end, self.generation)
         self.transactions.sync()
+        latest = self.epochs.latest
+        if self.leader_epoch > (0 if latest is None else latest.epoch):
+            # Nothing was written in this epoch, and the next open must not go back to the one before.
+            self.epochs_saved = not self.epochs.assign(self.leader_epoch, end)
         if not self.epochs_saved and self.epochs.entries:
             self.save_epochs_locked()
         point = self.point_now(clean=True)

@@ -1,0 +1,252 @@
+"""A real Apache Kafka for tests: fetched with Maven, one KRaft broker on loopback, and its dump tool.
+
+``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, or says
+in one line what is missing. `Broker` runs one broker on a directory of its own and free ports; it ends
+with its ``with`` block, and with the process that started it, whatever happens to that.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CACHE = ROOT / "build" / "kafka"
+POM = Path(__file__).with_name("pom.xml")
+
+VERSION = re.search(r"<kafka.version>(.+)</kafka.version>", POM.read_text())[1]
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+
+JAVA_VERSION = 17
+START_S = 90
+STOP_S = 60
+
+PR_SET_PDEATHSIG = 1
+
+
+class MissingToolError(RuntimeError):
+    """A program that these tests need is not here; the message says how to get it."""
+
+
+def java() -> str:
+    """The path of a Java that is new enough and can compile.
+
+    Raises:
+        MissingToolError: there is none.
+    """
+    path = shutil.which("java")
+    advice = f"make interop needs a JDK, version {JAVA_VERSION} or newer (apt install openjdk-17-jdk-headless)"
+    if path is None:
+        raise MissingToolError(f"{advice}; there is no java")
+    told = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    if found is None or int(found[1]) < JAVA_VERSION:
+        raise MissingToolError(f"{advice}; {path} is {told.splitlines()[0] if told else 'unknown'}")
+    modules = subprocess.run([path, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    if "jdk.compiler" not in modules:
+        raise MissingToolError(f"{advice}; {path} has no compiler")
+    return path
+
+
+def fetch() -> Path:
+    """The folder with the jars, fetched if it is not there.
+
+    Raises:
+        MissingToolError: java or mvn is missing, or Maven cannot reach its repository.
+    """
+    java()
+    libs = CACHE / f"libs-{VERSION}"
+    if libs.exists():
+        return libs
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingToolError("make interop needs Maven (apt install maven); there is no mvn")
+    coming = CACHE / "coming"
+    shutil.rmtree(coming, ignore_errors=True)
+    command = [maven, "-B", "-q", "-f", str(POM), COPY, f"-DoutputDirectory={coming}", "-DincludeScope=runtime"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        (CACHE / "maven.log").write_text(done.stdout + done.stderr)
+        raise MissingToolError(f"Maven could not fetch Kafka {VERSION}; see {CACHE / 'maven.log'}")
+    coming.rename(libs)
+    return libs
+
+
+def run_tool(name: str, *arguments: str | Path) -> str:
+    """What a class with a ``main`` among Kafka's jars prints; subprocess.CalledProcessError if it fails."""
+    command = [java(), "-Xmx256m", "-cp", f"{fetch()}/*", name, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+    return done.stdout.decode(errors="replace")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class BrokerFailedError(RuntimeError):
+    """The broker did not start or ended by itself; the message has the end of what it printed."""
+
+
+class Broker:
+    """One Apache Kafka on a directory: controller and broker in one process.
+
+    Owns: the process. ``data`` is its log directory, where each partition is a directory.
+    """
+
+    def __init__(self, directory: Path, **settings: str | int) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self._output = directory / "broker.log"
+        self._properties = directory / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port, controller = free_ports(2)
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        directory.mkdir(parents=True)
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": self.data,
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "log.retention.ms": -1,
+            "auto.create.topics.enable": "false",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        (directory / "log4j2.properties").write_text(
+            "status=ERROR\nappender.c.type=Console\nappender.c.name=C\nappender.c.layout.type=PatternLayout\n"
+            "appender.c.layout.pattern=%d %p %c %m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\n"
+        )
+        # Begins with a letter: a dash would be taken for an option.
+        cluster = base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
+        run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties)
+
+    @property
+    def pid(self) -> int:
+        """Of the running broker."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the broker and wait until it answers."""
+        command = [java(), "-Xmx512m", "-Djava.awt.headless=true"]
+        command += [f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"]
+        command += ["-cp", f"{fetch()}/*", "kafka.Kafka", str(self._properties)]
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent
+            )
+        until = time.monotonic() + START_S
+        while not answers(self._port):
+            if self._process.poll() is not None or time.monotonic() > until:
+                self.kill()
+                raise BrokerFailedError(f"the broker did not start:\n{self.tail()}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Have the broker shut down cleanly, and wait for it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise BrokerFailedError(f"the broker did not stop:\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """End the broker as a crash would."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def tail(self, lines: int = 60) -> str:
+        """The end of what the broker has printed."""
+        return "\n".join(self._output.read_text(errors="replace").splitlines()[-lines:])
+
+    def printed(self) -> str:
+        """All that the broker has printed since it was made."""
+        return self._output.read_text(errors="replace")
+
+    def __enter__(self) -> Broker:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill() if exc_info[0] is not None else self.stop()
+
+
+def answers(port: int) -> bool:
+    """Whether a broker answers the question which requests it knows (ApiVersions, version 0)."""
+    body = struct.pack(">hhih", 18, 0, 1, 1) + b"x"
+    try:
+        with socket.create_connection(("127.0.0.1", port), 2) as connection:
+            connection.settimeout(5)
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            return len(connection.recv(4)) == 4
+    except OSError:
+        return False
+
+
+def die_with_parent() -> None:
+    """For a child: be killed when the process that started it dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
+    """Take the lines of partitions out of a stopped broker's checkpoints, and its mark of a clean shutdown.
+
+    So a broker is told that the files of these partitions are not what it wrote.
+    """
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    forgotten = {tuple(name.rsplit("-", 1)) for name in partitions}
+    for name in (
+        "recovery-point-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+    ):
+        path = data / name
+        if path.exists() and path.stat().st_size:
+            version, _, *lines = path.read_text().splitlines()
+            kept = [line for line in lines if tuple(line.split()[:2]) not in forgotten]
+            path.write_text("\n".join([version, str(len(kept)), *kept]) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch())
+    except MissingToolError as error:
+        sys.exit(str(error))

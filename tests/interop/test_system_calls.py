@@ -1,0 +1,222 @@
+"""What the operating system is asked for, counted by strace from outside.
+
+The ordinary tests count the calls of the file table; these count what reaches the kernel, whoever
+made it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from logstore import Log
+
+pytestmark = [pytest.mark.interop]
+
+ADVICE = "the tests of system calls need strace (apt install strace)"
+
+#: A call of the traced program: its name, and the file that its descriptor or path stands for.
+CALL = re.compile(r"^\d+ +(\w+)\((?:AT_FDCWD(?:<[^>]*>)?, )?(?:\d+<([^>]*)>|\"([^\"]*)\")?")
+
+SYNCS = ("fsync", "fdatasync", "sync_file_range", "sync", "syncfs", "msync")
+WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range")
+READS = ("read", "pread64", "readv", "preadv", "preadv2", "mmap")
+OPENS = ("open", "openat", "openat2")
+
+#: The traced program says where the part begins that counts.
+MARK = "/here-the-part-that-counts-begins"
+
+
+class Call(NamedTuple):
+    name: str
+    file: str  #: the last part of its path
+
+    @property
+    def kind(self) -> str:
+        return self.file[self.file.rfind(".") :]
+
+
+def traced(program: str, directory: Path) -> list[Call]:
+    """Run Python code under strace, in ``directory``; its file calls behind the mark, in order."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.fail(f"{ADVICE}; there is none", pytrace=False)
+    output = directory / "strace.txt"
+    wanted = ",".join((*SYNCS, *WRITES, *READS, *OPENS, "stat", "newfstatat", "statx")).replace("open,", "?open,")
+    wanted = wanted.replace(",stat,", ",?stat,")
+    command = [
+        strace,
+        "-f",
+        "-y",
+        "-qq",
+        "-s",
+        "0",
+        "-o",
+        str(output),
+        "-e",
+        f"trace={wanted}",
+        "-e",
+        "signal=none",
+    ]
+    head = f"import os\nfrom logstore import Log\ndef mark():\n    os.path.exists({MARK!r})\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [*command, sys.executable, "-c", head + program],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode and not output.read_text():
+        pytest.fail(f"{ADVICE}; here it may not trace: {done.stderr.strip()}", pytrace=False)
+    assert done.returncode == 0, done.stderr
+    calls, counts = [], False
+    for line in output.read_text().splitlines():
+        counts = counts or MARK in line
+        match = CALL.match(line)
+        if counts and match and " = -1 " not in line:
+            calls.append(Call(match[1], os.path.basename(match[2] or match[3] or "")))
+    assert counts, "the program did not reach its mark"
+    return calls
+
+
+def count(calls: list[Call], names: tuple[str, ...], kind: str) -> int:
+    return sum(call.name in names and call.kind == kind for call in calls)
+
+
+@pytest.mark.row("S4")
+def test_flush_messages_of_one_syncs_each_append(tmp_path: Path) -> None:
+    calls = traced(
+        """
+with Log.open("root/t-0", flush_messages=1) as log:
+    log.append([b"first"])
+    mark()
+    for n in range(50):
+        log.append([b"%d" % n])
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    assert count(calls, SYNCS, ".log") == 50
+    assert count(calls, WRITES, ".log") == 50
+    assert sum(call.name in SYNCS for call in calls) == 50
+    # Every write is followed by its own sync before the next.
+    order = [call.name in SYNCS for call in calls if call.kind == ".log" and call.name in (*SYNCS, *WRITES)]
+    assert order == [False, True] * 50
+
+
+@pytest.mark.row("S4")
+def test_flush_ms_syncs_once_a_second(tmp_path: Path) -> None:
+    """By a clock that the program moves: exact, however slow the machine is."""
+    calls = traced(
+        """
+from logstore.testing import ManualClock
+clock = ManualClock()
+with Log.open("root/t-0", flush_ms=1000, clock=clock) as log:
+    log.append([b"first"])
+    log.flush()
+    mark()
+    for n in range(100):
+        clock.advance(100)
+        log.append([b"%d" % n])
+        log.tick()
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    assert count(calls, SYNCS, ".log") == 10
+    assert count(calls, WRITES, ".log") == 100
+
+
+@pytest.mark.row("S4")
+def test_flush_ms_by_the_machines_clock_is_never_more_often(tmp_path: Path) -> None:
+    calls = traced(
+        """
+import time
+with Log.open("root/t-0", flush_ms=1000) as log:
+    mark()
+    begun = time.monotonic()
+    while time.monotonic() < begun + 3.5:
+        log.append([b"x"])
+        time.sleep(0.02)
+    log.append([b"x"])
+    passed = time.monotonic() - begun
+    open("passed", "w").write(str(passed))
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    passed = float((tmp_path / "passed").read_text())
+    assert 1 <= count(calls, SYNCS, ".log") <= passed
+    assert count(calls, WRITES, ".log") > 3
+
+
+@pytest.mark.row("S4")
+def test_without_flush_settings_nothing_is_synced(tmp_path: Path) -> None:
+    calls = traced(
+        """
+with Log.open("root/t-0") as log:
+    log.append([b"first"])
+    mark()
+    for n in range(200):
+        log.append([b"%d" % n])
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    assert not [call for call in calls if call.name in SYNCS]
+
+
+@pytest.mark.row("S6")
+def test_a_thousand_records_of_one_append_are_one_write(tmp_path: Path) -> None:
+    calls = traced(
+        """
+with Log.open("root/t-0") as log:
+    log.append([b"first"])
+    mark()
+    log.append([b"%0100d" % n for n in range(1000)])
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    writes = Counter(call.file for call in calls if call.name in WRITES)
+    assert writes == {"00000000000000000000.log": 1, "logstore.published": 1}
+
+
+@pytest.mark.row("S2", "S3")
+@pytest.mark.parametrize("descriptors", [1, 100])
+def test_an_offset_opens_only_the_segment_that_holds_it(tmp_path: Path, descriptors: int) -> None:
+    bases = [0, 1000, 2000, 2500, 2700]
+    with Log.open(tmp_path / "root" / "t-0") as log:
+        for base, end in zip(bases, [*bases[1:], 2_800], strict=True):
+            for first in range(base, end, 10):
+                log.append([b"%d" % n for n in range(first, first + 10)])
+            log.roll() if end < 2_800 else None
+    names = sorted(path.name for path in (tmp_path / "root" / "t-0").glob("*.log"))
+    assert names == [f"{base:020d}.log" for base in bases]
+    # Opening a log asks every file for its size. One descriptor: none of them stays open from then.
+    calls = traced(
+        f"""
+from logstore._files import Files
+with Log.open("root/t-0", read_only=True, files=Files(descriptor_limit={descriptors})) as log:
+    log.log_end_offset
+    mark()
+    batches = log.read(2600, max_bytes=1)
+    assert batches.values()[0] == b"2600", batches.values()
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    opened = {call.file for call in calls if call.name in OPENS and call.file[:20].isdigit()}
+    indexes = {f"00000000000000002500{suffix}" for suffix in (".index", ".timeindex")}
+    assert opened == indexes | ({"00000000000000002500.log"} if descriptors == 1 else set())
+    read = {call.file for call in calls if call.name in READS and call.kind == ".log"}
+    assert read == {"00000000000000002500.log"}
