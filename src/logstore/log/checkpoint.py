@@ -234,13 +234,21 @@ def encode_published(published: Published) -> bytes:
 
 
 def decode_published(data: bytes) -> Published | None:
-    """What the writer published; None if the bytes were read while they were written: read again."""
+    """What the writer published; None if the bytes were read while they were written: read again.
+
+    None too for marks that no log can have, which no writer publishes.
+    """
     if not _is_whole(data, PUBLISHED_BYTES):
         return None
     magic, version, zero, *numbers, padding = _PUBLISHED.unpack_from(data)
     if magic != _PUBLISHED_MAGIC or version != _PUBLISHED_VERSION or zero or padding != _PUBLISHED_ZERO:
         return None
-    return Published(*numbers)
+    published = Published(*numbers)
+    if min(published) < 0 or not (
+        published.last_stable_offset <= published.high_watermark <= published.log_end_offset
+    ):
+        return None
+    return published
 
 
 def _is_whole(data: bytes, size: int) -> bool:
