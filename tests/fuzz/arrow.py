@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -63,8 +63,6 @@ FORMATS = (b"z", b"Z", b"u", b"U", b"vz", b"vu", b"n", b"i", b"l", b"+s", b"+l",
 FORMATS += (b"tsu:", b"tsn:", b"ts", b"w:", b"w:0", b"w:-1", b"w:x", b"w:2147483648", b"w:9223372036854775807")
 FORMATS += (b"w:99999999999999999999", b"w:" + b"9" * 5_000, b"", b"\xff", b"w:3 ", b"+w:2", b"z" * 100)
 NAMES = (b"value", b"key", b"timestamp", b"headers", b"topic", b"offset", b"", None, b"\xff\xfe", b"other")
-#: Numbers that are never more than the buffers hold, so the exporter's word stays true.
-LOWER = tuple(edge for edge in EDGES if edge < 0) + (0, 1, 2)
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -106,6 +104,16 @@ def arrays() -> list[Any]:
     return out
 
 
+class Table(NamedTuple):
+    """A buffer of numbers that an importer follows."""
+
+    array: Any
+    place: int
+    kind: str  #: starts (offsets), views, sizes (of the buffers of views) or times
+    width: int
+    count: int
+
+
 class Owned:
     """One exported array: copies of its structs to hand over, and what must be put back after a change."""
 
@@ -117,13 +125,13 @@ class Owned:
         self.schemas: list[Any] = []
         self.arrays: list[Any] = []
         self._collect(self.schema, self.array)
-        # Buffers that hold offsets, views or sizes, as (array, place, width of an entry).
-        self.entries = [
-            (node, place, width)
+        self.tables = [
+            Table(node, *table)
             for schema, node in zip(self.schemas, self.arrays, strict=True)
-            for place, width in _entry_buffers(schema.format, node.n_buffers)
-            if node.buffers[place]
+            for table in _tables_of(schema.format, node)
+            if node.buffers[table[0]]
         ]
+        self.shifted: list[Any] = []  #: copies that a change has made, alive until it is taken back
 
     def _collect(self, schema: Any, array: Any) -> None:
         self.schemas.append(schema)
@@ -132,15 +140,16 @@ class Owned:
             self._collect(schema.children[child][0], array.children[child][0])
 
 
-def _entry_buffers(kind: bytes, count: int) -> list[tuple[int, int]]:
+def _tables_of(kind: bytes, array: Any) -> list[tuple[int, str, int, int]]:
+    rows = array.length
     if kind in (b"z", b"u", b"+l", b"+m"):
-        return [(1, 4)]
+        return [(1, "starts", 4, rows + 1)]
     if kind in (b"Z", b"U", b"+L"):
-        return [(1, 8)]
+        return [(1, "starts", 8, rows + 1)]
     if kind in (b"vz", b"vu"):
-        return [(1, 16), (count - 1, 8)]
+        return [(1, "views", 4, 4 * rows), (array.n_buffers - 1, "sizes", 8, array.n_buffers - 3)]
     if kind.startswith(b"ts"):
-        return [(1, 8)]
+        return [(1, "times", 8, rows)]
     return []
 
 
@@ -192,7 +201,7 @@ def all_owned() -> list[Owned]:
 
 # --- changes ------------------------------------------------------------------------------------
 
-LENGTH, NULLS, OFFSET, BUFFERS, CHILDREN, NO_BUFFER, FORMAT, NAME, ENTRY, SCHEMA_CHILDREN = range(10)
+LENGTH, NULLS, OFFSET, BUFFERS, CHILDREN, NO_BUFFER, FORMAT, NAME, ENTRY, SCHEMA_CHILDREN, SHIFTED = range(11)
 _CHANGE = struct.Struct(">BBHq")
 
 
@@ -200,7 +209,7 @@ def changed_arrays(m: Mutator, _: Sequence[bytes] = ()) -> bytes:
     """The number of an array and one to three changes of it."""
     out = bytearray([m.below(10)])
     while True:
-        kind = m.below(10) if m.chance(0.6) else ENTRY
+        kind = m.below(11) if m.chance(0.6) else ENTRY
         number = EDGES[m.below(len(EDGES))]
         out += _CHANGE.pack(kind, m.below(16), m.below(2**16), max(min(number, 2**63 - 1), -(2**63)))
         if m.chance(0.6):
@@ -224,6 +233,7 @@ def read_arrays(data: bytes) -> None:
                 setattr(thing, place, value)
             else:
                 thing[place] = value
+        owned.shifted.clear()
     if encoded:
         assert BatchView(encoded).check().record_count <= count
         assert len(Batches(encoded).records()) == count
@@ -258,9 +268,20 @@ def apply(owned: Owned, kind: int, node: int, where: int, number: int, undo: lis
         change(schema, "format", new, undo)
     elif kind == NAME:
         change(schema, "name", NAMES[where % len(NAMES)], undo)
-    elif kind == ENTRY and owned.entries:
-        entry_array, place, width = owned.entries[where % len(owned.entries)]
-        change_entry(entry_array, place, width, where >> 4, number, undo)
+    elif owned.tables:
+        table = owned.tables[where % len(owned.tables)]
+        address = table.array.buffers[table.place]
+        if not address:
+            return
+        if kind == ENTRY:
+            change_entry(table, address, where >> 4, number, undo)
+        elif kind == SHIFTED:
+            # The same numbers at an address that is no multiple of their size.
+            memory = ctypes.create_string_buffer(table.width * table.count + 8)
+            owned.shifted.append(memory)
+            shifted = ctypes.addressof(memory) + 1 + node % 7
+            ctypes.memmove(shifted, address, table.width * table.count)
+            change(table.array.buffers, table.place, shifted, undo)
 
 
 def may_read_as(old: bytes, new: bytes) -> bool:
@@ -282,27 +303,15 @@ def change(thing: Any, place: Any, value: Any, undo: list[Any]) -> None:
         thing[place] = value
 
 
-def change_entry(array: Any, place: int, width: int, where: int, number: int, undo: list[Any]) -> None:
-    """One offset, size or part of a view; an offset may fall or be negative but never pass the last one."""
-    address = array.buffers[place]
-    if not address:
-        return
-    rows = max(array.length, 1)
-    if width == 16:
-        cells = (ctypes.c_int32 * (4 * rows)).from_address(address)
-        at = where % (4 * rows)
-        value = ctypes.c_int32(number).value
-        if at % 4 == 0 and 0 <= value <= 12:
-            return
-        change(cells, at, value, undo)
-        return
-    if place > 1:  # sizes announced for the buffers of views: only less than they are
-        count = max(array.n_buffers - 3, 1)
-        sizes = (ctypes.c_int64 * count).from_address(address)
-        change(sizes, where % count, min(number, sizes[where % count]), undo)
-        return
-    kind = ctypes.c_int32 if width == 4 else ctypes.c_int64
-    starts = (kind * (rows + 1)).from_address(address)
-    at = where % (rows + 1)
+def change_entry(table: Table, address: int, where: int, number: int, undo: list[Any]) -> None:
+    """One number of a table; what the exporter's word covers is never more than the truth."""
+    kind = ctypes.c_int32 if table.width == 4 else ctypes.c_int64
+    cells = (kind * table.count).from_address(address)
+    at = where % table.count
     value = kind(number).value
-    change(starts, at, min(value, starts[rows]), undo)
+    if table.kind == "starts":
+        # May fall or lie below 0, but never pass the last one, which says how large the data are.
+        value = min(value, cells[table.count - 1])
+    elif table.kind == "sizes":
+        value = min(value, cells[at])
+    change(cells, at, value, undo)

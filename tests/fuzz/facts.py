@@ -327,7 +327,9 @@ def changed_config(m: Mutator, seeds: Sequence[bytes]) -> bytes:
     lines = lines[at : at + 1 + m.below(4)]
     number = m.below(len(lines))
     key, _, value = lines[number].partition(b"=")
-    kind = m.below(10) if key and m.chance(0.7) else 0
+    if not key.strip():
+        return b"\n".join(lines)
+    kind = m.below(10) if m.chance(0.7) else 0
     if kind < 6:
         value = _VALUES[m.below(len(_VALUES))]
         lines[number] = key + b"=" + value
