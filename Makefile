@@ -17,13 +17,15 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test lint interop fixtures bench rows clean
+.PHONY: help demo build test lint sanitize fuzz interop fixtures bench rows clean
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, strace, root)'
+	@echo 'make sanitize  core, log and crash tests and a short fuzz with ASan and UBSan'
+	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
 	@echo 'make bench   run the benchmarks and print one table'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make build   make the source distribution and the wheel in dist/'
@@ -61,6 +63,33 @@ interop: $(VENV)/.with-interop $(VENV)/.built
 fixtures: $(VENV)/.with-interop $(VENV)/.built
 	$(SAY) 'fixtures: a real Kafka writes tests/fixtures anew'
 	@$(PY) -m tests.interop.make_fixtures
+
+# See docs/testing.md. The preloaded libraries are those of the compiler that has built the extensions.
+SANITIZED := build/sanitize/lib
+PRELOAD = $(shell for library in libasan.so libubsan.so libstdc++.so.6; do $(CC) -print-file-name=$$library; done)
+UNDER_SANITIZERS = PYTHONPATH=$(SANITIZED) LD_PRELOAD='$(PRELOAD)' PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=64:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1
+NOT_CORE := tests/test_demo.py tests/test_docs.py tests/test_layering.py tests/test_package.py tests/test_rows.py
+
+sanitize: $(VENV)/.with-test $(VENV)/.sanitized
+	$(SAY) 'sanitize: planted faults, core, log and crash tests'
+	@$(UNDER_SANITIZERS) $(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
+		tests/sanitize $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
+		tests/log tests/testing tests/crash tests/fuzz $(ARGS)
+	$(SAY) 'sanitize: every parser for $(MINUTES) minutes together'
+	@$(UNDER_SANITIZERS) $(PY) tests/fuzz/run.py --inputs $(INPUTS) --minutes $(MINUTES) --seed $(SEED)
+
+INPUTS ?= 1000000
+MINUTES ?= 3
+SEED ?= 1
+TARGET ?= all
+SANITIZE ?= 0
+
+fuzz: $(VENV)/.with-test $(if $(filter 1,$(SANITIZE)),$(VENV)/.sanitized,$(VENV)/.built)
+	$(SAY) 'fuzz: $(INPUTS) inputs for each target$(if $(filter 1,$(SANITIZE)), under sanitizers)'
+	@$(if $(filter 1,$(SANITIZE)),$(UNDER_SANITIZERS)) $(PY) tests/fuzz/run.py --target $(TARGET) \
+		--inputs $(INPUTS) --seed $(SEED) $(ARGS)
 
 bench: $(VENV)/.with-bench $(VENV)/.built
 	$(SAY) 'bench: ours and peers in turn, about a minute'
@@ -127,4 +156,11 @@ $(VENV)/.strict: $(SOURCES) $(VENV)/.requires
 	$(SAY) 'compile: warnings are errors'
 	@LOGSTORE_BUILD_STRICT=1 $(PY) setup.py --quiet build --build-base build/strict build_ext --parallel $(WORKERS) \
 		>$(VENV)/strict.log 2>&1 || { cat $(VENV)/strict.log; exit 1; }
+	@touch $@
+
+# The package once more, with AddressSanitizer and UndefinedBehaviorSanitizer, beside the ordinary build.
+$(VENV)/.sanitized: $(SOURCES) $(shell find src -name '*.py') tests/sanitize/planted.pyx $(VENV)/.requires
+	$(SAY) 'compile: with sanitizers'
+	@LOGSTORE_BUILD_SANITIZE=1 $(PY) setup.py --quiet build --build-base build/sanitize --build-lib $(SANITIZED) \
+		build_ext --parallel $(WORKERS) >$(VENV)/sanitize.log 2>&1 || { cat $(VENV)/sanitize.log; exit 1; }
 	@touch $@

@@ -365,6 +365,54 @@ def test_views_outside_their_buffers_are_refused(words: list[int]) -> None:
         values_of(Spoilt(array, b1=ctypes.addressof(memory)))
 
 
+def test_a_view_into_a_buffer_that_is_missing_is_refused() -> None:
+    """Found by fuzzing: sizes that promised bytes of a buffer at NULL ended the process."""
+    array = pa.array([b"short", b"x" * 20], pa.binary_view())
+    with pytest.raises(InvalidRecordError, match="points outside"):
+        values_of(Spoilt(array, b2=0))
+
+
+@pytest.mark.parametrize("size", [-(2**63), -1, 0, 19])
+def test_a_view_into_a_buffer_of_an_impossible_size_is_refused(size: int) -> None:
+    array = pa.array([b"x" * 20], pa.binary_view())
+    memory = ctypes.c_int64(size)
+    with pytest.raises(InvalidRecordError, match="points outside"):
+        values_of(Spoilt(array, b3=ctypes.addressof(memory)))
+
+
+@pytest.mark.parametrize(
+    "width", [b"2147483648", b"9223372036854775807", b"9" * 30, b"9" * 5_000, b"-1", b"", b"x"]
+)
+def test_a_width_that_no_type_has_is_refused(width: bytes) -> None:
+    """Found by fuzzing: a width of 2^63-1 was believed, and larger ones were no error of ours."""
+    kept = pa.array([b"abc"], pa.binary(3)).__arrow_c_array__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    text = ctypes.create_string_buffer(b"w:" + width)
+    ctypes.c_void_p.from_address(get(kept[0], b"arrow_schema")).value = ctypes.addressof(text)
+
+    class Wide:
+        def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+            return kept
+
+    with pytest.raises(RecordTypeError, match="the format"):
+        values_of(Wide())
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([b"a", None, b"longer than twelve"], kind)
+        for kind in (pa.binary(), pa.large_binary(), pa.binary_view())
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_buffers_need_not_be_aligned(array: Any) -> None:
+    buffer = array.buffers()[1]
+    memory = ctypes.create_string_buffer(b"?" + buffer.to_pybytes() + bytes(8))
+    assert values_of(Spoilt(array, b1=ctypes.addressof(memory) + 1)) == array.to_pylist()
+
+
 @pytest.mark.parametrize(
     "fields", [{"length": -1}, {"offset": -1}, {"n_buffers": 2}, {"b1": 0}, {"offset": 2**63 - 1}, {"b2": 0}]
 )

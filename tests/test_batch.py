@@ -765,6 +765,7 @@ def claiming(**changes: int) -> bytearray:
         {"offset": -1},
         {"offset": INT64_MAX},
         {"offset": INT64_MAX - 5, "last_offset_delta": 5},
+        {"offset": INT64_MAX - 2**31 + 1},
     ],
 )
 def test_impossible_headers_are_refused(changes: dict[str, int]) -> None:
@@ -773,6 +774,35 @@ def test_impossible_headers_are_refused(changes: dict[str, int]) -> None:
         BatchView(batch)
     with pytest.raises(CorruptRecordError):
         Batches(bytes(batch))
+
+
+@pytest.mark.row("S8")
+def test_no_offset_delta_leads_past_the_last_offset() -> None:
+    """Found by fuzzing: a delta of 2^31-1 behind the greatest base offset wrapped to an offset below 0."""
+    batch = bytearray(payload_batch(varint(11) + b"\0\0" + varint(2**31 - 1) + b"\1\2v\0"))
+    stamp(batch, INT64_MAX - 2**31, 0)
+    assert [record.offset for record in Batches(bytes(batch))] == [INT64_MAX - 1]
+    stamp(batch, INT64_MAX - 2**31 + 1, 0)
+    with pytest.raises(CorruptRecordError, match="cannot be"):
+        Batches(bytes(batch))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4], ids=["none", "lz4"])
+def test_a_header_key_that_is_no_text_does_not_enter(codec: Codec) -> None:
+    """Found by fuzzing: an append took a record whose headers no reader could give."""
+    plain = encode([(b"k", b"v", 1, [("key", b"x"), ("kez", None)])], timestamp_ms=1)
+    spoilt = bytearray(plain.replace(b"kez", b"ke\xc3"))
+    payload = compress(codec, bytes(spoilt[61:]))
+    batch = with_codec(BatchView(spoilt), codec, payload)
+    view = BatchView(batch).check()
+    with pytest.raises(InvalidRecordError, match="header"):
+        view.validate()
+    # Another log may have stored it: a replica keeps it, and its reader learns of it at the headers.
+    assert view.validate(contiguous=False) == (1, 1, 0)
+    (record,) = Batches(bytes(batch))
+    assert record.value == b"v"
+    with pytest.raises(CorruptRecordError, match="not UTF-8"):
+        _ = record.headers
 
 
 def payload_batch(payload: bytes, count: int = 1) -> bytes:

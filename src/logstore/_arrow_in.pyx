@@ -14,7 +14,7 @@ exporter's word alone. One thread uses an encoder at a time.
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -91,7 +91,7 @@ cdef struct Cells:                    # a column of byte strings
     int64_t width                     # of fixed ones
     int64_t stride
     const void **buffers              # of views
-    const int64_t *sizes
+    const void *sizes                 # of these buffers
     int64_t buffer_count
 
 cdef struct Rows:
@@ -100,7 +100,7 @@ cdef struct Rows:
     int64_t first
     Cells key
     Cells value
-    const int64_t *times              # NULL: none
+    const void *times                 # NULL: none
     const uint8_t *times_valid
     int64_t times_first
     Unit unit
@@ -124,6 +124,19 @@ cdef struct Fields:                   # one record
     int64_t headers_size
 
 
+cdef inline int64_t load_start32(const void *starts, int64_t i) noexcept nogil:
+    """An entry of a buffer that need not be aligned: Arrow only recommends it. Costs no more than a load."""
+    cdef int32_t number
+    memcpy(&number, <const uint8_t *>starts + 4 * i, 4)
+    return number
+
+
+cdef inline int64_t load_start64(const void *starts, int64_t i) noexcept nogil:
+    cdef int64_t number
+    memcpy(&number, <const uint8_t *>starts + 8 * i, 8)
+    return number
+
+
 cdef inline bint is_set(const uint8_t *bits, int64_t i) noexcept nogil:
     return bits == NULL or bits[i >> 3] >> (i & 7) & 1
 
@@ -134,15 +147,16 @@ cdef inline int cell(const Cells *cells, int64_t row, const uint8_t **data, int6
     cdef int64_t start, end
     cdef const uint8_t *view
     cdef int32_t words[4]
+    cdef int64_t announced
     if cells.kind == ABSENT or not is_set(cells.valid, i):
         size[0] = -1
         return OK
     if cells.kind == STARTS32:
-        start = (<const int32_t *>cells.starts)[i]
-        end = (<const int32_t *>cells.starts)[i + 1]
+        start = load_start32(cells.starts, i)
+        end = load_start32(cells.starts, i + 1)
     elif cells.kind == STARTS64:
-        start = (<const int64_t *>cells.starts)[i]
-        end = (<const int64_t *>cells.starts)[i + 1]
+        start = load_start64(cells.starts, i)
+        end = load_start64(cells.starts, i + 1)
     elif cells.kind == FIXED:
         data[0] = cells.data + i * cells.stride
         size[0] = cells.width
@@ -156,8 +170,10 @@ cdef inline int cell(const Cells *cells, int64_t row, const uint8_t **data, int6
         if words[0] <= 12:
             data[0] = view + 4
             return OK
-        if (words[2] < 0 or words[2] >= cells.buffer_count or words[3] < 0
-                or words[0] > cells.sizes[words[2]] - words[3]):
+        if words[2] < 0 or words[2] >= cells.buffer_count or cells.buffers[words[2]] == NULL:
+            return OUTSIDE
+        announced = load_start64(cells.sizes, words[2])
+        if words[3] < 0 or words[3] > announced or words[0] > announced - words[3]:
             return OUTSIDE
         data[0] = <const uint8_t *>cells.buffers[words[2]] + words[3]
         return OK
@@ -175,7 +191,7 @@ cdef inline int time_of(const Rows *rows, int64_t row, int64_t *out) noexcept no
     if rows.times == NULL or not is_set(rows.times_valid, i):
         out[0] = rows.default_time
         return OK
-    time = rows.times[i]
+    time = load_start64(rows.times, i)
     if rows.unit == MILLISECONDS:
         if time < -1:
             return BEFORE_1970
@@ -209,11 +225,11 @@ cdef int encode_headers(const Rows *rows, int64_t row, uint8_t *scratch, int64_t
     if not is_set(rows.lists_valid, i):
         return OK
     if rows.lists == STARTS32:
-        start = (<const int32_t *>rows.list_starts)[i]
-        end = (<const int32_t *>rows.list_starts)[i + 1]
+        start = load_start32(rows.list_starts, i)
+        end = load_start32(rows.list_starts, i + 1)
     else:
-        start = (<const int64_t *>rows.list_starts)[i]
-        end = (<const int64_t *>rows.list_starts)[i + 1]
+        start = load_start64(rows.list_starts, i)
+        end = load_start64(rows.list_starts, i + 1)
     if start < 0 or end < start or end > rows.header_count:
         return FALLING
     if start == end:
@@ -434,8 +450,9 @@ cdef int bind_cells(Cells *cells, str what, const ArrowSchema *schema, const Arr
         accepted = "utf8, large_utf8 or utf8_view" if text_only else _BYTES
         raise RecordTypeError(f"{what} has the type {type_name(schema)}; accepted are {accepted}")
     if cells.kind == FIXED:
-        if not format[2:].isdigit():
-            raise malformed(what, f"the format {format!r}")
+        # A width is an int32; eleven digits are none, and too many for `int` make it fail.
+        if not format[2:].isdigit() or len(format) > 12 or int(format[2:]) > INT32_MAX:
+            raise malformed(what, f"the format {format[:40]!r}")
         cells.width = cells.stride = int(format[2:])
     if cells.kind == ABSENT:
         check(what, array, first + count, 0, 0)
@@ -453,7 +470,7 @@ cdef int bind_cells(Cells *cells, str what, const ArrowSchema *schema, const Arr
         cells.data = <const uint8_t *>array.buffers[1]
         cells.buffers = array.buffers + 2
         cells.buffer_count = array.n_buffers - 3
-        cells.sizes = <const int64_t *>array.buffers[array.n_buffers - 1]
+        cells.sizes = array.buffers[array.n_buffers - 1]
         if cells.buffer_count and cells.sizes == NULL:
             raise malformed(what, "the sizes of its buffers are missing")
     else:
@@ -475,7 +492,7 @@ cdef int bind_times(Rows *rows, const ArrowSchema *schema, const ArrowArray *arr
     check("the column timestamp", array, first + rows.count, 2, 0)
     rows.times_first = array.offset + first
     rows.times_valid = validity(array)
-    rows.times = <const int64_t *>array.buffers[1]
+    rows.times = array.buffers[1]
     if rows.times == NULL and rows.count:
         raise malformed("the column timestamp", "buffer 1 is missing")
     return 0

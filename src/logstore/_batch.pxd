@@ -4,7 +4,7 @@
 Leaves shared by everything compiled that looks into a batch. `_batch.pyx` draws the format.
 """
 
-from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from libc.string cimport memset
 
@@ -105,7 +105,8 @@ cdef inline int parse_header(const uint8_t *p, const uint8_t *end, BatchHeader *
     out.record_count = load32(p + AT_RECORD_COUNT)
     if out.base_offset < 0 or out.last_offset_delta < 0 or out.record_count < 0:
         return refuse_header(out, BAD_COUNT)
-    if out.base_offset > INT64_MAX - 1 - <int64_t>out.last_offset_delta:
+    # No delta of a record then leads past the last offset, whatever its bytes say.
+    if out.base_offset > INT64_MAX - 1 - INT32_MAX:
         return refuse_header(out, BAD_COUNT)
     # Compaction drops records and keeps the last delta, so there may be fewer than the span.
     if <int64_t>out.record_count > <int64_t>out.last_offset_delta + 1:
@@ -205,6 +206,38 @@ cdef inline int next_header(const uint8_t **cursor, const uint8_t *end, const ui
         p += value_size[0]
     cursor[0] = p
     return OK
+
+
+cdef inline bint is_utf8(const uint8_t *p, int32_t size) noexcept nogil:
+    """Whether bytes are UTF-8 (RFC 3629), as the keys of headers are."""
+    cdef const uint8_t *end = p + size
+    cdef uint32_t first
+    cdef int more
+    while p < end:
+        first = p[0]
+        p += 1
+        if first < 0x80:
+            continue
+        if 0xC2 <= first <= 0xDF:
+            more = 1
+        elif 0xE0 <= first <= 0xEF:
+            more = 2
+        elif 0xF0 <= first <= 0xF4:
+            more = 3
+        else:
+            return False
+        if more > end - p:
+            return False
+        # Neither longer than needed, nor a surrogate, nor above U+10FFFF.
+        if ((first == 0xE0 and p[0] < 0xA0) or (first == 0xED and p[0] > 0x9F)
+                or (first == 0xF0 and p[0] < 0x90) or (first == 0xF4 and p[0] > 0x8F)):
+            return False
+        while more:
+            if p[0] & 0xC0 != 0x80:
+                return False
+            p += 1
+            more -= 1
+    return True
 
 
 cdef struct Bounds:

@@ -214,6 +214,9 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
                         Survey *out) noexcept nogil:
     """Walk all records of a payload: lengths, varints, headers, rising offset deltas.
 
+    What a producer sends (contiguous) has text for header keys, as every reader expects it; what
+    another log has stored is not refused for a key that is none.
+
     At the top of the loop the records before p are whole and their offsets rise.
     """
     cdef RecordView record
@@ -239,6 +242,8 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
             return MALFORMED
         for _ in range(headers):
             if next_header(&h, record.end, &key, &key_size, &value, &value_size) != OK:
+                return MALFORMED
+            if contiguous and not is_utf8(key, key_size):
                 return MALFORMED
         if h != record.end:
             return MALFORMED
@@ -379,7 +384,7 @@ cdef class BatchView:
         """Sequence of the last record; sequences wrap from 2^31-1 to 0. -1 without a producer."""
         if self._header.base_sequence < 0:
             return -1
-        return (self._header.base_sequence + self._header.last_offset_delta) & 0x7FFFFFFF
+        return (<int64_t>self._header.base_sequence + self._header.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def record_count(self):
@@ -417,11 +422,11 @@ cdef class BatchView:
         """Walk every record: (least timestamp, greatest timestamp, records without key).
 
         ``contiguous`` asks for offset deltas 0, 1, 2 … as producers write them; without it they
-        only have to rise, as compaction leaves them.
+        only have to rise, as compaction leaves them, and the keys of headers may be any bytes.
 
         Raises:
-            InvalidRecordError: a record's length, varint, offset delta or header is wrong, or the
-                count is; nothing may be appended.
+            InvalidRecordError: a record's length, varint, offset delta or header is wrong, a header's key
+                is not UTF-8, or the count is wrong; nothing may be appended.
             DecompressedTooLargeError, UnsupportedCodecError, CorruptRecordError: from the codec.
         """
         cdef const uint8_t *p = <const uint8_t *>self._buffer.buf + HEADER_BYTES
@@ -429,7 +434,7 @@ cdef class BatchView:
         cdef bytes payload
         cdef Survey survey
         cdef int status
-        if contiguous and (self._header.record_count != self._header.last_offset_delta + 1):
+        if contiguous and self._header.record_count != <int64_t>self._header.last_offset_delta + 1:
             raise InvalidRecordError(
                 f"record count {self._header.record_count} does not fit last offset delta "
                 f"{self._header.last_offset_delta}")
@@ -829,7 +834,7 @@ def stamp_run(batches, int64_t base_offset, int32_t leader_epoch):
             if base_offset >= 0:
                 store64(p, base_offset)
                 store32(p + AT_LEADER_EPOCH, leader_epoch)
-                base_offset += header.last_offset_delta + 1
+                base_offset += <int64_t>header.last_offset_delta + 1
             p += header.size
     finally:
         PyBuffer_Release(&view)

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from logstore._batch cimport (
-    CODEC_MASK, HEADER_BYTES, BatchHeader, Bounds, RecordView, is_before, next_header, next_record,
+    CODEC_MASK, HEADER_BYTES, BatchHeader, Bounds, RecordView, is_before, is_utf8, next_header, next_record,
     parse_header,
 )
 from logstore._bytes cimport MALFORMED, OK, read_varint
@@ -112,38 +112,6 @@ cdef inline void put_view(Slices *slices, int64_t row, const uint8_t *data, int3
         put_null(slices, row)
 
 
-cdef inline bint is_utf8(const uint8_t *p, int32_t size) noexcept nogil:
-    """Whether bytes are UTF-8 (RFC 3629): consumers trust a utf8 column without looking."""
-    cdef const uint8_t *end = p + size
-    cdef uint32_t first
-    cdef int more
-    while p < end:
-        first = p[0]
-        p += 1
-        if first < 0x80:
-            continue
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-        else:
-            return False
-        if more > end - p:
-            return False
-        # Neither longer than needed, nor a surrogate, nor above U+10FFFF.
-        if ((first == 0xE0 and p[0] < 0xA0) or (first == 0xED and p[0] > 0x9F)
-                or (first == 0xF0 and p[0] < 0x90) or (first == 0xF4 and p[0] > 0x8F)):
-            return False
-        while more:
-            if p[0] & 0xC0 != 0x80:
-                return False
-            p += 1
-            more -= 1
-    return True
-
-
 cdef struct Run:                      # the records of one batch that are still to come
     const uint8_t *cursor
     const uint8_t *end
@@ -182,6 +150,7 @@ cdef inline int measure_headers(const Run *run, HeaderExtent *out) noexcept nogi
         for _j in range(count):
             if next_header(&p, record.end, &key, &key_size, &value, &value_size) != OK:
                 return MALFORMED
+            # Consumers trust a utf8 column without looking.
             if not is_utf8(key, key_size):
                 return NO_TEXT
             out.key_bytes += key_size

@@ -210,6 +210,23 @@ def test_published_that_mixes_two_writes_is_read_again():
         assert mixed in (before, after) or checkpoint.decode_published(mixed) is None
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"log_start_offset": -1},
+        {"last_stable_offset": -1},
+        {"high_watermark": PUBLISHED.log_end_offset + 1},
+        {"last_stable_offset": PUBLISHED.high_watermark + 1},
+    ],
+)
+def test_published_marks_that_no_log_has_are_not_believed(fields):
+    """Found by fuzzing: a whole block was believed whatever its numbers said."""
+    data = bytearray(checkpoint.encode_published(PUBLISHED))
+    struct.pack_into(">qqqq", data, 16, *PUBLISHED._replace(**fields)[1:])
+    struct.pack_into(">I", data, 60, crc32c(data[:60]))
+    assert checkpoint.decode_published(bytes(data)) is None
+
+
 # --- clean shutdown
 
 

@@ -160,6 +160,14 @@ def test_a_snapshot_that_speaks_of_later_offsets_is_not_believed():
     )
 
 
+@pytest.mark.parametrize("spans", [[(9, 8)], [(-1, 3)], [(0, 2**31)], [(0, 4), (4, 5)], [(5, 6), (0, 1)]])
+def test_batches_that_cannot_follow_one_another_are_not_believed(spans):
+    """Found by fuzzing: such a state was taken, and could then not be written as Kafka's snapshot."""
+    batches = tuple(WrittenBatch(0, 0, first, last, 0) for first, last in spans)
+    data = snapshot.encode_producers(SavedProducers(2**40, [ProducerState(7, batches=batches)], []), 3)
+    assert snapshot.decode_producers(data, 3) is None
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_with_a_good_crc_are_a_snapshot_or_none(body):
     snapshot.decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body, 100)

@@ -222,9 +222,19 @@ def encode_published(published: Published) -> bytes:
 
 
 def decode_published(data: bytes) -> Published | None:
-    """What the writer published; None if the bytes were read while they were written: read again."""
+    """What the writer published; None if the bytes were read while they were written: read again.
+
+    None too for marks that no log can have, which no writer publishes.
+    """
     numbers = _published.unpack(data)
-    return None if numbers is None else Published(*numbers)
+    if numbers is None:
+        return None
+    published = Published(*numbers)
+    if min(published) < 0 or not (
+        published.last_stable_offset <= published.high_watermark <= published.log_end_offset
+    ):
+        return None
+    return published
 
 
 def _is_whole(data: bytes, size: int) -> bool:

@@ -39,6 +39,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore._crc32c import crc32c
+from logstore.log.checkpoint import INT32_MAX
 from logstore.log.producers import (
     NO_SEQUENCE,
     REMEMBERED_BATCHES,
@@ -212,7 +213,7 @@ def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
     for fields in _OWN_STATE.iter_unpack(view[_OWN_HEAD.size : states_end]):
         producer_id, epoch, coordinator_epoch, timestamp_ms, written_ms, first_offset, chain_count, count = fields
         own = tuple(batches[taken : taken + count])
-        if count > REMEMBERED_BATCHES or len(own) < count:
+        if count > REMEMBERED_BATCHES or len(own) < count or not _follow(own):
             return None
         taken += count
         state = ProducerState(producer_id, epoch, coordinator_epoch, timestamp_ms, written_ms)
@@ -289,6 +290,16 @@ def _holds_together(states: list[ProducerState], offset: int) -> bool:
         if state.batches and state.batches[-1].last_offset >= offset:
             return False
     return len({state.producer_id for state in states}) == len(states)
+
+
+def _follow(batches: tuple[WrittenBatch, ...]) -> bool:
+    """Whether each batch spans offsets that a batch can, behind those of the one before it."""
+    next_offset = 0
+    for batch in batches:
+        if not next_offset <= batch.base_offset <= batch.last_offset <= batch.base_offset + INT32_MAX:
+            return False
+        next_offset = batch.last_offset + 1
+    return True
 
 
 def _rises(completed: list[CompletedTransaction], offset: int) -> bool:
