@@ -118,7 +118,8 @@ class Readable(ABC):
         """The record batches from the one that holds ``offset`` on, checked by their CRC.
 
         At most ``max_bytes`` of them, but always the first one whole. At the end of what may be
-        seen the answer is empty; with ``timeout_s`` the call then waits that long for a record.
+        seen the answer is empty; with ``timeout_s`` the call then waits that long for a record, or for a
+        truncation below ``offset``.
         Iterating the answer gives the records from ``offset`` on; its ``next_offset`` is where the
         next read goes on.
 
@@ -130,7 +131,7 @@ class Readable(ABC):
         isolation = Isolation(isolation)
         if timeout_s > 0 and offset == self.end_offset(isolation):
             self._check_open()
-            self._end_mark(isolation).wait_for(offset + 1, timeout_s)
+            self._end_mark(isolation).wait_while(offset, timeout_s)
         return self._read(offset, max_bytes, isolation)[0]
 
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:

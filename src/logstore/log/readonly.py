@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from logstore._files import fork_generation
@@ -74,6 +75,7 @@ class LogReader(Readable):
         """Open what is there; anew if the writer cuts or removes a file while this one looks at it."""
         for left in reversed(range(ATTEMPTS)):
             try:
+                files.refuse_swaps(self._directory)
                 self._segments = Segments.open(self._directory, self.config, writable=False)
                 self._aborted = {}
                 if not self._watched:
@@ -285,9 +287,15 @@ class _PolledMark(Watermark):
         self._isolation = isolation
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        return self._wait(lambda now: now >= value, timeout_s)
+
+    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
+        return self._wait(lambda now: now != value, timeout_s)
+
+    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         clock = self._log._clock
         deadline = None if timeout_s is None else clock.monotonic_s() + timeout_s
-        while self._log.end_offset(self._isolation) < value:
+        while not is_reached(self._log.end_offset(self._isolation)):
             left = POLL_S if deadline is None else deadline - clock.monotonic_s()
             if left <= 0:
                 return False

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, RecordError
-from logstore.log import aborted, checkpoint, files, snapshot
+from logstore.log import aborted, checkpoint, files, snapshot, swaps
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
@@ -42,6 +42,7 @@ class Recovered(NamedTuple):
     synced_end: int  #: offset below which everything is known to be on disk
     cut_bytes: int = 0
     scanned_bytes: int = 0
+    swapped: bool = False  #: a compaction was finished: sealed files are others now
 
 
 def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int) -> Recovered:
@@ -51,10 +52,11 @@ def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_
         DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
         StorageError: a read failed, which is never taken for the end of a file.
     """
-    files.refuse_swaps(directory)
+    # First: a swap decides which files are the log.
+    swapped = swaps.finish(directory, config)
     segments = Segments.open(directory, config, writable=True)
     try:
-        return _recover(directory, config, facts, now_ms, segments)
+        return _recover(directory, config, facts, now_ms, segments)._replace(swapped=swapped)
     except BaseException:
         segments.close()
         raise
