@@ -106,9 +106,14 @@ class LogReader(Readable):
         active = segments.active
         # An index may lead close to the end, but only checksums say where the good bytes end.
         extent = active.scan(adopt=True)
-        end = extent.next_offset
         facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
-        start = max(segments.all[0].base_offset, facts.log_start_offset or 0)
+        point = recovery.read_point(self._directory)
+        if point is None:
+            start, end = facts.log_start_offset or 0, extent.next_offset
+        else:
+            # Not less than what was promised: what is missing of that is an error, and not the end.
+            start, end = point.log_start_offset, max(extent.next_offset, point.recovery_point)
+        start = max(segments.all[0].base_offset, start)
         producers = recovery.replay_producers(
             self._directory, segments, self.config, None, end, self._clock.now_ms()
         )
@@ -244,7 +249,7 @@ class LogReader(Readable):
         if found < published.log_end_offset:
             raise CorruptRecordError(
                 f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
-                f"is found from offset {found} on; open it for writing to recover it",
+                f"is found from offset {found} on; open it for writing, which recovers it or says what is damaged",
                 path=segments.active.path if len(segments) else self.path,
                 position=segments.active.size if len(segments) else None,
             )

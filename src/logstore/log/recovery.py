@@ -154,7 +154,11 @@ def _check_tail(
     for segment in segments.from_offset(first.base_offset):
         starts_at = position if segment is first else 0
         expected = next_offset if segment is first else segment.base_offset
-        extent = segment.scan(starts_at, next_offset=expected, adopt=True)
+        try:
+            extent = segment.scan(starts_at, next_offset=expected, adopt=True)
+        except RecordError as error:
+            # What it finds from there on is in the extent. This stands before it, where all was promised.
+            raise _damaged_below(promised, error) from error
         extents.append((segment, extent))
         scanned += extent.valid_bytes - starts_at
         followers = [s for s in segments.all if s.base_offset > segment.base_offset]
@@ -217,12 +221,7 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
         if offset >= promised:
             # What is promised is whole; the bad bytes are the tail, which the scan judges.
             return position, promised
-        raise DamagedLogError(
-            f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a "
-            "copy or open the log read-only",
-            path=segment.path,
-            position=error.position,
-        ) from error
+        raise _damaged_below(promised, error) from error
     if offset < promised:
         raise DamagedLogError(
             f"the recovery point is {promised}, but the segment ends at offset {offset - 1}: {promised - offset} "
@@ -231,6 +230,15 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
             position=segment.size,
         )
     return position, promised
+
+
+def _damaged_below(promised: int, error: RecordError) -> DamagedLogError:
+    return DamagedLogError(
+        f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a copy or "
+        "open the log with read_only=True to save what is whole",
+        path=error.path,
+        position=error.position,
+    )
 
 
 def _cut_behind(
