@@ -17,12 +17,13 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test lint bench rows clean
+.PHONY: help demo build test lint soak bench rows clean
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
+	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make build   make the source distribution and the wheel in dist/'
@@ -49,6 +50,13 @@ lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	$(SAY) 'stubtest: $(words $(MODULES)) compiled modules'
 	@test -z '$(MODULES)' || $(PY) -m mypy.stubtest --concise --mypy-config-file pyproject.toml \
 		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
+
+# ARGS="--kills 100 --states 1000 --flips 1000 --only kills", FUZZ_INPUTS=1000: less of it.
+FUZZ_INPUTS ?= 1000000
+soak: $(VENV)/.with-test $(VENV)/.built
+	$(SAY) 'soak: the long tests'
+	@$(PY) tests/soak.py $(ARGS)
+	@test ! -e tests/fuzz/run.py || $(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
 
 bench: $(VENV)/.with-bench $(VENV)/.built
 	$(SAY) 'bench: ours and peers in turn, about a minute'

@@ -233,10 +233,11 @@ class Appender(Gatherer):
         """Flush and stop. May be called again.
 
         Raises:
+            DiskFullError: there is no room. The appender stays open with its records: close it again
+                when there is.
             LogstoreError: this write, or an earlier one in the background, has failed.
         """
         self._check_process()
-        TICKER.remove(self)
         try:
             with self._lock:
                 self.pause()
@@ -244,8 +245,15 @@ class Appender(Gatherer):
                     return
                 self._closed = True
                 self._raise_failure()
-                self._write_locked(self._ack)
+                try:
+                    self._write_locked(self._ack)
+                except DiskFullError:
+                    self._closed = False
+                    self.resume(self._encoder, self._batch_bytes)
+                    raise
         finally:
+            if self._closed:
+                TICKER.remove(self)
             self._settle()
 
     def __enter__(self) -> Appender:

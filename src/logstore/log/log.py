@@ -492,7 +492,7 @@ class Log(Readable):
     @staticmethod
     def _ack_of(ack: Ack | str) -> Ack:
         """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
-        return None if ack is None else Ack(ack)
+        return Ack(ack)
 
     def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
         try:
