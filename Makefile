@@ -17,7 +17,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test lint sanitize fuzz interop fixtures bench rows clean
+.PHONY: help demo build test lint sanitize fuzz soak interop fixtures bench rows clean
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
@@ -26,6 +26,7 @@ help:
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, strace, root)'
 	@echo 'make sanitize  core, log and crash tests and a short fuzz with ASan and UBSan'
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
+	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make build   make the source distribution and the wheel in dist/'
@@ -90,6 +91,13 @@ fuzz: $(VENV)/.with-test $(if $(filter 1,$(SANITIZE)),$(VENV)/.sanitized,$(VENV)
 	$(SAY) 'fuzz: $(INPUTS) inputs for each target$(if $(filter 1,$(SANITIZE)), under sanitizers)'
 	@$(if $(filter 1,$(SANITIZE)),$(UNDER_SANITIZERS)) $(PY) tests/fuzz/run.py --target $(TARGET) \
 		--inputs $(INPUTS) --seed $(SEED) $(ARGS)
+
+# ARGS="--kills 100 --states 1000 --flips 1000 --only kills", FUZZ_INPUTS=1000: less of it.
+FUZZ_INPUTS ?= 1000000
+soak: $(VENV)/.with-test $(VENV)/.built
+	$(SAY) 'soak: the long tests'
+	@$(PY) tests/soak.py $(ARGS)
+	@$(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
 
 bench: $(VENV)/.with-bench $(VENV)/.built
 	$(SAY) 'bench: ours and peers in turn, about a minute'

@@ -46,7 +46,7 @@ FLOORS: dict[str, set[str]] = {
 
 VOCABULARY: dict[str, set[str]] = {
     "errors": set(),
-    "records": set(),
+    "records": {"errors"},
     "clock": set(),
     "metrics": {"errors", "records"},
     "config": {"errors", "records"},
@@ -97,8 +97,9 @@ LOG: dict[str, set[str]] = {
     "aborted": {"checkpoint"},
     "snapshot": {"files", "checkpoint", "producers"},
     "segments": {"files"},
+    "swaps": {"files"},
     "admission": {"producers"},
-    "recovery": _STATE,
+    "recovery": _STATE | {"swaps"},
     "transactions": _STATE | {"recovery"},
     "reader": {"segments", "watermark"},
     "readonly": _READING,

@@ -1114,7 +1114,12 @@ cdef class Segment:
         self.times.cut_to(named + 1 - self.base_offset)
         self.size = position + size
         self.next_offset = named + 1
-        self._measure_times()
+        try:
+            self._measure_times()
+        except RecordError:
+            # Damage on the way: who reads there, or asks for a time, is told. The rest can be read, by
+            # the entries of the file, which lead behind it.
+            self.index, self.times, self.max_timestamp_ms = index, times, -1
 
     def begins_batch(self, int64_t position, int64_t offset):
         """Whether a batch with that base offset has its header at a position."""

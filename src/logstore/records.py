@@ -1,13 +1,15 @@
 """The values that pass between a log and its callers: enumerations and small tuples.
 
-Pure data, no I/O and no imports from the rest of the package. `Record` itself is compiled
-(`logstore._batch.Record`), since a scan makes one for every record.
+Pure data, no I/O. `Record` itself is compiled (`logstore._batch.Record`), since a scan makes one for
+every record.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
+
+from logstore.errors import InvalidSettingError
 
 
 class Codec(enum.IntEnum):
@@ -27,14 +29,23 @@ class TimestampType(enum.IntEnum):
     LOG_APPEND_TIME = 1
 
 
-class Ack(enum.Enum):
+class _Word(enum.Enum):
+    """A choice that callers may also give as its word, in an argument named like the class."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        words = " or ".join(repr(member.value) for member in cls)
+        raise InvalidSettingError({cls.__name__.lower(): f"expected {words}, found {value!r}"})
+
+
+class Ack(_Word):
     """What an append has reached when it returns."""
 
     WRITTEN = "written"  #: the page cache: survives the process, not the machine
     SYNCED = "synced"  #: the disk: survives power loss
 
 
-class Isolation(enum.Enum):
+class Isolation(_Word):
     """What a reader sees of transactions (Kafka's isolation.level)."""
 
     READ_UNCOMMITTED = "read_uncommitted"

@@ -272,7 +272,8 @@ def run_trial(path: Path, kills: int, rng) -> Trial:
             trial.kill_once()
     finally:
         trial.close()
-        print(f"{kills} kills: {trial.seen}, {len(trial.content)} records kept, log start {trial.start}")
+        counts = ", ".join(f"{count} {what}" for what, count in trial.seen.items())
+        print(f"{kills} kills: {counts}; {trial.start} records deleted on the way, {len(trial.content)} left")
     return trial
 
 

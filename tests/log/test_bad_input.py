@@ -305,7 +305,23 @@ def test_an_unknown_codec_or_acknowledgement_is_refused(log):
         lambda: log.append_batch(PLAIN, ack="sometimes"),
         lambda: log.appender(ack="sometimes"),
     ):
-        refused(log, ValueError, "sometimes", use)
+        refused(log, InvalidSettingError, "ack: expected 'written' or 'synced', found 'sometimes'", use)
+    for use in (
+        lambda: log.append([b"x"], ack=5),
+        lambda: log.appender().flush(ack=5),
+    ):
+        refused(log, InvalidSettingError, "ack: .* found 5", use)
+
+
+def test_an_unknown_isolation_is_refused(log):
+    for use in (
+        lambda: log.read(1, isolation="sometimes"),
+        lambda: log.locate(1, isolation="sometimes"),
+        lambda: log.scan(isolation="sometimes"),
+        lambda: log.offset_for_time(0, isolation="sometimes"),
+        lambda: log.wait_for(1, isolation="sometimes"),
+    ):
+        refused(log, InvalidSettingError, "isolation: expected 'read_uncommitted' or 'read_committed'", use)
 
 
 OFFSETS = {
@@ -395,11 +411,6 @@ def test_a_directory_that_kafka_wrote_is_refused_for_writing(tmp_path):
     refused_open(tmp_path, NotALogError, "Kafka wrote this log; open it with read_only=True")
     with open_log(tmp_path, read_only=True) as log:
         assert log.log_end_offset == 6
-
-
-def test_an_interrupted_compaction_is_refused(tmp_path):
-    (written(tmp_path) / "t-0" / "00000000000000000000.log.swap").write_bytes(b"")
-    refused_open(tmp_path, NotALogError, "compaction was cut off.*let Kafka open")
 
 
 def test_a_log_that_is_not_there_is_refused_if_it_may_not_be_made(tmp_path):

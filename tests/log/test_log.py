@@ -9,6 +9,7 @@ import json
 import os
 import random
 import threading
+import time
 
 import pytest
 
@@ -931,6 +932,32 @@ def test_a_reader_waits_for_what_comes(log):
     waiter.join()
     assert log_end == 0
     assert log.wait_for(0)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp_path, beside):
+    """It went on waiting for the records after an end that was no longer there."""
+    with open_log(tmp_path) as log:
+        log.append([b"a", b"b"])
+        log.append([b"c"])
+        reader = open_log(tmp_path, read_only=True) if beside else log
+        answers = []
+
+        def wait_at_the_end():
+            try:
+                answers.append(reader.read(3, timeout_s=3_600))
+            except OffsetOutOfRangeError as error:
+                answers.append(error)
+
+        waiter = threading.Thread(target=wait_at_the_end)
+        waiter.start()
+        while not (beside or log._state.high_watermark._waiters):
+            time.sleep(0)
+        log.truncate_to(2)
+        waiter.join()
+        assert isinstance(answers[0], OffsetOutOfRangeError)
+        assert reader.read(2, timeout_s=0.001).count() == 0
+        reader.close()
 
 
 @pytest.mark.row("C17")

@@ -53,6 +53,23 @@ def test_every_waiter_goes_on_when_its_value_is_reached_and_no_other():
         assert sorted(reached) == list(range(1, value + 1))
 
 
+def test_who_waits_at_a_value_goes_on_when_it_rises_and_when_it_falls():
+    clock = ManualClock()
+    mark = Watermark(5, clock=clock)
+    assert mark.wait_while(4)
+    assert not mark.wait_while(5, timeout_s=2.5)
+    assert clock.monotonic_s() == 2.5
+    mark = Watermark(5)
+    for move in (lambda: mark.advance(6), lambda: mark.reset(2)):
+        before = mark.value
+        thread = threading.Thread(target=lambda before=before: mark.wait_while(before))
+        thread.start()
+        move()
+        thread.join()
+    mark.close()
+    assert not mark.wait_while(2)
+
+
 def test_no_wake_up_is_lost_between_look_and_wait():
     """Two threads hand a token to and fro; one lost wake-up and neither would end."""
     here, there = Watermark(0), Watermark(0)

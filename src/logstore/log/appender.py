@@ -13,9 +13,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._encode import Encoder, Gatherer
+from logstore._files import fork_generation
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, LogClosedError, NotSyncedError, RecordError
+from logstore.errors import DiskFullError, ForkedError, LogClosedError, NotSyncedError, RecordError
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
@@ -73,6 +74,7 @@ class Appender(Gatherer):
         self._settled: deque[tuple[Future[int], int | BaseException]] = deque()
         self._failure: BaseException | None = None
         self._closed = False
+        self._fork = fork_generation()
         self._started_s = 0.0
         self._batch_bytes = min(batch_bytes, self._limit)
         self._begin()
@@ -89,6 +91,7 @@ class Appender(Gatherer):
         self._started_s = self._clock.monotonic_s()
 
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
+        self._check_process()
         try:
             with self._lock:
                 self._add_locked(value, key, timestamp_ms, headers)
@@ -118,6 +121,7 @@ class Appender(Gatherer):
         from concurrent.futures import Future  # 3 ms of import that few need
 
         future: Future[int] = Future()
+        self._check_process()
         try:
             with self._lock:
                 self._add_locked(value, key, timestamp_ms, headers)
@@ -140,12 +144,15 @@ class Appender(Gatherer):
             DiskFullError: there is no room. The records stay gathered: flush again when there is.
             StorageFailedError: the log takes no more writes; the gathered records are lost.
         """
+        # A wrong word is refused before the gathered batch is touched.
+        ack = self._ack if ack is None else Ack(ack)
+        self._check_process()
         try:
             with self._lock:
                 self._check_usable()
                 self.pause()
                 try:
-                    return self._write_locked(self._ack if ack is None else ack)
+                    return self._write_locked(ack)
                 finally:
                     self.resume(self._encoder, self._batch_bytes)
         finally:
@@ -204,6 +211,11 @@ class Appender(Gatherer):
             else:
                 future.set_result(answer)
 
+    def _check_process(self) -> None:
+        # Before the lock: a thread of the parent may have held it at the fork, for ever.
+        if self._fork != fork_generation():
+            raise ForkedError("the appender was opened before a fork; open the log again in the child")
+
     def _check_usable(self) -> None:
         if self._closed:
             raise LogClosedError("the appender is closed")
@@ -221,9 +233,11 @@ class Appender(Gatherer):
         """Flush and stop. May be called again.
 
         Raises:
+            DiskFullError: there is no room. The appender stays open with its records: close it again
+                when there is.
             LogstoreError: this write, or an earlier one in the background, has failed.
         """
-        TICKER.remove(self)
+        self._check_process()
         try:
             with self._lock:
                 self.pause()
@@ -231,8 +245,15 @@ class Appender(Gatherer):
                     return
                 self._closed = True
                 self._raise_failure()
-                self._write_locked(self._ack)
+                try:
+                    self._write_locked(self._ack)
+                except DiskFullError:
+                    self._closed = False
+                    self.resume(self._encoder, self._batch_bytes)
+                    raise
         finally:
+            if self._closed:
+                TICKER.remove(self)
             self._settle()
 
     def __enter__(self) -> Appender:

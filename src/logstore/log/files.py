@@ -304,15 +304,16 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
 
 
 def refuse_swaps(directory: Directory) -> None:
-    """A ``.swap`` file is the whole new form of segments that a compaction was about to replace.
+    """For a reader, who must not finish the swap of a compaction: the old segments may be gone already.
 
     Raises:
-        NotALogError: there is one, and which of the two forms is the log cannot be told here.
+        NotALogError: there is a ``.swap`` of a segment.
     """
     for name in directory.names():
-        if name.endswith(SWAP):
+        if name.endswith(LOG + SWAP):
             raise NotALogError(
-                "a compaction was cut off in the middle of its swap; let Kafka open the directory once",
+                "a compaction is at its swap, or was cut off there; try again if a process writes the log, else "
+                "open it for writing once (or let Kafka open it), which finishes the swap",
                 path=directory.join(name),
             )
 
@@ -394,6 +395,16 @@ class RootLock:
         return file
 
     @classmethod
+    def forget(cls) -> None:
+        """In a forked child: a thread of the parent may have held the guard, and will never give it back."""
+        cls._guard = threading.Lock()
+
+    @classmethod
+    def is_guarded(cls) -> bool:
+        """Whether somebody, perhaps the caller itself, is opening or closing a log at this moment."""
+        return cls._guard.locked()
+
+    @classmethod
     def is_held(cls, root: Directory) -> bool:
         """Whether this process writes below the root already."""
         lock = cls._held.get(_lock_key(root))
@@ -421,6 +432,9 @@ class RootLock:
         """Hold off other opens and closes in this process while the root's own files are rewritten."""
         with cls._guard:
             yield
+
+
+os.register_at_fork(after_in_child=RootLock.forget)
 
 
 def _lock_key(root: Directory) -> tuple[str, int]:

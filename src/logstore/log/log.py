@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -187,6 +189,16 @@ class Log(Readable):
             with state.lock:
                 state.close_locked()
             state.root.release(self.name, facts)
+
+    def __del__(self) -> None:
+        state: State | None = getattr(self, "_state", None)
+        if state is None or state.closed or state.fork != fork_generation() or sys.is_finalizing():
+            return
+        # Left as a killed process leaves it. The root is free again, else nobody could open the log any more.
+        state.close_locked()
+        state.root.drop(self.name)
+        message = f"log {self.path} was dropped without close(): the next open recovers it"
+        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
 
     def __enter__(self) -> Log:
         return self
@@ -480,7 +492,7 @@ class Log(Readable):
     @staticmethod
     def _ack_of(ack: Ack | str) -> Ack:
         """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
-        return Ack(ack) if isinstance(ack, str) else ack
+        return Ack(ack)
 
     def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
         try:

@@ -18,7 +18,7 @@ from logstore._batch import Batches, Record, run_of
 from logstore._encode import timestamp_of
 from logstore._segment import Segment, Slice
 from logstore.config import LogConfig
-from logstore.errors import OffsetOutOfRangeError, RecordError, StorageError
+from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log.segments import is_gone
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
@@ -118,7 +118,8 @@ class Readable(ABC):
         """The record batches from the one that holds ``offset`` on, checked by their CRC.
 
         At most ``max_bytes`` of them, but always the first one whole. At the end of what may be
-        seen the answer is empty; with ``timeout_s`` the call then waits that long for a record.
+        seen the answer is empty; with ``timeout_s`` the call then waits that long for a record, or for a
+        truncation below ``offset``.
         Iterating the answer gives the records from ``offset`` on; its ``next_offset`` is where the
         next read goes on.
 
@@ -130,7 +131,7 @@ class Readable(ABC):
         isolation = Isolation(isolation)
         if timeout_s > 0 and offset == self.end_offset(isolation):
             self._check_open()
-            self._end_mark(isolation).wait_for(offset + 1, timeout_s)
+            self._end_mark(isolation).wait_while(offset, timeout_s)
         return self._read(offset, max_bytes, isolation)[0]
 
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
@@ -304,6 +305,16 @@ class Readable(ABC):
         for _ in range(_ATTEMPTS):
             segments = self._segments_now()
             place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
+            if place < 0 and segments:
+                # The log start is moved before a segment goes. Deleted since, or the file was lost.
+                self._check_range(offset, self.log_end_offset)
+                first = segments[0].base_offset
+                raise CorruptRecordError(
+                    f"{self.name}: offsets {self.log_start_offset} to {first - 1} are missing, the first segment "
+                    f"begins at {first}; restore the missing files from a copy, or read on from there",
+                    path=self.path,
+                    offset=offset,
+                )
             try:
                 for segment in segments[max(place, 0) :]:
                     if segment.base_offset >= end:

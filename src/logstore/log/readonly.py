@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from logstore._files import fork_generation
@@ -74,6 +75,7 @@ class LogReader(Readable):
         """Open what is there; anew if the writer cuts or removes a file while this one looks at it."""
         for left in reversed(range(ATTEMPTS)):
             try:
+                files.refuse_swaps(self._directory)
                 self._segments = Segments.open(self._directory, self.config, writable=False)
                 self._aborted = {}
                 if not self._watched:
@@ -104,9 +106,14 @@ class LogReader(Readable):
         active = segments.active
         # An index may lead close to the end, but only checksums say where the good bytes end.
         extent = active.scan(adopt=True)
-        end = extent.next_offset
         facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
-        start = max(segments.all[0].base_offset, facts.log_start_offset or 0)
+        point = recovery.read_point(self._directory)
+        if point is None:
+            start, end = facts.log_start_offset or 0, extent.next_offset
+        else:
+            # Not less than what was promised: what is missing of that is an error, and not the end.
+            start, end = point.log_start_offset, max(extent.next_offset, point.recovery_point)
+        start = max(segments.all[0].base_offset, start)
         producers = recovery.replay_producers(
             self._directory, segments, self.config, None, end, self._clock.now_ms()
         )
@@ -242,7 +249,7 @@ class LogReader(Readable):
         if found < published.log_end_offset:
             raise CorruptRecordError(
                 f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
-                f"is found from offset {found} on; open it for writing to recover it",
+                f"is found from offset {found} on; open it for writing, which recovers it or says what is damaged",
                 path=segments.active.path if len(segments) else self.path,
                 position=segments.active.size if len(segments) else None,
             )
@@ -285,9 +292,15 @@ class _PolledMark(Watermark):
         self._isolation = isolation
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        return self._wait(lambda now: now >= value, timeout_s)
+
+    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
+        return self._wait(lambda now: now != value, timeout_s)
+
+    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         clock = self._log._clock
         deadline = None if timeout_s is None else clock.monotonic_s() + timeout_s
-        while self._log.end_offset(self._isolation) < value:
+        while not is_reached(self._log.end_offset(self._isolation)):
             left = POLL_S if deadline is None else deadline - clock.monotonic_s()
             if left <= 0:
                 return False

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from logstore._segment import Extent, Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, RecordError
-from logstore.log import aborted, checkpoint, files, snapshot
+from logstore.log import aborted, checkpoint, files, snapshot, swaps
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
@@ -43,6 +43,7 @@ class Recovered(NamedTuple):
     synced_end: int  #: offset below which everything is known to be on disk
     cut_bytes: int = 0
     scanned_bytes: int = 0
+    swapped: bool = False  #: a compaction was finished: sealed files are others now
 
 
 def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int) -> Recovered:
@@ -52,10 +53,11 @@ def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_
         DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
         StorageError: a read failed, which is never taken for the end of a file.
     """
-    files.refuse_swaps(directory)
+    # First: a swap decides which files are the log.
+    swapped = swaps.finish(directory, config)
     segments = Segments.open(directory, config, writable=True)
     try:
-        return _recover(directory, config, facts, now_ms, segments)
+        return _recover(directory, config, facts, now_ms, segments)._replace(swapped=swapped)
     except BaseException:
         segments.close()
         raise
@@ -154,7 +156,11 @@ def _check_tail(
     for segment in segments.from_offset(first.base_offset):
         starts_at = position if segment is first else 0
         expected = next_offset if segment is first else segment.base_offset
-        extent = segment.scan(starts_at, next_offset=expected, adopt=True)
+        try:
+            extent = segment.scan(starts_at, next_offset=expected, adopt=True)
+        except RecordError as error:
+            # What it finds from there on is in the extent. This stands before it, where all was promised.
+            raise _damaged_below(promised, error) from error
         extents.append((segment, extent))
         scanned += extent.valid_bytes - starts_at
         followers = [s for s in segments.all if s.base_offset > segment.base_offset]
@@ -217,12 +223,7 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
         if offset >= promised:
             # What is promised is whole; the bad bytes are the tail, which the scan judges.
             return position, promised
-        raise DamagedLogError(
-            f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a "
-            "copy or open the log read-only",
-            path=segment.path,
-            position=error.position,
-        ) from error
+        raise _damaged_below(promised, error) from error
     if offset < promised:
         raise DamagedLogError(
             f"the recovery point is {promised}, but the segment ends at offset {offset - 1}: {promised - offset} "
@@ -231,6 +232,15 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
             position=segment.size,
         )
     return position, promised
+
+
+def _damaged_below(promised: int, error: RecordError) -> DamagedLogError:
+    return DamagedLogError(
+        f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a copy or "
+        "open the log with read_only=True to save what is whole",
+        path=error.path,
+        position=error.position,
+    )
 
 
 def _cut_behind(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from typing import ClassVar, NamedTuple
 
 from logstore.clock import Clock
@@ -35,6 +36,7 @@ class Root:
     _facts: ClassVar[dict[RootLock, dict[TopicPartition, PartitionFacts]]] = {}
     _unclean: ClassVar[set[RootLock]] = set()
     _begun: ClassVar[set[RootLock]] = set()
+    _dropped: ClassVar[deque[tuple[Root, TopicPartition]]] = deque()
 
     def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
         self.directory = directory
@@ -49,6 +51,7 @@ class Root:
         Raises:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
         """
+        cls._release_dropped()
         lock = RootLock.acquire(directory, str(name), clock)
         try:
             with RootLock.guarded():
@@ -101,6 +104,24 @@ class Root:
                 self._unclean.discard(lock)
                 self._begun.discard(lock)
         lock.release(str(name))
+        self._release_dropped()
+
+    def drop(self, name: TopicPartition) -> None:
+        """As `release` for a log that was never closed; may be called from the collector of cycles.
+
+        That runs in the middle of anything, perhaps of an open or a close in this very thread: then
+        the root is given back by whoever opens or closes the next log.
+        """
+        self._dropped.append((self, name))
+        if not RootLock.is_guarded():
+            self._release_dropped()
+
+    @classmethod
+    def _release_dropped(cls) -> None:
+        while cls._dropped:
+            with contextlib.suppress(IndexError):  # another thread has taken it
+                root, name = cls._dropped.popleft()
+                root.release(name, None)
 
     def _write_checkpoints(self, known: dict[TopicPartition, PartitionFacts], *, clean: bool) -> None:
         try:

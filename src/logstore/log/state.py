@@ -135,7 +135,7 @@ class State:
                 found.scanned_bytes,
                 found.cut_bytes,
             )
-        replaced = found.point.suspect or found.cut_bytes > 0
+        replaced = found.point.suspect or found.cut_bytes > 0 or found.swapped
         if replaced:
             # Files may be others now: readers in other processes look again when the generation rises.
             self.generation += 1

@@ -7,6 +7,7 @@ a clock of its own is driven by its owner instead, through `tick`.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from typing import Protocol
@@ -39,7 +40,7 @@ class Ticker:
             return
         with self._lock:
             self._members.add(member)
-            # A thread does not survive a fork, so a child finds a dead one and starts its own.
+            # A thread does not survive a fork, so a child starts its own.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="logstore-ticker", daemon=True)
                 self._thread.start()
@@ -68,5 +69,13 @@ class Ticker:
                     self.remove(member)
             del members
 
+    def forget(self) -> None:
+        """In a forked child: its members are the parent's, and a thread that is gone may hold the lock."""
+        self._lock = threading.Lock()
+        self._members = weakref.WeakSet()
+        self._wake = threading.Event()
+        self._thread = None
+
 
 TICKER = Ticker()
+os.register_at_fork(after_in_child=TICKER.forget)

@@ -7,6 +7,7 @@ value is read without a lock, and is set after the bytes that it promises have b
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from logstore.clock import SYSTEM_CLOCK, Clock
 
@@ -52,13 +53,21 @@ class Watermark:
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset is at least ``value``; False if the time is over or it is closed."""
-        if self._value >= value:
-            return True
+        return self._value >= value or self._wait(lambda now: now >= value, timeout_s)
+
+    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
+        """Block until the offset is another than ``value``, a lower one too; False as in `wait_for`.
+
+        For a reader that has come to the end: a truncation below it is news as well.
+        """
+        return self._value != value or self._wait(lambda now: now != value, timeout_s)
+
+    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         with self._changed:
             self._waiters += 1
             try:
-                while self._value < value:
+                while not is_reached(self._value):
                     left = None if deadline is None else deadline - self._clock.monotonic_s()
                     if self._closed or (left is not None and left <= 0):
                         return False

@@ -46,6 +46,10 @@ cdef struct Faults:
     Plan plans[PLAN_COUNT]
     char **paths                # of the open descriptors, by number
     int path_room
+    pthread_mutex_t gate        # shut while syncs of paths that contain `held` are to wait
+    bint is_held
+    int64_t waiting
+    char held[PATH_ROOM]
     bint recording
     Event *events
     int64_t event_count

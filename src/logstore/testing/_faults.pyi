@@ -25,6 +25,12 @@ class FaultyFiles(Files):
         """Fail the ``nth`` call of an operation from now on, and ``times - 1`` after it (-1: all)."""
     def heal(self) -> None:
         """Forget all plans."""
+    def hold_syncs(self, path_contains: str = "") -> None:
+        """Let every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
+    def held_syncs(self) -> int:
+        """How many syncs have come to `hold_syncs`."""
+    def release_syncs(self) -> None:
+        """Let them go on, and hold no more."""
     def fired(self) -> list[tuple[str, str, int]]:
         """(operation, path, how often) of each plan that has failed a call."""
     def counts(self) -> dict[str, int]:

@@ -263,10 +263,25 @@ cdef int64_t f_preadv(void *context, int fd, const iovec *parts, int count, int6
     return status
 
 
+cdef void _wait_at_gate(Faults *faults, int fd) noexcept nogil:
+    """Let a sync stand still while it is held, as on a slow disk."""
+    cdef const char *path
+    cdef bint held
+    pthread_mutex_lock(&faults.guard)
+    path = _path_of(faults, fd)
+    held = faults.is_held and path != NULL and strstr(path, faults.held) != NULL
+    faults.waiting += held
+    pthread_mutex_unlock(&faults.guard)
+    if held:
+        pthread_mutex_lock(&faults.gate)
+        pthread_mutex_unlock(&faults.gate)
+
+
 cdef int f_fdatasync(void *context, int fd) noexcept nogil:
     cdef Faults *faults = <Faults *>context
     cdef int64_t part = -1
     cdef int error = 0, status
+    _wait_at_gate(faults, fd)
     if _ask(faults, OP_FDATASYNC, fd, &part, &error) == FAIL:
         status = -error
         if error and faults.lose != NULL:
@@ -448,6 +463,7 @@ cdef class FaultyFiles(Files):
         if self._faults == NULL:
             raise MemoryError
         pthread_mutex_init(&self._faults.guard, NULL)
+        pthread_mutex_init(&self._faults.gate, NULL)
         self._faults.inner = self.ops
         self.ops = FileOps(
             context=<void *>self._faults, open=f_open, close=f_close, fstat=f_fstat, pwrite=f_pwrite,
@@ -466,6 +482,7 @@ cdef class FaultyFiles(Files):
         self._forget_events()
         free(self._faults.events)
         pthread_mutex_destroy(&self._faults.guard)
+        pthread_mutex_destroy(&self._faults.gate)
         free(self._faults)
 
     def fail(self, str op not None, int64_t nth=1, int errno=_errno.EIO, *, int64_t times=1, path_contains=None,
@@ -506,6 +523,28 @@ cdef class FaultyFiles(Files):
         pthread_mutex_lock(&self._faults.guard)
         self._faults.plan_count = 0
         pthread_mutex_unlock(&self._faults.guard)
+
+    def hold_syncs(self, path_contains=""):
+        """Let every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
+        cdef bytes path = os.fsencode(path_contains)
+        if self._faults.is_held or len(path) >= PATH_ROOM:
+            raise ValueError(f"syncs are held already, or the path has {PATH_ROOM} bytes and more")
+        pthread_mutex_lock(&self._faults.gate)
+        pthread_mutex_lock(&self._faults.guard)
+        strncpy(self._faults.held, path, PATH_ROOM - 1)
+        self._faults.waiting = 0
+        self._faults.is_held = True
+        pthread_mutex_unlock(&self._faults.guard)
+
+    def held_syncs(self):
+        """How many syncs have come to `hold_syncs`."""
+        return self._faults.waiting
+
+    def release_syncs(self):
+        """Let them go on, and hold no more."""
+        if self._faults.is_held:
+            self._faults.is_held = False
+            pthread_mutex_unlock(&self._faults.gate)
 
     def fired(self):
         """(operation, path, how often) of each plan that has failed a call."""

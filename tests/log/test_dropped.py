@@ -1,0 +1,96 @@
+"""A log that nobody closed: its root is free again, and the next open recovers it."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+
+from logstore import Log, LogConfig
+from logstore.errors import DirectoryLockedError
+from logstore.log.files import RootLock
+from logstore.log.owner import SoloOwner
+from logstore.log.root import Root
+from tests.log.logs import open_log, values_of
+
+
+def test_a_log_that_is_dropped_warns_and_gives_its_root_back(tmp_path):
+    """It kept the partition locked until the process ended, and nobody had it to close it."""
+    log = open_log(tmp_path)
+    log.append([b"kept"])
+    with pytest.raises(DirectoryLockedError):
+        open_log(tmp_path)
+    with pytest.warns(ResourceWarning, match="t-0 was dropped without close"):
+        del log
+    with open_log(tmp_path) as log:
+        assert not log.was_clean
+        assert values_of(log) == [b"kept"]
+    other = [sys.executable, "-c", "import logstore, sys; logstore.Log.open(sys.argv[1]).close()", log.path]
+    subprocess.run(other, check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_a_log_that_dies_in_a_cycle_with_its_owner_gives_its_root_back(tmp_path):
+    log = open_log(tmp_path, owner=SoloOwner(LogConfig()))
+    log._state._owner.log = log
+    with pytest.warns(ResourceWarning, match="dropped"):  # noqa: PT031
+        del log
+        assert gc.collect() > 0
+    open_log(tmp_path).close()
+
+
+def test_a_log_that_dies_while_another_is_opened_waits_for_its_turn(tmp_path):
+    """The collector of cycles runs in the middle of anything: of an open in the same thread, too."""
+    log = open_log(tmp_path)
+    with RootLock.guarded(), pytest.warns(ResourceWarning):
+        del log  # would wait for ever for what its own thread holds
+    assert len(Root._dropped) == 1
+    open_log(tmp_path).close()
+    assert not Root._dropped
+
+
+def test_a_dropped_log_leaves_its_neighbours_their_root(tmp_path):
+    first, second = open_log(tmp_path), Log.open(tmp_path / "u-0")
+    with pytest.warns(ResourceWarning):
+        del first
+    second.append([b"v"], ack="synced")
+    with open_log(tmp_path) as first:
+        second.close()
+        assert RootLock.is_held(first._state.root.directory)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_ticking_log_may_be_dropped(tmp_path):
+    dead = threading.Event()
+
+    class Telling(SoloOwner):
+        def __del__(self):
+            dead.set()
+
+    log = open_log(tmp_path, flush_ms=1)
+    log._state._owner = Telling(log.config)
+    log.append([b"v"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        del log
+        assert dead.wait(30)
+        gc.collect()
+    open_log(tmp_path).close()
+
+
+@pytest.mark.parametrize("leave", ["close", "fail to open"])
+def test_a_log_that_was_closed_or_never_open_says_nothing(tmp_path, leave):
+    log = open_log(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if leave == "close":
+            log.close()
+        else:
+            with pytest.raises(DirectoryLockedError):
+                open_log(tmp_path)
+            log.close()
+        del log
+        gc.collect()

@@ -1,0 +1,107 @@
+"""The long tests, one after another, with what each has counted: ``python tests/soak.py``.
+
+The same tests as in ``make test``, with larger numbers. Each prints its seed, and LOGSTORE_SEED
+repeats it. Ends with a table, and with 1 if anything has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_NOISE = re.compile(r"^[.sFEx]+(\s+\[\s*\d+%\])?$|^=+ .* =+$|^$")
+_RESULT = re.compile(r"^=*\s*(\d+ (?:passed|failed|error).*?) in [\d.]+s")
+
+
+class Step(NamedTuple):
+    """One run of pytest with its environment."""
+
+    title: str
+    tests: tuple[str, ...]
+    environment: dict[str, str]
+
+
+def steps(options: argparse.Namespace) -> list[Step]:
+    """What there is to run, without the tests that this checkout does not have."""
+    wanted = [
+        Step(
+            f"{options.kills} kills under load",
+            ("tests/crash/test_kill.py",),
+            {"LOGSTORE_KILLS": str(options.kills)},
+        ),
+        Step(
+            f"{options.states} states after a power cut",
+            ("tests/crash/test_power_cuts.py",),
+            {"LOGSTORE_STATES": str(options.states)},
+        ),
+        Step(
+            f"{options.flips} flipped bits",
+            ("tests/crash/test_flips.py",),
+            {"LOGSTORE_FLIPS": str(options.flips)},
+        ),
+        Step(
+            "a log against its model, 5 000 lives",
+            ("tests/log/test_model.py",),
+            {"HYPOTHESIS_PROFILE": "long"},
+        ),
+    ]
+    return [step for step in wanted if all((ROOT / test).exists() for test in step.tests)]
+
+
+def run(step: Step) -> tuple[bool, str, list[str]]:
+    """Whether it passed, pytest's own count, and the lines that the tests have printed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:benchmark", "-p", "no:cacheprovider"]
+    process = subprocess.Popen(
+        [*command, "-o", "timeout=0", *step.tests],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **step.environment},
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    printed, result = [], "did not end"
+    for line in process.stdout:
+        line = line.rstrip().lstrip(".")
+        found = _RESULT.match(line)
+        if found:
+            result = found[1]
+        elif not _NOISE.match(line):
+            printed.append(line)
+            print(f"    {line}", flush=True)
+    return process.wait() == 0, result, printed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--states", type=int, default=100_000)
+    parser.add_argument("--flips", type=int, default=24_000)
+    parser.add_argument("--only", help="run the steps whose title contains this word")
+    options = parser.parse_args()
+    table = []
+    for step in steps(options):
+        if options.only and options.only not in step.title:
+            continue
+        print(f"{step.title}:", flush=True)
+        began = time.monotonic()
+        passed, result, _ = run(step)
+        minutes = (time.monotonic() - began) / 60
+        table.append((passed, step.title, result, f"{minutes:.1f} min"))
+    width = max((len(title) for _, title, _, _ in table), default=0)
+    print()
+    for passed, title, result, minutes in table:
+        print(f"{'ok    ' if passed else 'FAILED'} {title:{width}}  {result}, {minutes}")
+    return 0 if table and all(passed for passed, *_ in table) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
