@@ -1,7 +1,8 @@
 """What the same work costs elsewhere: each peer is a small log with the same methods.
 
 `append(list of bytes)`, `scan()` -> number of values handed over as bytes, `get(offset)` -> bytes, `flush()` to
-the disk, `close()`; opening an existing directory finds its end. None of them syncs unless told. Peers whose package is missing are left out.
+the disk, `close()`; opening an existing directory finds its end. None of them syncs unless told. Peers whose
+package is missing are left out.
 """
 
 from __future__ import annotations

@@ -62,8 +62,7 @@ def _lines(path: str) -> list[str]:
 def rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
     """A line for each reference and each target of each benchmark, in the columns of the heading."""
     lines: list[tuple[str, ...]] = []
-    for benchmark in results["benchmarks"]:
-        info = benchmark["extra_info"]
+    for info in _finished(results):
         first, second = (info["workload"], _speed(info)), (_facts(info), "")
         cells: list[tuple[str, ...]] = []
         for target in info["targets"]:
@@ -82,6 +81,11 @@ def rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
     return lines
 
 
+def _finished(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each benchmark has found; one that has failed has found nothing."""
+    return [benchmark["extra_info"] for benchmark in results["benchmarks"] if "workload" in benchmark["extra_info"]]
+
+
 def _speed(info: dict[str, Any]) -> str:
     seconds, records = info["seconds"], info["records"]
     match info.get("unit", "M/s"):
@@ -97,19 +101,19 @@ def _speed(info: dict[str, Any]) -> str:
 
 def _facts(info: dict[str, Any]) -> str:
     """What is equal on both sides: records, bytes in, codec, bytes out."""
-    words = [f"  {info['records']:,} records" if info["bytes"] else ""]
-    if info["bytes"]:
-        words.append(f"{info['bytes'] / 1e6:,.1f} MB")
-        if output := info.get("output_bytes"):
-            words.append(f"{output / 1e6:,.1f} MB stored")
-    return ", ".join(filter(None, words))
+    if not info["bytes"]:
+        return ""
+    codec = info["codec"] if info["codec"] == "none" else f"{info['codec']} level {info['level']}"
+    words = [f"  {info['records']:,} records", f"{info['bytes'] / 1e6:,.1f} MB", f"codec {codec}"]
+    if output := info.get("output_bytes"):
+        words.append(f"{output / 1e6:,.1f} MB out")
+    return ", ".join(words)
 
 
 def verdicts(results: dict[str, Any]) -> tuple[int, list[str]]:
     """How many bars are met, and which are not."""
     met, missed = 0, []
-    for benchmark in results["benchmarks"]:
-        info = benchmark["extra_info"]
+    for info in _finished(results):
         bars = [(target["name"], target["met"]) for target in info["targets"]]
         bars += [(name, peer["met"]) for name, peer in info["peers"].items()]
         met += sum(1 for _, word in bars if word in ("yes", "stretch"))
@@ -120,9 +124,12 @@ def verdicts(results: dict[str, Any]) -> tuple[int, list[str]]:
 def render(results: dict[str, Any]) -> str:
     """The whole page."""
     page = [f"{name:<10} {value}" for name, value in results["machine_info"]["described"].items()]
-    page += ["", "Medians of rounds in which all take turns. Ratio: the other's time over ours (range of rounds),", ""]
-    page[-2] += " so more"
-    page[-1:] = ["than 1 means that logstore is faster. M/s, k/s: million, thousand records a second.", ""]
+    page += [
+        "",
+        "Medians of rounds in which all take turns. Ratio: the other's time over ours (range of rounds), so more",
+        "than 1 means that logstore is faster. M/s, k/s: million, thousand records a second.",
+        "",
+    ]
     table = [_HEADING, *rows(results)]
     widths = [max(len(line[column]) for line in table) for column in range(len(_HEADING))]
     for number, line in enumerate(table):
@@ -131,6 +138,8 @@ def render(results: dict[str, Any]) -> str:
             page.append("  ".join("-" * width for width in widths))
     met, missed = verdicts(results)
     page += ["", f"bars met: {met} of {met + len(missed)}", *(f"missed: {line}" for line in missed)]
+    failed = [found["name"] for found in results["benchmarks"] if "workload" not in found["extra_info"]]
+    page += [f"failed, see above: {name}" for name in failed]
     return "\n".join(page)
 
 

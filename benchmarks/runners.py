@@ -1,4 +1,4 @@
-"""Runners that several benchmarks share: logstore behind the peers' methods, and how a log is filled and checked."""
+"""Runners that several benchmarks share: logstore behind the peers' methods, how a log is filled and checked."""
 
 from __future__ import annotations
 

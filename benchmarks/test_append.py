@@ -135,7 +135,9 @@ def test_durable_single_appends_of_eight_threads(benchmark: Any, places: Any) ->
         size=total * SIZE,
         bars={"one thread, raw write + fdatasync each": Bar(3, 6)},
         targets=lambda _: [
-            Target("appends per fdatasync", statistics.median(per_sync), "", 5, 8, at_most=False, reference="limit 8")
+            Target(
+                "appends per fdatasync", statistics.median(per_sync), "", 5, 8, at_most=False, reference="limit 8"
+            )
         ],
         codec="none",
         output_bytes=sum(map(len, pieces)),
@@ -144,8 +146,8 @@ def test_durable_single_appends_of_eight_threads(benchmark: Any, places: Any) ->
 
 @pytest.mark.row("S14")
 def test_large_appends_beside_the_raw_disk(benchmark: Any, places: Any) -> None:
-    """All the way to the disk: 1 MB batches and one flush, beside the same bytes by `write` and fdatasync."""
-    size, per_batch, count = 1_000, 1_000, 200
+    """All the way to the disk: 250 KB batches and one flush, beside the same bytes by `write` and fdatasync."""
+    size, per_batch, count = 1_000, 250, 800
     batches = records.groups(size, per_batch, count)
     pieces = log_bytes(places, batches)
     plain = appending(Ours, places, batches)

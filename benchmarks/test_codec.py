@@ -15,7 +15,7 @@ from logstore import Batches, Codec
 from logstore._encode import Encoder
 from logstore.log.write import add_records
 
-SIZE, PER_BATCH, BATCHES, PASSES = 100, 1_000, 40, 5
+SIZE, PER_BATCH, BATCHES, PASSES = 100, 1_000, 40, 10
 RECORDS = PER_BATCH * BATCHES * PASSES
 VALUES = records.groups(SIZE, PER_BATCH, BATCHES)
 TUPLES = [[(b"key-%05d" % n, value, peers.TIMESTAMP + n) for n, value in enumerate(group)] for group in VALUES]
@@ -75,6 +75,7 @@ def test_encode(benchmark: Any, kind: str, bar: Bar | None) -> None:
         records=RECORDS,
         size=RECORDS * SIZE,
         bars={} if bar is None else {"aiokafka": bar},
+        rounds=11,
         codec="none",
         output_bytes=size * PASSES,
     )
@@ -127,23 +128,25 @@ def test_encode_compressed(benchmark: Any, codec: Codec, level: int, bare_call: 
     def bare() -> int:
         return sum(len(compress(payload)) for payload in payloads)
 
-    assert ours()[0] == bare() + 61 * len(groups), "not the same work: the bare call makes other frames"
+    stored, bare_stored, their_stored = ours()[0], bare(), theirs()[0]
+    assert stored == bare_stored + 61 * len(groups), "not the same work: the bare call makes other frames"
     name = codec.name.lower()
     race(
         benchmark,
-        Runner(lambda _: ours(), same(ours()), parts=COPY_AND_SUM),
+        Runner(passes(ours, set), same({ours()}), parts=COPY_AND_SUM),
         {
-            f"limit: bare {name} call": Runner(lambda _: bare(), same(bare())),
-            "aiokafka": Runner(lambda _: theirs(), same(theirs())),
+            f"limit: bare {name} call": Runner(passes(bare, set), same({bare_stored})),
+            "aiokafka": Runner(passes(theirs, set), same({theirs()})),
         },
         workload=f"encode {SIZE} B x {PER_BATCH:,}, {name} level {level}",
-        records=len(groups) * PER_BATCH,
-        size=len(groups) * PER_BATCH * SIZE,
+        records=len(groups) * PER_BATCH * PASSES,
+        size=len(groups) * PER_BATCH * SIZE * PASSES,
         bars={f"limit: bare {name} call": Bar(1 / 1.15)},
+        rounds=11,
         codec=name,
         level=level,
-        output_bytes=ours()[0],
-        peer_output_bytes={f"limit: bare {name} call": bare(), "aiokafka": theirs()[0]},
+        output_bytes=stored * PASSES,
+        peer_output_bytes={f"limit: bare {name} call": bare_stored * PASSES, "aiokafka": their_stored * PASSES},
     )
 
 
@@ -193,6 +196,7 @@ def test_decode(benchmark: Any, kind: str, work: Any, bar: Bar) -> None:
         records=RECORDS,
         size=RECORDS * SIZE,
         bars={"aiokafka": bar},
+        rounds=11,
         codec="none",
         output_bytes=sum(map(len, STORED)) * PASSES,
     )
