@@ -13,6 +13,7 @@ import sys
 import textwrap
 import tracemalloc
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests import vast
 
-DAY_MS = 86_400_000
 BATCH_BYTES = 4 << 20
 VALUES = [b"%0100d" % number for number in range(100)]
 
@@ -170,27 +170,6 @@ def test_memory_grows_by_the_index_and_by_nothing_else(tmp_path: Path) -> None:
             path.unlink()
 
 
-@pytest.mark.row("S17")
-def test_a_month_old_offset_is_readable_when_retention_is_unlimited(tmp_path: Path) -> None:
-    clock = ManualClock()
-    first_ms = clock.now_ms()
-    with Log.open(tmp_path / "t-0", clock=clock, retention_ms=-1, retention_bytes=-1) as log:
-        for day in range(62):
-            log.append([b"day %d" % day])
-            log.tick()
-            clock.advance(DAY_MS)
-        assert log.metrics().segment_count > 5  # segment.ms is a week
-    with Log.open(tmp_path / "t-0", clock=clock, retention_ms=-1, retention_bytes=-1) as log:
-        log.append([b"today"])
-        log.tick()
-        assert log.log_start_offset == 0
-        assert log.read(0, max_bytes=1).values() == [b"day 0"]
-        found = log.offset_for_time(first_ms + 30 * DAY_MS)
-        assert found is not None
-        assert log.read(found.offset, max_bytes=1).values() == [b"day 30"]
-        assert log.scan().count() == 63
-
-
 @pytest.mark.row("S14", "S15")
 def test_a_scan_reads_the_file_in_order_and_in_large_pieces(tmp_path: Path) -> None:
     """Large reads in order are what the kernel's read-ahead is made for; half of 128 KiB would not do."""
@@ -209,6 +188,24 @@ def test_a_scan_reads_the_file_in_order_and_in_large_pieces(tmp_path: Path) -> N
     assert mean >= 128 << 10, f"{len(bodies)} reads of {mean:.0f} bytes in the mean"
     places = [(path, position) for _, path, position, _, _ in bodies]
     assert places == sorted(places)
+
+
+@pytest.mark.row("S15")
+def test_appends_are_one_write_each_and_leave_the_writing_back_to_the_kernel(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with Log.open(tmp_path / "t-0", files=files) as log:
+        log.append(VALUES)
+        before = files.counts()
+        files.record()
+        for _ in range(1_000):
+            log.append(VALUES)
+        calls = files.recorded()
+        after = files.counts()
+    assert sum(1 for op, path, *_ in calls if op == "pwrite" and path.endswith(".log")) == 1_000
+    assert (after["fdatasync"], after["fsync_dir"]) == (before["fdatasync"], before["fsync_dir"])
+    # In order and without a hole: what the kernel can write back in long pieces.
+    places = [(position, size) for op, path, position, size, _ in calls if op == "pwrite" and path.endswith(".log")]
+    assert all(position + size == following for (position, size), (following, _) in pairwise(places))
 
 
 READ_TAIL = """
