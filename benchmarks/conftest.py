@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,25 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="session", autouse=True)
 def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The machine in one line, with the file system that the logs are on, for the report."""
+    """The machine, with the file system that the logs are on, for the report."""
     from report import describe
 
     request.config.stash[_MACHINE] = describe(tmp_path_factory.getbasetemp())
 
 
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    machine_info["summary"] = config.stash.get(_MACHINE, "")
+    machine_info["described"] = config.stash.get(_MACHINE, {})
 
 
-_MACHINE = pytest.StashKey[str]()
+_MACHINE = pytest.StashKey[dict[str, str]]()
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Makes empty directories, and takes all of them away: logs are large."""
+
+    def make() -> Path:
+        return Path(tempfile.mkdtemp(dir=tmp_path))
+
+    yield make
+    shutil.rmtree(tmp_path)

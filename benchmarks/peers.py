@@ -1,7 +1,8 @@
-"""What the same work costs elsewhere: each peer is a small log with the same five methods.
+"""What the same work costs elsewhere: each peer is a small log with the same methods.
 
-`append(list of bytes)`, `scan()` -> number of values handed over as bytes, `get(offset)` -> bytes, `close()`;
-opening an existing directory finds its end. None of them syncs. Peers whose package is missing are left out.
+`append(list of bytes)`, `scan()` -> number of values handed over as bytes, `get(offset)` -> bytes, `flush()` to
+the disk, `close()`; opening an existing directory finds its end. None of them syncs unless told. Peers whose
+package is missing are left out.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ class Naive:
         end = self.positions[offset + 1] if offset + 1 < len(self.positions) else self.end
         return os.pread(self.fd, end - begin, begin)[self.head :]
 
+    def flush(self) -> None:
+        os.fdatasync(self.fd)
+
     def close(self) -> None:
         os.close(self.fd)
 
@@ -124,6 +128,9 @@ class AiokafkaFile:
             raise ValueError("bad CRC")
         return next(itertools.islice(batch, offset - self.bases[place], None)).value
 
+    def flush(self) -> None:
+        os.fdatasync(self.fd)
+
     def close(self) -> None:
         os.close(self.fd)
 
@@ -147,6 +154,9 @@ class Sqlite:
 
     def get(self, offset: int) -> bytes:
         return self.base.execute("select value from log where id=?", (offset + 1,)).fetchone()[0]
+
+    def flush(self) -> None:
+        self.base.execute("pragma wal_checkpoint(full)")
 
     def close(self) -> None:
         self.base.close()
@@ -182,6 +192,9 @@ class Lmdb:
         with self.env.begin() as transaction:
             return transaction.get(struct.pack(">Q", offset))
 
+    def flush(self) -> None:
+        self.env.sync(True)
+
     def close(self) -> None:
         self.env.close()
 
@@ -212,6 +225,9 @@ class RocksDict:
 
     def get(self, offset: int) -> bytes:
         return self.base[struct.pack(">Q", offset)]
+
+    def flush(self) -> None:
+        self.base.flush()
 
     def close(self) -> None:
         self.base.close()

@@ -1,0 +1,170 @@
+"""Appends to a log on disk beside other ways to keep one, and beside what the system calls cost alone."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from pathlib import Path
+from typing import Any
+
+import peers
+import pytest
+import records
+from interleave import Bar, Runner, Target, race
+from runners import COPY_AND_SUM, Ours, appending, log_bytes, raw_writing
+
+from logstore._files import Files
+
+SIZE = 100
+
+
+@pytest.mark.row("S6", "S14")
+@pytest.mark.parametrize("per_batch, count", [(100, 3_000), (1, 10_000)])
+def test_append(benchmark: Any, places: Any, per_batch: int, count: int) -> None:
+    """Written, not synced: what is left is encoding, CRC, index and the system call."""
+    batches = records.groups(SIZE, per_batch, count)
+    names = ("naive file", "naive file + crc32", "aiokafka + file", "sqlite", "lmdb", "rocksdict")
+    bars = {"naive file": Bar(1.5, 2.5), "rocksdict": Bar(2.5, 4.5), "sqlite": Bar(10, 15)}
+    pieces = log_bytes(places, batches)
+    race(
+        benchmark,
+        appending(Ours, places, batches),
+        {
+            **{name: appending(kind, places, batches) for name, kind in peers.logs(*names).items()},
+            "limit: raw write of the same bytes": raw_writing(places, pieces),
+        },
+        workload=f"append {SIZE} B x {per_batch}, no sync",
+        records=per_batch * count,
+        size=per_batch * count * SIZE,
+        bars=bars if per_batch > 1 else {},
+        rounds=5,
+        codec="none",
+        output_bytes=sum(map(len, pieces)),
+    )
+
+
+@pytest.mark.row("S6")
+def test_single_appends_through_the_appender(benchmark: Any, places: Any) -> None:
+    """One call for each record; the appender gathers 64 KiB. The naive file writes each record."""
+    singles = [value for (value,) in records.groups(SIZE, 1, 100_000)]
+    one_by_one = [[value] for value in singles]
+    plain = appending(Ours, places, one_by_one)
+    written = 0
+
+    def work(state: Any) -> None:
+        with state[1].log.appender() as appender:
+            append = appender.append
+            for value in singles:
+                append(value)
+
+    def check(state: Any, result: Any) -> None:
+        nonlocal written
+        written = state[1].log.metrics().size
+        plain.check(state, result)
+
+    warm = plain.prepare()
+    work(warm)
+    check(warm, None)
+    race(
+        benchmark,
+        Runner(work, check, plain.prepare, parts=COPY_AND_SUM),
+        {name: appending(kind, places, one_by_one) for name, kind in peers.logs("naive file").items()},
+        workload=f"single {SIZE} B appends, buffered",
+        records=len(singles),
+        size=len(singles) * SIZE,
+        bars={"naive file": Bar(4, 10)},
+        codec="none",
+        output_bytes=written,
+    )
+
+
+@pytest.mark.row("S4", "S6")
+def test_durable_single_appends_of_eight_threads(benchmark: Any, places: Any) -> None:
+    """Each append returns when its record is on disk; threads that wait share one fdatasync."""
+    threads, each = 8, 100
+    total = threads * each
+    singles = records.groups(SIZE, 1, total)
+    pieces = log_bytes(places, singles)
+    per_sync: list[float] = []
+
+    def prepare(count: int) -> Any:
+        files = Files()
+        log = Ours(places(), files=files)
+        log.append(singles[0])
+        log.flush()
+        start = threading.Barrier(count + 1)
+        errors: list[BaseException] = []
+
+        def append(mine: list[list[bytes]]) -> None:
+            start.wait()
+            try:
+                for values in mine:
+                    log.append(values, ack="synced")
+            except BaseException as error:  # noqa: BLE001  raised by the check
+                errors.append(error)
+
+        workers = [threading.Thread(target=append, args=(singles[n::count],)) for n in range(count)]
+        for worker in workers:
+            worker.start()
+        return log, files.call_counts()["fdatasync"], files, start, workers, errors
+
+    def work(state: Any) -> None:
+        state[3].wait()
+        for worker in state[4]:
+            worker.join()
+
+    def check(state: Any, _result: None) -> None:
+        log, before, files, _, workers, errors = state
+        syncs = files.call_counts()["fdatasync"] - before
+        if len(workers) == threads:
+            per_sync.append(total / syncs)
+        assert not errors, errors
+        assert log.log.synced_end == total + 1
+        assert log.scan() == total + 1
+        log.close()
+
+    race(
+        benchmark,
+        Runner(work, check, lambda: prepare(threads), parts=COPY_AND_SUM),
+        {
+            "one thread, raw write + fdatasync each": raw_writing(places, pieces, sync_each=True),
+            "one thread of ours": Runner(work, check, lambda: prepare(1), parts=COPY_AND_SUM),
+        },
+        workload=f"{threads} threads, durable single {SIZE} B appends",
+        records=total,
+        size=total * SIZE,
+        bars={"one thread, raw write + fdatasync each": Bar(3, 6)},
+        targets=lambda _: [
+            Target(
+                "appends per fdatasync", statistics.median(per_sync), "", 5, 8, at_most=False, reference="limit 8"
+            )
+        ],
+        codec="none",
+        output_bytes=sum(map(len, pieces)),
+    )
+
+
+@pytest.mark.row("S14")
+def test_large_appends_beside_the_raw_disk(benchmark: Any, places: Any) -> None:
+    """All the way to the disk: 250 KB batches and one flush, beside the same bytes by `write` and fdatasync."""
+    size, per_batch, count = 1_000, 250, 800
+    batches = records.groups(size, per_batch, count)
+    pieces = log_bytes(places, batches)
+    plain = appending(Ours, places, batches)
+
+    def work(state: tuple[Path, Any]) -> None:
+        plain.work(state)
+        state[1].flush()
+
+    race(
+        benchmark,
+        Runner(work, plain.check, plain.prepare, parts=COPY_AND_SUM),
+        {"raw write + fdatasync": raw_writing(places, pieces, sync=True)},
+        workload=f"append {size:,} B x {per_batch:,} and flush",
+        records=per_batch * count,
+        size=per_batch * count * size,
+        bars={"raw write + fdatasync": Bar(0.8)},
+        rounds=7,
+        codec="none",
+        output_bytes=sum(map(len, pieces)),
+    )

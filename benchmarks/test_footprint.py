@@ -1,0 +1,94 @@
+"""What logstore takes before it has done anything: memory of open partitions, time to import."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interleave import Runner, Target, race
+
+PARTITIONS = 1_000
+
+RESIDENT = """
+import gc, json, os, resource, sys
+def resident_mb():
+    gc.collect()
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6
+"""
+
+#: Written to and read from, as partitions are.
+OPEN = """
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+from logstore import Log
+logs = [Log.open(f"{sys.argv[1]}/t-{i}") for i in range(int(sys.argv[2]))]
+for i, log in enumerate(logs):
+    log.append([b"value of %d" % i])
+assert all(log.read(0).values() == [b"value of %d" % i] for i, log in enumerate(logs))
+print(json.dumps(resident_mb()), flush=True)
+os._exit(0)
+"""
+
+
+def run(script: str, *arguments: object) -> Any:
+    """What a script prints, as JSON, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.row("S9", "N4")
+def test_memory_of_a_thousand_open_partitions(benchmark: Any, places: Any) -> None:
+    """Resident memory of a whole process that holds them, Python and library included."""
+    found: list[float] = []
+
+    def check(_place: Path, resident: float) -> None:
+        found.append(resident)
+
+    def targets(_medians: dict[str, float]) -> list[Target]:
+        bare, imported = (run(f"{RESIDENT}{more}\nprint(resident_mb())") for more in ("", "import logstore"))
+        reference = f"bare Python {bare:.0f}, with the import {imported:.0f}"
+        return [Target("resident memory", statistics.median(found), "MB", 60, 40, reference=reference)]
+
+    race(
+        benchmark,
+        Runner(lambda place: run(RESIDENT + OPEN, place, PARTITIONS), check, places),
+        {},
+        workload=f"{PARTITIONS:,} open partitions",
+        records=PARTITIONS,
+        size=0,
+        targets=targets,
+        rounds=5,
+        unit="s in all",
+        codec="none",
+    )
+
+
+@pytest.mark.row("D4")
+def test_import(benchmark: Any) -> None:
+    """A process that imports logstore beside one that imports nothing."""
+
+    def runner(script: str) -> Runner:
+        return Runner(lambda _: run(script), lambda _state, result: None)
+
+    def targets(medians: dict[str, float]) -> list[Target]:
+        return [Target("over bare Python", (medians["ours"] - medians["bare Python"]) * 1e3, "ms", 40)]
+
+    race(
+        benchmark,
+        runner("import logstore; print(0)"),
+        {"bare Python": runner("print(0)")},
+        workload="import logstore",
+        records=1,
+        size=0,
+        targets=targets,
+        rounds=15,
+        unit="ms",
+        codec="none",
+    )

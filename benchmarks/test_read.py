@@ -1,0 +1,163 @@
+"""Reads of a log on disk beside other ways to keep one: all of it, single records, and past the page cache."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+import records
+from interleave import Bar, Runner, Target, race
+from runners import COPY_AND_SUM, Ours, drop_from_cache, file_size, filled, same
+
+SIZE = 100
+
+
+@pytest.mark.row("S14")
+def test_scan_to_values(benchmark: Any, places: Any) -> None:
+    """Every value as a bytes object, from the page cache."""
+    batches = records.groups(SIZE, 100, 5_000)
+    total = 100 * len(batches)
+    with filled(
+        ("naive file", "naive file + crc32", "aiokafka + file", "lmdb", "rocksdict"), places, batches
+    ) as logs:
+        stored = logs["ours"].log.metrics().size
+        runners = {name: Runner(lambda _, log=log: log.scan(), same(total)) for name, log in logs.items()}
+        race(
+            benchmark,
+            runners.pop("ours"),
+            runners,
+            workload=f"scan {SIZE} B to values",
+            records=total,
+            size=total * SIZE,
+            bars={"lmdb": Bar(1.5, 3)},
+            codec="none",
+            output_bytes=stored,
+        )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.row("S2", "S3", "S16")
+def test_random_reads(benchmark: Any, places: Any) -> None:
+    """One value at a random offset of 10,000,000, in batches of 100; neither keeps positions in memory."""
+    batches = records.groups(SIZE, 100, 100_000)
+    total = 100 * len(batches)
+    offsets = random.Random(1).choices(range(total), k=10_000)
+    expected = [batches[offset // 100][offset % 100] for offset in offsets]
+    with filled(("lmdb",), places, batches) as logs:
+        stored = logs["ours"].log.metrics().size
+        runners = {
+            name: Runner(lambda _, get=log.get: [get(offset) for offset in offsets], same(expected))
+            for name, log in logs.items()
+        }
+        race(
+            benchmark,
+            runners.pop("ours"),
+            runners,
+            workload=f"random read by offset, {total * SIZE / 1e9:.0f} GB",
+            records=len(offsets),
+            size=len(offsets) * SIZE,
+            bars={"lmdb": Bar(1 / 2, 1 / 1.2)},
+            unit="us each",
+            codec="none",
+            output_bytes=stored,
+        )
+
+
+# --- past the page cache -----------------------------------------------------------------------
+
+
+class DiskCounters:
+    """How many reads the block device below a path has completed, and of how many bytes."""
+
+    def __init__(self, path: Path) -> None:
+        device = path.stat().st_dev
+        self._stat = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+        self.is_known = self._stat.exists()
+
+    def read(self) -> tuple[int, int]:
+        if not self.is_known:
+            return 0, 0
+        fields = self._stat.read_text().split()
+        return int(fields[0]), int(fields[2]) * 512
+
+
+@pytest.mark.row("S14", "S15", "N8")
+def test_cold_scan_beside_the_raw_disk(benchmark: Any, places: Any) -> None:
+    """Every page is forgotten before each turn. The random reads show what the disk does out of order."""
+    size, per_batch, count = 1_000, 1_000, 300
+    batches = records.groups(size, per_batch, count)
+    total = per_batch * count
+    means: list[float] = []
+    place = places()
+    log = Ours(place)
+    for batch in batches:
+        log.append(batch)
+    log.flush()
+    (data,) = place.rglob("*.log")
+    length = data.stat().st_size
+    counters = DiskCounters(data)
+    before = (0, 0)
+
+    def forget() -> None:
+        nonlocal before
+        drop_from_cache(data)
+        before = counters.read()
+
+    def scan(_state: None) -> int:
+        return log.log.scan().count()
+
+    def check_scan(_state: None, found: int) -> None:
+        reads, read = (after - earlier for after, earlier in zip(counters.read(), before, strict=True))
+        if reads:
+            means.append(read / reads)
+        assert found == total
+
+    def sequential(_state: None) -> int:
+        fd = os.open(data, os.O_RDONLY)
+        buffer = memoryview(bytearray(1 << 20))
+        done = 0
+        while got := os.preadv(fd, [buffer], done):
+            done += got
+        os.close(fd)
+        return done
+
+    # As many as a round can bear, scaled up to the whole file.
+    some = random.Random(2).sample(range(length // 4096), 1_500)
+
+    def scattered(_state: None) -> int:
+        fd = os.open(data, os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        buffer = memoryview(bytearray(4096))
+        done = sum(os.preadv(fd, [buffer], 4096 * page) for page in some)
+        os.close(fd)
+        return done
+
+    def targets(_medians: dict[str, float]) -> list[Target]:
+        if not means:
+            return []
+        mean = statistics.median(means) / 1024
+        return [Target("mean read from the disk, cold scan", mean, "KiB", 128, at_most=False)]
+
+    race(
+        benchmark,
+        Runner(scan, check_scan, forget, parts=COPY_AND_SUM),
+        {
+            "raw sequential read, cold": Runner(sequential, same(length), forget),
+            "raw random 4 KiB reads, cold": Runner(
+                scattered, same(4096 * len(some)), forget, share=4096 * len(some) / length
+            ),
+        },
+        workload=f"cold scan {size:,} B x {per_batch:,}",
+        records=total,
+        size=total * size,
+        bars={"raw sequential read, cold": Bar(0.8)},
+        targets=targets,
+        rounds=7,
+        codec="none",
+        output_bytes=file_size(place),
+    )
+    log.close()
