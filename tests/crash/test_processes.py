@@ -528,6 +528,7 @@ calls = {
     "truncate_to": lambda: log.truncate_to(0),
     "read": lambda: log.read(0, timeout_s=PATIENCE_S),
     "read at the end": lambda: log.read(3, timeout_s=PATIENCE_S),
+    "record_at": lambda: log.record_at(0),
     "locate": lambda: log.locate(0),
     "offset_for_time": lambda: log.offset_for_time(0),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),
