@@ -16,7 +16,9 @@ from runners import Ours, appending, log_bytes, raw_writing
 
 @pytest.mark.row("S6", "S14")
 @pytest.mark.parametrize(
-    "size, per_batch, count", [(100, 100, 3_000), (1_000, 60, 1_500), (1_000, 1_000, 150)], ids=["11 KB", "60 KB", "1 MB"]
+    "size, per_batch, count",
+    [(100, 100, 3_000), (1_000, 60, 1_500), (1_000, 1_000, 150)],
+    ids=["11 KB", "60 KB", "1 MB"],
 )
 def test_strategies(benchmark: Any, places: Any, size: int, per_batch: int, count: int) -> None:
     """Not synced; a ratio above 1 says how much dearer the other way to grow the file is."""

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from logstore._batch import Batches, BatchView, stamp
 from logstore._encode import encode, encode_marker
 from logstore._files import Files
-from logstore._segment import Extent, Segment, Slice
+from logstore._scan import Extent
+from logstore._segment import Segment
+from logstore._slice import Slice
 from logstore.errors import CorruptRecordError, StorageError, UnsupportedFormatError
 from logstore.records import Codec, Marker
 from tests.model_batch import ModelRecord, encode_batch

@@ -11,6 +11,7 @@ class Growth:
     def release(self, file: File, size: int) -> int:
         """Give back what was taken ahead of the end of the file."""
 
+@disjoint_base
 class Preallocate(Growth):
     """Reserve blocks ahead of the end, without changing the size that the file shows."""
 
@@ -18,6 +19,7 @@ class Preallocate(Growth):
     @property
     def reserved(self) -> int: ...
 
+@disjoint_base
 class Chunked(Growth):
     """Write in pieces, so that the kernel allocates small runs of pages."""
 

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from logstore._batch import Batches, Record, run_of
 from logstore._encode import timestamp_of
-from logstore._segment import Segment, Slice
+from logstore._segment import Segment
+from logstore._slice import Slice
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log.segments import is_gone

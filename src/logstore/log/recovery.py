@@ -15,7 +15,8 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from logstore._segment import Extent, Segment
+from logstore._scan import Extent
+from logstore._segment import Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot, swaps
