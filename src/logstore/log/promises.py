@@ -10,8 +10,11 @@ raised only after a sync, and lowered durably, in both slots, before a truncatio
 
 from __future__ import annotations
 
-from logstore._files import File
+import errno
+
+from logstore._files import File, errno_of
 from logstore._published import publish
+from logstore.errors import StorageError
 from logstore.log import checkpoint
 from logstore.log.checkpoint import Published, RecoveryPoint
 from logstore.log.files import Directory
@@ -71,17 +74,32 @@ class PublishedFile:
         self._file.close()
 
 
-def read_published(directory: Directory, *, attempts: int = 100) -> Published | None:
-    """What a log's writer has published, or None if there is no such file.
+class PublishedReader:
+    """``logstore.published`` as readers in other processes see it."""
 
-    A block that is being overwritten while it is read fails its CRC and is read again. None too if
-    it never becomes whole, as after a power cut: the end is then the last whole good batch.
-    """
-    for _ in range(attempts):
-        data = directory.read(checkpoint.PUBLISHED)
-        if data is None:
-            return None
-        published = checkpoint.decode_published(data)
-        if published is not None:
-            return published
-    return None
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._file: File | None = None
+
+    def read(self, *, attempts: int = 100) -> Published | None:
+        """What the log's writer has published, or None if there is no such file.
+
+        A block that is being overwritten while it is read fails its CRC and is read again. None too if
+        it never becomes whole, as after a power cut: the end is then the last whole good batch.
+        """
+        if self._file is None:
+            try:
+                self._file = self._directory.open(checkpoint.PUBLISHED)
+            except StorageError as error:
+                if errno_of(error) == errno.ENOENT:
+                    return None
+                raise
+        for _ in range(attempts):
+            published = checkpoint.decode_published(self._file.read(0, checkpoint.PUBLISHED_BYTES))
+            if published is not None:
+                return published
+        return None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

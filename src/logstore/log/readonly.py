@@ -29,7 +29,7 @@ from logstore.errors import (
 from logstore.log import aborted, checkpoint, files, recovery
 from logstore.log.checkpoint import Published
 from logstore.log.files import Directory
-from logstore.log.promises import read_published
+from logstore.log.promises import PublishedReader
 from logstore.log.reader import Readable
 from logstore.log.root import Root
 from logstore.log.segments import Segments, is_gone
@@ -65,7 +65,8 @@ class LogReader(Readable):
             raise NotALogError(
                 "there is no log here: no segments and no logstore files; check the path", path=directory.path
             )
-        self._published = read_published(directory)
+        self._published_file = PublishedReader(directory)
+        self._published = self._published_file.read()
         self._watched = self._published is not None
         self._open_segments()
 
@@ -89,7 +90,7 @@ class LogReader(Readable):
     def _has_moved(self, error: Exception) -> bool:
         """Whether the writer has made an error by changing files; takes what it has published since."""
         before = self._published
-        published = read_published(self._directory)
+        published = self._published_file.read()
         if before is None or published is None:
             return isinstance(error, StorageError) and is_gone(error)
         self._published = published
@@ -144,7 +145,7 @@ class LogReader(Readable):
         """Look what the writer has published since."""
         self._check_open()
         with self._lock:
-            published = read_published(self._directory, attempts=ATTEMPTS if self._watched else 1)
+            published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
             if published is None or published == self._published:
                 return
             if not self._watched:
@@ -270,6 +271,7 @@ class LogReader(Readable):
         if not self._closed:
             self._closed = True
             self._segments.close()
+            self._published_file.close()
 
     def __enter__(self) -> LogReader:
         return self
