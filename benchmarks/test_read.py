@@ -39,7 +39,6 @@ def test_scan_to_values(benchmark: Any, places: Any) -> None:
         )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.row("S2", "S3", "S16")
 def test_random_reads(benchmark: Any, places: Any) -> None:
     """One value at a random offset of 10,000,000, in batches of 100; neither keeps positions in memory."""

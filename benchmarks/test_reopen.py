@@ -106,7 +106,6 @@ def last_value() -> bytes:
     return records.groups(SIZE, PER_BATCH, BATCHES)[-1][-1]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.row("S10", "S20")
 @pytest.mark.parametrize(
     "flush, names",

@@ -85,6 +85,7 @@ def test_a_thousand_partitions_are_open_with_4096_descriptors(in_memory: Path) -
     assert facts["resident_mb"] <= 60
 
 
+@pytest.mark.timeout(600)  # half a minute of work, which a busy machine makes minutes
 def test_ten_thousand_partitions_share_4096_descriptors_through_the_cache(in_memory: Path) -> None:
     facts = run(PARTITIONS, in_memory, 10_000)
     # The cache keeps to its limit; beside it the process has only its own few.

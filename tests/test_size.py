@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from logstore import Log
+from logstore import Log, ProducerStamp
 from logstore.log.state import State
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
@@ -188,6 +189,26 @@ def test_a_scan_reads_the_file_in_order_and_in_large_pieces(tmp_path: Path) -> N
     assert mean >= 128 << 10, f"{len(bodies)} reads of {mean:.0f} bytes in the mean"
     places = [(path, position) for _, path, position, _, _ in bodies]
     assert places == sorted(places)
+
+
+@pytest.mark.row("S20")
+@pytest.mark.parametrize("producing, passes", [(False, 1), (True, 2)], ids=["no producer", "a producer"])
+def test_a_recovery_reads_what_was_not_synced_once(tmp_path: Path, producing: bool, passes: int) -> None:
+    """Checksums, indexes and producers come from one pass; the list of aborted transactions takes another."""
+    stamps = [ProducerStamp(7, 0, sequence) if producing else None for sequence in range(0, 100_200, 100)]
+    with Log.open(tmp_path / "root" / "t-0") as log:
+        for stamp in stamps[:1_000]:
+            log.append(VALUES, producer=stamp)
+        size = log.metrics().size
+        shutil.copytree(tmp_path / "root", tmp_path / "killed")  # as a kill leaves it
+    files = FaultyFiles()
+    files.record()
+    with Log.open(tmp_path / "killed" / "t-0", files=files) as log:
+        reads = [call for call in files.recorded() if call[0] == "preadv" and call[1].endswith(".log")]
+        assert log.metrics().recovered_bytes == size
+        assert size <= sum(status for *_, status in reads) < (passes + 0.1) * size
+        assert log.append(VALUES, producer=stamps[999]).duplicate is producing
+        assert not log.append(VALUES, producer=stamps[1_000]).duplicate
 
 
 @pytest.mark.row("S15")

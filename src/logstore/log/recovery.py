@@ -47,6 +47,16 @@ class Recovered(NamedTuple):
     swapped: bool = False  #: a compaction was finished: sealed files are others now
 
 
+class Seen(NamedTuple):
+    """The batches with a producer id that a scan has met, all of them from an offset on."""
+
+    from_offset: int
+    batches: list[ProducedBatch]
+
+
+_NOTHING_SEEN = Seen(checkpoint.INT64_MAX, [])
+
+
 def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int) -> Recovered:
     """Rebuild what a crash may have torn; touch nothing that it could not have.
 
@@ -94,7 +104,7 @@ def _recover(
     )
     start = min(start, end)
     snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
-    producers = replay_producers(directory, segments, config, point, end, now_ms)
+    producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
     epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end)
     return Recovered(
         segments=segments,
@@ -323,6 +333,17 @@ def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> 
                 yield batch
 
 
+def _seen(extents: list[tuple[Segment, Extent]], point: RecoveryPoint | None) -> Seen:
+    """What the scan of the tail has met: it began at the recovery point, or with the first segment."""
+    if not extents:
+        return _NOTHING_SEEN
+    first = extents[0][0].base_offset
+    return Seen(
+        first if point is None else max(first, point.recovery_point),
+        [ProducedBatch(*fields) for _, extent in extents for fields in extent.produced],
+    )
+
+
 def replay_producers(
     directory: Directory,
     segments: Segments,
@@ -330,8 +351,12 @@ def replay_producers(
     point: RecoveryPoint | None,
     end_offset: int,
     now_ms: int,
+    seen: Seen = _NOTHING_SEEN,
 ) -> Producers:
-    """Producer state at ``end_offset``: the newest snapshot, and the batch headers behind it."""
+    """Producer state at ``end_offset``: the newest snapshot, and the batch headers behind it.
+
+    What has been ``seen`` is not read a second time: after a crash that is most of the replay.
+    """
     if point is not None and point.replay_from >= 0:
         # No producer had state at that offset: there is nothing to load, and little to replay.
         start = min(max(point.replay_from, segments.all[0].base_offset), end_offset)
@@ -347,8 +372,12 @@ def replay_producers(
             () if saved is None else saved.completed,
             expiration_ms=config.producer_id_expiration_ms,
         )
-    for batch in produced_batches(segments, start, end_offset):
-        producers.apply(batch, now_ms)
+    if start < seen.from_offset:
+        for batch in produced_batches(segments, start, min(seen.from_offset, end_offset)):
+            producers.apply(batch, now_ms)
+    for batch in seen.batches:
+        if start <= batch.base_offset < end_offset:
+            producers.apply(batch, now_ms)
     return producers
 
 
