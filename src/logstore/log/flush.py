@@ -18,6 +18,10 @@ _logger = logging.getLogger(__name__)
 
 INT64_MAX = 2**63 - 1
 
+#: A flush writes the index files when so many entries are new: 256 KiB of log that a reader, or the next
+#: open, may have to walk. Eight system calls for each flush of one small record would cost more.
+INDEX_ENTRIES = 64
+
 
 class Flusher:
     """Syncs one log for all its threads."""
@@ -83,7 +87,7 @@ class Flusher:
             state.counters.flushes += 1
             state.unsynced = [s for s in state.unsynced if s not in sealed]
             state.synced.advance(target)
-            state.segments.save_indexes(state.segments.active)
+            state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
             if state.synced.value > target:
                 # Somebody has synced further meanwhile, and has written a higher point.
                 state.move_marks_locked()
@@ -100,7 +104,8 @@ class Flusher:
                 _logger.warning("recovery point not written, the disk is full: log=%s", state.path)
             except StorageError as error:
                 raise state.poison_locked(error) from error
-            state.move_marks_locked()
+            # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.
+            state.move_marks_locked(has_grown=state.tail is not None)
 
     @property
     def may_become_due(self) -> bool:

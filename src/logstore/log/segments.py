@@ -186,13 +186,17 @@ class Segments:
         old.close()
         return segment
 
-    def save_indexes(self, segment: Segment, *, complete: bool = False) -> None:
+    def save_indexes(self, segment: Segment, *, complete: bool = False, at_least: int = 1) -> None:
         """Bring a segment's index files up to what is in memory; with ``complete``, empty ones too.
 
+        Not before ``at_least`` entries of one of them are new.
         They are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
         """
         try:
             segment.ensure_indexes()
+            new = max(len(entries) - entries.saved for entries in (segment.index, segment.times))
+            if new < at_least and not complete and not segment.index_stale:
+                return
             for suffix, entries in ((files.OFFSET_INDEX, segment.index), (files.TIME_INDEX, segment.times)):
                 name = files.segment_file(segment.base_offset, suffix)
                 if segment.sealed or segment.index_stale:

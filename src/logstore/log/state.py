@@ -98,6 +98,7 @@ class State:
         self.epochs_saved = False
         self.recovery = RecoveryFile(directory, found.point)
         self.published = PublishedFile(directory)
+        self._is_published = False  # the last numbers have been written
         self.was_clean = found.was_clean
         self._names_changed = 0 if found.was_clean else 1
         self._names_synced = 0
@@ -228,19 +229,21 @@ class State:
                 _logger.error("could not mark the log as suspect: log=%s", self.path)
         return self.failed
 
-    def move_marks_locked(self) -> None:
-        """Move the high watermark and the last stable offset, then publish."""
+    def move_marks_locked(self, *, has_grown: bool = True) -> None:
+        """Move the high watermark and the last stable offset, then publish, if there is news."""
         end = self.end.value
         mark = self._owner.high_watermark(end, self.synced.value, self.high_watermark.value)
-        self.high_watermark.advance(mark if mark < end else end)
-        self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value))
-        self.publish_locked()
+        moved = self.high_watermark.advance(mark if mark < end else end)
+        moved = self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value)) or moved
+        if has_grown or moved or not self._is_published:
+            self.publish_locked()
 
     def publish_locked(self) -> None:
         # A memory tail is not in the files, so other processes must not look for it.
         end = self.end.value if self.tail is None else self.segments.active.next_offset
         # Odd while files go away: who opens them now has to look again when that is over.
         generation = 2 * self.generation + self.cutting
+        self._is_published = False
         try:
             self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
         except DiskFullError:
@@ -248,6 +251,8 @@ class State:
             _logger.warning("published end not written, the disk is full: log=%s", self.path)
         except StorageError as error:
             raise self.poison_locked(error) from error
+        else:
+            self._is_published = True
 
     def point_now(self, *, clean: bool) -> RecoveryPoint:
         """The recovery point as it stands; the place of the offset is the end of the active segment."""
