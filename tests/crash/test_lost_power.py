@@ -31,3 +31,22 @@ def test_a_kill_while_directories_are_made_leaves_none_unsynced():
             log.append([b"v"], ack="synced")
             assert values(moment.crash("none")) == [b"v"], f"killed after operation {number}"
     assert disk.moment_count > 12
+
+
+def test_the_epoch_does_not_fall_when_all_batches_are_deleted():
+    """The epoch file was renamed into place without its bytes, and no batch was left that knew better."""
+    disk = SimDisk()
+    epochs = []
+    for _ in range(4):
+        log = Log.open(PATH, files=disk)
+        epochs.append(log.leader_epoch)
+        end = log.append([b"v"], ack="synced").last_offset + 1
+        log.delete_before(end)
+        after = [disk.crash(policy, seed=seed) for policy in ("none", "zeroed", "lost") for seed in range(30)]
+        for found in after:
+            with Log.open(PATH, files=found) as again:
+                assert again.log_start_offset == end
+                assert again.leader_epoch > epochs[-1]
+        disk = disk.crash("lost")
+        log.close()
+    assert epochs == [0, 1, 2, 3]
