@@ -50,3 +50,22 @@ def test_the_epoch_does_not_fall_when_all_batches_are_deleted():
         disk = disk.crash("lost")
         log.close()
     assert epochs == [0, 1, 2, 3]
+
+
+def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
+    """One append over several segments: a roll in it raised the recovery point, and no scan saw the epoch."""
+    disk = SimDisk()
+    log = Log.open(PATH, files=disk, segment_bytes=400)
+    log.append([b"v"], ack="synced")
+    disk = disk.crash()
+    log.close()
+    log = Log.open(PATH, files=disk, segment_bytes=400)
+    assert log.leader_epoch == 1
+    disk.keep_moments()
+    log.append([b"v" * 20] * 60)
+    for number, moment in enumerate(disk.moments()):
+        with Log.open(PATH, files=moment.crash("none"), segment_bytes=400) as again:
+            epochs = [header[5] for segment in again._state.segments.all for header in segment.headers()]
+            assert again.leader_epoch > max(epochs), f"after operation {number}"
+            assert again.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
+    log.close()
