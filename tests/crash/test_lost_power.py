@@ -64,8 +64,10 @@ def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
     disk.keep_moments()
     log.append([b"v" * 20] * 60)
     for number, moment in enumerate(disk.moments()):
-        with Log.open(PATH, files=moment.crash("none"), segment_bytes=400) as again:
-            epochs = [header[5] for segment in again._state.segments.all for header in segment.headers()]
-            assert again.leader_epoch > max(epochs), f"after operation {number}"
-            assert again.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
+        for seed in range(8):
+            after = moment.crash("zeroed", seed=seed)
+            with Log.open(PATH, files=after, segment_bytes=400) as again:
+                epochs = [header[5] for segment in again._state.segments.all for header in segment.headers()]
+                assert again.leader_epoch > max(epochs), f"after operation {number}, seed {seed}"
+                assert again.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
     log.close()

@@ -301,6 +301,8 @@ class State:
             self.root.directory.sync()
             self.transactions.sync()
             self.recovery.write(self.point_now(clean=False)._replace(recovery_point=old.next_offset))
+            # With an unknown recovery point the gap would be damage.
+            self.recovery.sync()
             self.segments.add(offset)
             self.directory.sync()
             self.segments.seal(old)
