@@ -11,7 +11,7 @@ import random
 from logstore.errors import LogstoreError
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
-from tests.crash.histories import History
+from tests.crash.histories import History, fields, visible
 from tests.crash.lives import Life, Promise, check_content, check_promise, open_log
 
 #: How often each policy is drawn at a moment; those without chance are asked once.
@@ -42,8 +42,14 @@ class Examined:
         return True
 
 
-def cut_all(life: Life, examined: Examined, *, most: int | None = None) -> None:
+def moment_count(life: Life) -> int:
+    return sum(chapter.disk.moment_count for chapter in life.chapters)
+
+
+def cut_all(life: Life, examined: Examined, *, share: float = 1.0, most: int | None = None) -> None:
     """Cut the power at every moment of a life, by every policy; stop at ``most`` states.
+
+    With a ``share`` each draw that keeps something of what was not synced is made with that chance.
 
     Raises:
         Violation: a promise was not kept.
@@ -53,6 +59,8 @@ def cut_all(life: Life, examined: Examined, *, most: int | None = None) -> None:
         for at, (moment, promise, what) in enumerate(chapter.moments()):
             for policy, draws in DRAWS.items():
                 for _ in range(draws if moment.pending else policy == "none"):
+                    if policy != "none" and rng.random() > share:
+                        continue
                     seed, page = rng.getrandbits(63), rng.choice((64, 512, 4096))
                     after = moment.crash(policy, seed=seed, page_bytes=page)
                     if not examined.is_new(after, promise):
@@ -71,6 +79,8 @@ def cut_all(life: Life, examined: Examined, *, most: int | None = None) -> None:
 def examine(life: Life, disk: SimDisk, promise: Promise, rng: random.Random) -> None:
     """Open what a power cut has left, look at all of it, write on, and lose the power again."""
     thorough, again = rng.random() < 0.1, rng.random()
+    if rng.random() < 0.1:
+        read_before_recovery(life, disk, promise)
     if again < 0.15:
         # The power fails once more, while the log is being recovered.
         disk.keep_moments()
@@ -102,6 +112,17 @@ def examine(life: Life, disk: SimDisk, promise: Promise, rng: random.Random) -> 
         for policy in ("none", "torn", "reordered"):
             after = moment.crash(policy, seed=rng.getrandbits(63), page_bytes=512)
             open_again(life, after, promise._replace(clean=False))
+
+
+def read_before_recovery(life: Life, disk: SimDisk, promise: Promise) -> None:
+    """A reader beside no writer may find less, or a tail that it cannot read; never what was not sent."""
+    sent = {record[0]: record for record in visible(list(promise.sent))}
+    try:
+        with open_log(life, disk, read_only=True) as log:
+            for record in log.scan():
+                assert fields(record) == sent.get(record.offset), f"a reader was given {fields(record)}"
+    except LogstoreError:
+        pass
 
 
 def open_again(life: Life, disk: SimDisk, promise: Promise) -> None:
