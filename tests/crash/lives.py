@@ -245,6 +245,10 @@ class Life:
         # A large append was written in batches that are not known here.
         end = max(self.batch_at(offset), self.log.log_start_offset)
         before = self.promise()
+        if end == self.log.log_start_offset:
+            # Nothing is left: the epochs of deleted batches may be forgotten with those that are cut.
+            self.epochs[:] = [-1] * len(self.epochs)
+            before = before._replace(epochs=tuple(self.epochs))
 
         def act() -> None:
             found = self.log.truncate_to(offset)
