@@ -237,6 +237,9 @@ class Life:
 
     def cut(self) -> None:
         """Truncate to an offset that may lie inside a batch."""
+        if self.config.tail == "memory":
+            # Where its batches end is known once they are in the files.
+            self.do("flush", self.log.flush)
         low, high = max(self.log.log_start_offset, self.log.log_end_offset - 12), self.log.log_end_offset
         if high <= low:
             return

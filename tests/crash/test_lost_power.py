@@ -71,3 +71,26 @@ def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
                 assert again.leader_epoch > max(epochs), f"after operation {number}, seed {seed}"
                 assert again.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
     log.close()
+
+
+def test_a_recovery_point_inside_a_batch_does_not_cut_what_was_synced_behind_it():
+    """A cut was under way at a log start inside a batch; the next opens took the batch for a gap, or damage."""
+    disk = SimDisk()
+    log = Log.open(PATH, files=disk, segment_bytes=600)
+    log.append([b"v" * 9] * 20, ack="synced")
+    log.delete_before(8)
+    log.roll()
+    log.append([b"w"] * 3, ack="synced")
+    disk.keep_moments()
+    log.truncate_to(10)
+    for number, moment in enumerate(disk.moments()):
+        for policy in ("none", "all"):
+            found = moment.crash(policy)
+            with Log.open(PATH, files=found, segment_bytes=600) as again:
+                assert again.log_start_offset == 8
+                whole = [record.value for record in again.scan()]
+                for value in (b"x" * 400, b"y"):
+                    again.append([value], ack="synced")
+                    whole.append(value)
+                    assert values(found.crash("none")) == whole, f"operation {number}, {policy}"
+    log.close()
