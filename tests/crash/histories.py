@@ -147,14 +147,25 @@ def fields(record) -> tuple:
     return record.offset, record.key, record.value, record.timestamp_ms, tuple(record.headers)
 
 
+def same(found: list[tuple], wanted: list[tuple]) -> None:
+    """Two lists of records; the first difference is named, also where pytest explains nothing."""
+    if found != wanted:
+        pairs = enumerate(zip(found, wanted, strict=False))
+        place = next((n for n, (one, other) in pairs if one != other), min(len(found), len(wanted)))
+        raise AssertionError(
+            f"{len(found)} records, expected {len(wanted)}; the first difference: found "
+            f"{found[place : place + 1]}, expected {wanted[place : place + 1]}"
+        )
+
+
 def expect(log, sent: list[Sent], start: int = 0, *, thorough: bool = True, isolation: bool = True) -> None:
     """Hold everything that a log answers against what was sent to it."""
     end = sent[-1].last + 1 if sent else start
     assert log.log_end_offset == end
     wanted = visible(sent, start)
-    assert [fields(record) for record in log.scan()] == wanted
+    same([fields(record) for record in log.scan()], wanted)
     if isolation:
-        assert [fields(record) for record in log.scan(isolation="read_committed")] == committed(sent, start)
+        same([fields(record) for record in log.scan(isolation="read_committed")], committed(sent, start))
     if not thorough:
         return
     for offset in range(start, end):

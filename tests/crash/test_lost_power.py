@@ -31,3 +31,66 @@ def test_a_kill_while_directories_are_made_leaves_none_unsynced():
             log.append([b"v"], ack="synced")
             assert values(moment.crash("none")) == [b"v"], f"killed after operation {number}"
     assert disk.moment_count > 12
+
+
+def test_the_epoch_does_not_fall_when_all_batches_are_deleted():
+    """The epoch file was renamed into place without its bytes, and no batch was left that knew better."""
+    disk = SimDisk()
+    epochs = []
+    for _ in range(4):
+        log = Log.open(PATH, files=disk)
+        epochs.append(log.leader_epoch)
+        end = log.append([b"v"], ack="synced").last_offset + 1
+        log.delete_before(end)
+        after = [disk.crash(policy, seed=seed) for policy in ("none", "zeroed", "lost") for seed in range(30)]
+        for found in after:
+            with Log.open(PATH, files=found) as again:
+                assert again.log_start_offset == end
+                assert again.leader_epoch > epochs[-1]
+        disk = disk.crash("lost")
+        log.close()
+    assert epochs == [0, 1, 2, 3]
+
+
+def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
+    """One append over several segments: a roll in it raised the recovery point, and no scan saw the epoch."""
+    disk = SimDisk()
+    log = Log.open(PATH, files=disk, segment_bytes=400)
+    log.append([b"v"], ack="synced")
+    disk = disk.crash()
+    log.close()
+    log = Log.open(PATH, files=disk, segment_bytes=400)
+    assert log.leader_epoch == 1
+    disk.keep_moments()
+    log.append([b"v" * 20] * 60)
+    for number, moment in enumerate(disk.moments()):
+        for seed in range(8):
+            after = moment.crash("zeroed", seed=seed)
+            with Log.open(PATH, files=after, segment_bytes=400) as again:
+                epochs = [header[5] for segment in again._state.segments.all for header in segment.headers()]
+                assert again.leader_epoch > max(epochs), f"after operation {number}, seed {seed}"
+                assert again.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
+    log.close()
+
+
+def test_a_recovery_point_inside_a_batch_does_not_cut_what_was_synced_behind_it():
+    """A cut was under way at a log start inside a batch; the next opens took the batch for a gap, or damage."""
+    disk = SimDisk()
+    log = Log.open(PATH, files=disk, segment_bytes=600)
+    log.append([b"v" * 9] * 20, ack="synced")
+    log.delete_before(8)
+    log.roll()
+    log.append([b"w"] * 3, ack="synced")
+    disk.keep_moments()
+    log.truncate_to(10)
+    for number, moment in enumerate(disk.moments()):
+        for policy in ("none", "all"):
+            found = moment.crash(policy)
+            with Log.open(PATH, files=found, segment_bytes=600) as again:
+                assert again.log_start_offset == 8
+                whole = [record.value for record in again.scan()]
+                for value in (b"x" * 400, b"y"):
+                    again.append([value], ack="synced")
+                    whole.append(value)
+                    assert values(found.crash("none")) == whole, f"operation {number}, {policy}"
+    log.close()

@@ -17,7 +17,7 @@ class MemoryDirectory:
     def read(self, name: str) -> bytes | None:
         return self.files.get(name)
 
-    def replace(self, name: str, data: bytes, *, durable: bool) -> None:
+    def replace(self, name: str, data: bytes, *, durable: bool, whole: bool = False) -> None:
         self.calls.append(("replace", name, "durable" if durable else "cached"))
         self.files[name] = data
 

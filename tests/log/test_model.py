@@ -25,9 +25,11 @@ from hypothesis.stateful import (
 
 from logstore import Codec, Marker, Origin, ProducerStamp
 from logstore._encode import encode
+from logstore._files import LIBC, Files
 from logstore.errors import OffsetOutOfRangeError, OutOfOrderSequenceError, ProducerStateError
 from logstore.log.state import batches_of
-from logstore.testing import ManualClock
+from logstore.testing import ManualClock, SimDisk
+from logstore.testing.simdisk import POLICIES
 from tests.log.logs import NOW_MS, crashed_copy, open_log
 from tests.model import Duplicate, LogModel, Sent, Stamp, seen
 
@@ -57,8 +59,8 @@ class LogMachine(RuleBasedStateMachine):
         max_message_bytes=st.sampled_from([650, 1 << 20]),
     )
     def begin(self, segment_bytes, index_interval_bytes, visible_after, max_message_bytes):
-        # In memory if there is such a place: what is asked here does not depend on the disk.
-        self.base = Path(tempfile.mkdtemp(prefix="model-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+        self.files: Files = LIBC
+        self.find_a_place()
         self.roots = 0
         self.clock = ManualClock(NOW_MS)
         self.settings = {
@@ -75,20 +77,30 @@ class LogMachine(RuleBasedStateMachine):
         self.written = 0  #: everything below is in the files
         self.restarted_at = 0  #: batches of producers before may be remembered less well
         self.open()
-        self.reader = open_log(self.root, read_only=True, clock=self.clock)
+        self.open_reader()
+
+    def find_a_place(self):
+        # In memory if there is such a place: what is asked here does not depend on the disk.
+        self.base = Path(tempfile.mkdtemp(prefix="model-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
 
     @property
     def root(self):
         return self.base / str(self.roots)
 
     def open(self):
-        self.log = open_log(self.root, **self.settings)
+        self.log = open_log(self.root, files=self.files, **self.settings)
+
+    def open_reader(self):
+        self.reader = open_log(self.root, read_only=True, clock=self.clock, files=self.files)
 
     def teardown(self):
         if hasattr(self, "log"):
             self.reader.close()
             self.log.close()
-            shutil.rmtree(self.base)
+            self.leave_the_place()
+
+    def leave_the_place(self):
+        shutil.rmtree(self.base)
 
     def grew(self):
         if self.tail == "file":
@@ -275,17 +287,20 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def reopen_the_reader(self):
         self.reader.close()
-        self.reader = open_log(self.root, read_only=True, clock=self.clock)
+        self.open_reader()
 
-    @rule()
-    def die(self):
-        """The process is gone between two calls: what it had written is in the page cache."""
+    def leave_a_dead_process(self):
         copy = crashed_copy(self.log, self.base / str(self.roots + 1))
         self.reader.close()
         self.log.close()
         shutil.rmtree(self.root)
         self.roots += 1
         assert copy == self.root
+
+    @rule()
+    def die(self):
+        """The process is gone between two calls: what it had written is in the page cache."""
+        self.leave_a_dead_process()
         if self.written < self.model.end:
             self.model.lose_from(self.written)
         self.restarted_at = self.model.end
@@ -293,7 +308,7 @@ class LogMachine(RuleBasedStateMachine):
         # A new process shows what it knows to be on disk, or all.
         self.model.high_watermark = max(self.synced if self.after_flush else self.model.end, self.model.start)
         self.show()
-        self.reader = open_log(self.root, read_only=True, clock=self.clock)
+        self.open_reader()
 
     # -- what must hold
 
@@ -347,6 +362,52 @@ class MemoryTailMachine(LogMachine):
     """The same with a tail in memory."""
 
     tail = "memory"
+
+
+class SimulatedMachine(LogMachine):
+    """The same on a simulated disk, which can lose its power."""
+
+    def find_a_place(self):
+        self.base = Path("/model")
+        self.files = SimDisk()
+
+    def leave_the_place(self):
+        self.files = LIBC
+
+    def leave_a_dead_process(self):
+        self.move_to(self.files.kill())
+
+    def delete(self):
+        """Not here: a power cut may take what is known of producers with no batch left. `tests/crash` does."""
+
+    def move_to(self, disk):
+        self.reader.close()
+        self.log.close()
+        self.files = disk
+
+    @rule(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
+    def lose_power(self, policy, seed):
+        """What is flushed is there, and of the rest as much as the log says, up to the end of a batch."""
+        self.move_to(self.files.crash(policy, seed=seed, page_bytes=512))
+        self.open()
+        end = self.log.log_end_offset
+        assert self.synced <= end <= self.written
+        ends = {batch.last_offset + 1 for batch in self.model.batches}
+        assert end in ends | {0, self.model.start}
+        self.model.lose_from(end)
+        self.written = self.restarted_at = end
+        # The recovery point is written and not synced: what is on disk may be more than the log knows.
+        self.synced = self.log.synced_end
+        self.model.high_watermark = max(self.synced if self.after_flush else end, self.model.start)
+        self.show()
+        self.open_reader()
+
+
+@pytest.mark.row("S20")
+def test_a_log_on_a_disk_that_loses_power_does_what_the_model_does():
+    run_state_machine_as_test(
+        SimulatedMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None)
+    )
 
 
 @pytest.mark.row("S18", "T5", "P13", "S20")

@@ -178,8 +178,13 @@ class Epochs:
         return None if data is None else cls.decode(data)
 
     def save(self, directory: Directory, *, durable: bool) -> None:
-        """Replace the file. Only a hint: ``durable`` matters to Kafka, not to our recovery."""
-        directory.replace(LEADER_EPOCHS, self.encode(), durable=durable)
+        """Replace the file. A hint where batches are, whose headers say the same.
+
+        Once they are deleted nothing else knows the epoch, and it must not fall. So after the first one
+        the file is never lost: a power cut leaves it as it was, or as it is.
+        """
+        whole = bool(self._entries) and self._entries[-1].epoch > 0
+        directory.replace(LEADER_EPOCHS, self.encode(), durable=durable, whole=whole)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Epochs) and self._entries == other._entries

@@ -164,17 +164,17 @@ class Directory:
         finally:
             file.close()
 
-    def replace(self, name: str, data: bytes, *, durable: bool) -> None:
+    def replace(self, name: str, data: bytes, *, durable: bool, whole: bool = False) -> None:
         """Put ``data`` in the place of a file: whoever opens it sees the old bytes or the new ones.
 
-        With ``durable`` the new bytes survive power loss when this returns; without, the old or
-        the new ones do.
+        With ``durable`` the new bytes survive power loss when this returns; with ``whole`` the old or the
+        new ones do. With neither it may be none: the name can reach the disk before the bytes.
         """
         temporary = name + TEMPORARY
         file = self.open(temporary, create=True, writable=True, truncate=True)
         try:
             file.write(data, 0)
-            if durable:
+            if durable or whole:
                 file.sync()
         finally:
             file.close()

@@ -229,6 +229,9 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
                 if offset < promised and not config.compacts:
                     break
                 return at, promised
+            if last >= promised:
+                # A log start may lie inside a batch, and is the recovery point where that is lower.
+                return at, base
             offset, position = last + 1, at + size
     except RecordError as error:
         if offset >= promised:

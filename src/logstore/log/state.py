@@ -127,7 +127,8 @@ class State:
             if not self.transactions.is_idle:
                 self.transactions.rebuild_from(found.synced_end)
             # What came after an unclean stop is told from what came before: followers compare epochs.
-            self.leader_epoch = min(found.highest_epoch + 1, INT32_MAX)
+            # Epoch 0 may have been here and be forgotten: its batches deleted, and its file lost.
+            self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
             _logger.info(
                 "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
                 directory.path,
@@ -305,6 +306,8 @@ class State:
             self.root.directory.sync()
             self.transactions.sync()
             self.recovery.write(self.point_now(clean=False)._replace(recovery_point=old.next_offset))
+            # With an unknown recovery point the gap would be damage.
+            self.recovery.sync()
             self.segments.add(offset)
             self.directory.sync()
             self.segments.seal(old)

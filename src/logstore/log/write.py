@@ -121,10 +121,7 @@ def _change_locked(
             # A full disk has kept it from being written for a while: memory is no place for more.
             state.drain_tail_locked()
         stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
-    latest = state.epochs.latest
-    if latest is None or latest.epoch < leader_epoch:
-        state.epochs.assign(leader_epoch, first)
-        state.epochs_saved = False
+    _note_epoch_locked(state, leader_epoch, first)
     if not state.epochs_saved:
         state.save_epochs_locked()
     aborted = None if produced is None else state.transactions.apply(produced, now)
@@ -134,6 +131,13 @@ def _change_locked(
         state.transactions.note_aborted(aborted)
     if produced is not None:
         state.expire_producers_locked(now)
+
+
+def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
+    latest = state.epochs.latest
+    if latest is None or latest.epoch < leader_epoch:
+        state.epochs.assign(leader_epoch, first)
+        state.epochs_saved = False
 
 
 def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int]:
@@ -171,6 +175,9 @@ def _put_locked(state: State, data: Any, first: int, span: int, max_timestamp: i
             # Released by itself: a traceback that holds on to this frame must not hold the encoder's bytes.
             with view[:length] as batch:
                 state.append_locked(batch, next_offset, leader_epoch)
+            if next_offset == first:
+                # Before a roll raises the recovery point over it: no scan would find the epoch then.
+                _note_epoch_locked(state, leader_epoch, first)
             next_offset += count
             rest = view[length:]
             view.release()

@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 
 from logstore.testing._disk cimport (
-    CHANGE_MOVE, CHANGE_RESIZE, CHANGE_WRITE, Bytes, Change, Disk, Inode, apply_bytes, apply_name, bytes_copy, bytes_write,
-    copy_inodes, disk_free, disk_pending, entries_copy, inode_free,
+    CHANGE_MOVE, CHANGE_RESIZE, CHANGE_WRITE, Bytes, Change, Disk, Inode, apply_bytes, apply_name, bytes_copy,
+    bytes_write, copy_inodes, disk_free, disk_pending, entries_copy, inode_free,
 )
 
 cdef enum:

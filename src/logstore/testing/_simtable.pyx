@@ -302,6 +302,8 @@ cdef int s_ftruncate(void *context, int fd, int64_t size) noexcept nogil:
     if size < 0 or not is_writable(machine, fd):
         return leave(machine, -EINVAL)
     if size == inode.now.size:
+        # Nothing to see; what fallocate has set aside behind it is given back.
+        inode.reserved = min(inode.reserved, size)
         return leave(machine, 0)
     if size > inode.now.size and room_for(machine, inode, size) < size:
         return leave(machine, -ENOSPC)

@@ -1,0 +1,211 @@
+"""Every call that changes the simulated disk fails in turn, and then the power fails, or the caches go.
+
+What `test_faults` asks of libc is asked here of a disk that loses what a failed sync has lost: nothing that
+was acknowledged as synced may be missing, and a log that is opened again trusts no page on the kernel's word.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from logstore import Log
+from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
+from logstore.testing import SimDisk
+from logstore.testing.simdisk import POLICIES
+from tests.crash.histories import PARTITION, History, Sent
+from tests.crash.lives import Life, check_content, check_promise, expect_from, open_log
+from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife
+
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+
+ROOT = Path("/r")
+PATH = str(ROOT / PARTITION)
+
+
+def check(disk: SimDisk, life: ScriptedLife, least: int, *, claims: bool = True) -> None:
+    """Open what is left, hold it against what the life was told, write on, and lose the power."""
+    sent = [*life.sent, *([] if life.history.attempted is None else [life.history.attempted])]
+    if life.cutting is not None:
+        least = min(least, life.cutting)
+    log = Log.open(PATH, files=disk, **SETTINGS)
+    try:
+        end, start = log.log_end_offset, log.log_start_offset
+        assert end >= least, f"acknowledged up to {least}, but the log ends at {end}"
+        assert life.least_start <= start <= max(life.start, life.least_start)
+        kept = [batch for batch in sent if batch.last < end]
+        assert end == max(kept[-1].last + 1 if kept else 0, start)
+        expect_from(log, kept, start, thorough=False)
+        History(log, random.Random(1), kept).append(2, ack="synced")
+        expect_from(log, kept, start, thorough=False)
+        after = disk.crash("none")
+    finally:
+        log.close()
+    if claims:
+        with Log.open(PATH, files=after, **SETTINGS) as log:
+            expect_from(log, kept, log.log_start_offset, thorough=False)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_change_fails_in_turn_and_then_the_power(fault):
+    op, plan = FAULTS[fault]
+    whole = SimDisk()
+    assert ScriptedLife(ROOT, whole).run() == "done"
+    count = whole.changes if op == "change" else whole.counts()[op]
+    assert count > 80
+    outcomes = dict.fromkeys(("done", "full", "poisoned", "not open"), 0)
+    for nth in range(1, count + 1):
+        disk = SimDisk(nth)
+        disk.fail(op, nth, **plan)
+        life = ScriptedLife(ROOT, disk)
+        try:
+            outcomes[life.run()] += 1
+            # A mark that could not be written warns nobody, and nothing makes lost names above the log anew.
+            above = {path for _, path, _ in disk.fired()} & {"/", str(ROOT)}
+            fail_further(disk, life, nth, claims="for good" not in fault and not above)
+        except (AssertionError, LogstoreError) as error:
+            pytest.fail(f"{fault} at {op} {nth}, {disk.fired()}: {error!r}")
+        finally:
+            disk.heal()
+            life.abandon()
+    print(f"{fault}: {count} calls, {outcomes}")
+
+
+def fail_further(disk: SimDisk, life: ScriptedLife, nth: int, *, claims: bool) -> None:
+    """After a fault: power cuts, a new process with the old page cache, and one that has to read anew."""
+    policy = POLICIES[nth % len(POLICIES)]
+    for after in (disk.crash("none"), disk.crash(policy)):
+        check(after, life, life.synced)
+    acknowledged = life.sent[-1].last + 1 if life.sent else 0
+    check(disk.kill(), life, acknowledged, claims=claims)
+    reread = disk.kill()
+    reread.drop_caches()
+    check(reread, life, life.synced, claims=claims)
+
+
+@pytest.mark.parametrize("rereads", [False, True])
+@pytest.mark.parametrize("where", [".log", "logstore.recovery", ".txnindex", PARTITION])
+def test_a_log_that_is_opened_again_after_a_failed_sync_trusts_no_clean_page(where, rereads):
+    """The process goes on with the same kernel; what it acknowledges from then on survives."""
+    reopened_after_failed_syncs(where, rereads=rereads)
+
+
+def reopened_after_failed_syncs(where: str, *, rereads: bool) -> None:
+    op = "fsync_dir" if where == PARTITION else "fdatasync"
+    fired = 0
+    for nth in range(1, 40):
+        disk = SimDisk(nth)
+        disk.rereads = rereads
+        disk.fail(op, nth, path_contains=where)
+        life = ScriptedLife(ROOT, disk)
+        ended = life.run()
+        if not disk.fired():
+            break
+        fired += 1
+        disk.heal()
+        life.abandon()
+        # No kill: the same disk, opened again by the same process.
+        acknowledged = life.sent[-1].last + 1 if life.sent and not rereads else life.synced
+        try:
+            check(disk, life, acknowledged)
+        except (AssertionError, LogstoreError) as error:
+            raise AssertionError(f"{op} {nth} of {where}, {ended}: {error!r}") from error
+    assert fired
+
+
+# --- a full disk ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_a_disk_that_runs_full_goes_on_when_there_is_room(first):
+    """Whatever write it is that finds no room: nothing is lost, the log stays open, nothing is cut."""
+    refused = 0
+    for capacity in range(300 + first * 97, 13_000, 4 * 97):
+        disk = SimDisk(capacity=capacity)
+        log = opened_with_room(disk)
+        sent: list[Sent] = []
+        history = History(log, random.Random(capacity), sent)
+        for n in range(45):
+            for _ in range(60):
+                try:
+                    act_once(log, history, n)
+                    break
+                except DiskFullError as error:
+                    refused += 1
+                    history.attempted = None
+                    assert error.retriable
+                    synced = log.synced_end
+                    expect_from(log, sent, log.log_start_offset, thorough=False)
+                    check_cut(disk.crash("none"), sent, synced)
+                    disk.capacity += 60
+            else:
+                pytest.fail(f"capacity {capacity}: no room was enough for call {n}")
+        log.flush()
+        check_cut(disk.crash("none"), sent, log.log_end_offset)
+        disk.capacity = None
+        log.close()
+    assert refused > 50
+
+
+def opened_with_room(disk: SimDisk) -> Log:
+    for _ in range(200):
+        try:
+            return Log.open(PATH, files=disk, **SETTINGS)
+        except DiskFullError:
+            disk.capacity += 60
+    pytest.fail("no room was enough to open a log")
+
+
+def act_once(log: Log, history: History, n: int) -> None:
+    if n % 15 == 8:
+        log.flush()
+    elif n % 15 == 11:
+        log.roll()
+    elif n % 15 == 14:
+        log.delete_before(log.log_start_offset + 1)
+    else:
+        history.append(2, producer_id=7 if n % 3 else -1, ack="synced" if n % 4 == 0 else "written")
+
+
+def check_cut(disk: SimDisk, sent: list[Sent], synced: int) -> None:
+    with Log.open(PATH, files=disk, **SETTINGS) as log:
+        end = log.log_end_offset
+        assert end >= synced
+        expect_from(log, [batch for batch in sent if batch.last < end], log.log_start_offset, thorough=False)
+
+
+# --- read errors ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["preadv", "fstat", "open", "listdir"])
+def test_a_read_error_after_a_power_cut_is_no_end_of_file_and_no_damage(op):
+    """The call raises, and the same disk, once it can be read, gives what it would have given before."""
+    life = Life(0).run()
+    longest = max(life.chapters, key=lambda chapter: chapter.disk.moment_count)
+    refused = 0
+    try:
+        for number, (moment, promise, _what) in enumerate(longest.moments()):
+            if number % 7:
+                continue
+            torn = moment.crash(("torn", "zeroed", "reordered")[number % 3], seed=number)
+            nth = 0
+            while True:
+                nth += 1
+                disk = torn.kill()
+                disk.fail(op, nth)
+                try:
+                    open_log(life, disk).close()
+                except StorageError as error:
+                    assert not isinstance(error, DamagedLogError), f"moment {number}, {op} {nth}: {error}"
+                    refused += 1
+                if not disk.fired():
+                    break
+                disk.heal()
+                with open_log(life, disk) as log:
+                    kept = check_promise(log, promise._replace(clean=False))
+                    check_content(log, kept, thorough=False)
+    finally:
+        life.forget()
+    assert refused > 30

@@ -1,0 +1,149 @@
+"""Bugs planted into the log, each one that others have shipped, and the power cut that finds it.
+
+Without the bug the same lives keep every promise (`test_power_cuts`, `test_disk_faults`).
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from logstore.errors import LogstoreError, StorageError
+from logstore.log import files, flush, recovery
+from logstore.log.promises import RecoveryFile
+from logstore.log.segments import Segments
+from logstore.testing import SimDisk
+from tests.crash.lives import Life
+from tests.crash.power_cuts import Examined, Violation, cut_all
+from tests.crash.test_disk_faults import reopened_after_failed_syncs
+
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+
+
+def find(plant=lambda disk: None, seeds=range(5)) -> str:
+    """Cut the power in lives, one after the other, until a promise is broken; what was found."""
+    for seed in seeds:
+        life = Life(seed, plant=plant, steps=25)
+        try:
+            life.run()
+            cut_all(life, Examined(), most=600)
+        except Violation as found:
+            return str(found)
+        except (AssertionError, LogstoreError) as found:
+            # The life itself lost something, when it was opened again.
+            return f"life {seed}: {found!r}"
+        finally:
+            life.forget()
+    pytest.fail("the bug was not found")
+
+
+def test_without_a_bug_nothing_is_found():
+    with pytest.raises(pytest.fail.Exception, match="not found"):
+        find(seeds=range(1))
+
+
+def skipping(op: str):
+    """Every sync claims success and does nothing."""
+
+    def plant(disk: SimDisk) -> None:
+        disk.fail(op, errno=0, times=-1)
+
+    return plant
+
+
+def test_planted_no_sync_is_found():
+    find(skipping("fdatasync"))
+
+
+def test_planted_no_sync_of_directories_is_found():
+    find(skipping("fsync_dir"))
+
+
+def test_planted_a_trusted_index_is_found(monkeypatch):
+    """The log is taken to be whole up to the last entry of the index, which may be there without its batch."""
+
+    def trusting(segments, point, config):
+        active = segments.active
+        data = segments.directory.read(files.segment_file(active.base_offset, files.OFFSET_INDEX)) or b""
+        entries = list(struct.iter_unpack(">ii", data[: len(data) // 8 * 8]))
+        if entries and entries[-1][1] < active.size:
+            relative, position = entries[-1]
+            extent = active.scan(position, next_offset=active.base_offset + relative, adopt=True)
+            active.cut(extent.valid_bytes, extent.next_offset)
+            return 0, 0, [(active, extent)]
+        return honest(segments, point, config)
+
+    honest = recovery._check_tail
+    monkeypatch.setattr(recovery, "_check_tail", trusting)
+    find()
+
+
+def test_planted_a_believed_tail_is_found(monkeypatch):
+    """What has the shape of batches is taken for batches, up to where it has not."""
+    scan_unchecked(monkeypatch, cut=False)
+    find()
+
+
+def test_planted_a_missing_crc_check_is_found(monkeypatch):
+    """The tail is cut where a header is wrong, and no checksum is asked."""
+    scan_unchecked(monkeypatch, cut=True)
+    find()
+
+
+def scan_unchecked(monkeypatch, *, cut: bool) -> None:
+    def unchecked(segments: Segments, point, config):
+        active = segments.active
+        extent = active.scan(adopt=True, check=False)
+        if cut and extent.valid_bytes < active.size:
+            active.cut(extent.valid_bytes, extent.next_offset)
+            active.file.sync()
+        return 0, 0, [(active, extent)]
+
+    monkeypatch.setattr(recovery, "_check_tail", unchecked)
+
+
+def test_planted_a_retried_sync_is_found(monkeypatch):
+    """The second try says that all is well: the kernel has marked the lost pages clean."""
+
+    def stubborn(segment):
+        try:
+            segment.file.sync()
+        except StorageError:
+            again = segment.file.files.open(segment.path, writable=True)
+            again.mark_dirty()
+            again.sync()
+            again.close()
+
+    reopened_after_failed_syncs(".log", rereads=False)
+    monkeypatch.setattr(flush, "_sync_unless_dropped", stubborn)
+    with pytest.raises(AssertionError):
+        reopened_after_failed_syncs(".log", rereads=False)
+
+
+def test_planted_a_reopening_that_trusts_clean_pages_is_found(monkeypatch):
+    monkeypatch.setattr(recovery, "_rewrite_suspects", lambda segments, point: 0)
+    with pytest.raises(AssertionError):
+        reopened_after_failed_syncs(".log", rereads=False)
+
+
+def test_planted_a_recovery_point_before_its_sync_is_found(monkeypatch):
+    honest = flush.Flusher._sync_round
+
+    def hasty(self):
+        state = self._state
+        active = state.segments.active
+        state.recovery.write(
+            state.point_now(clean=False)._replace(
+                recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
+            )
+        )
+        honest(self)
+
+    monkeypatch.setattr(flush.Flusher, "_sync_round", hasty)
+    assert "DamagedLogError" in find()
+
+
+def test_planted_a_truncation_that_does_not_lower_the_promise_first_is_found(monkeypatch):
+    monkeypatch.setattr(RecoveryFile, "write_durably", RecoveryFile.write)
+    find(seeds=range(12))

@@ -1,0 +1,76 @@
+"""The power is cut after every operation of many lives; whatever is left opens, and keeps every promise.
+
+LOGSTORE_STATES says how many distinct states of the disk are examined, 10 000 if it is not set.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from logstore import Log
+from logstore._encode import encode
+from logstore.records import Origin
+from logstore.testing import ManualClock, SimDisk
+from logstore.testing.simdisk import POLICIES
+from tests.crash.lives import Life
+from tests.crash.power_cuts import Examined, cut_all, moment_count
+
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+
+STATES = int(os.environ.get("LOGSTORE_STATES", "10000"))
+STATES_EACH = 1_000
+STATES_A_MOMENT = 4
+
+
+@pytest.mark.parametrize("seed", range(-(-STATES // STATES_EACH)))
+def test_every_power_cut_leaves_what_was_promised(seed):
+    """Each seed has disks of its own: a state of one is none of another, for its path is in the names."""
+    examined = Examined()
+    lives = 0
+    while len(examined.states) < STATES_EACH:
+        life = Life(seed + 1_000_000 * lives)
+        life.run()
+        # A life has more states than are asked of it, so they are taken from all its moments alike.
+        missing = STATES_EACH - len(examined.states)
+        try:
+            cut_all(life, examined, share=missing / moment_count(life) / STATES_A_MOMENT)
+        finally:
+            life.forget()
+        lives += 1
+    print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {lives} lives")
+    assert len(examined.states) >= STATES_EACH
+
+
+def test_a_gap_in_the_offsets_survives_power_cuts():
+    """A replica's next batch lies more than 2**31 offsets ahead, so a segment begins there."""
+    path, disk = "/gap/t-0", SimDisk()
+    far = 2**31 + 10
+    log = Log.open(path, files=disk, clock=ManualClock())
+    log.append([b"a"], ack="synced")
+    log.append([b"b"])
+    disk.keep_moments()
+    batch = encode([b"far"], timestamp_ms=1)
+    log.append_batch(far.to_bytes(8, "big") + batch[8:], origin=Origin.REPLICATION)
+    skipped = disk.operations
+    log.append([b"next"], ack="synced")
+    synced = disk.operations - skipped
+    whole = [b"a", b"b", b"far", b"next"]
+    states = set()
+    for number, moment in enumerate(disk.moments()):
+        for policy in POLICIES:
+            for seed in range(4):
+                after = moment.crash(policy, seed=seed, page_bytes=64)
+                states.add(after.state_hash())
+                with Log.open(path, files=after, clock=ManualClock()) as again:
+                    found = [record.value for record in again.scan()]
+                    assert found[:1] == [b"a"]
+                    assert found == whole[: len(found)]
+                    assert len(found) == 4 or number + 1 < disk.moment_count
+                    assert again.append([b"on"], ack="synced").first_offset == again.log_end_offset - 1
+                    with Log.open(path, files=after.crash("none"), clock=ManualClock()) as last:
+                        assert [record.value for record in last.scan()] == [*found, b"on"]
+    assert synced > 0
+    assert len(states) > 20
+    log.close()
