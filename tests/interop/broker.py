@@ -1,7 +1,7 @@
 """A real Apache Kafka for tests: fetched with Maven, one KRaft broker on loopback, and its dump tool.
 
-``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, or says
-in one line what is missing. `Broker` runs one broker on a directory of its own and free ports; it ends
+``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka`` and builds
+the Go client there, or says in one line what is missing. `Broker` runs one broker on a directory of its own and free ports; it ends
 with its ``with`` block, and with the process that started it, whatever happens to that.
 """
 
@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / "build" / "kafka"
 POM = Path(__file__).with_name("pom.xml")
+GO = Path(__file__).with_name("go")
 
 VERSION = re.search(r"<kafka.version>(.+)</kafka.version>", POM.read_text())[1]
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -82,6 +83,25 @@ def fetch() -> Path:
         raise MissingToolError(f"Maven could not fetch Kafka {VERSION}; see {CACHE / 'maven.log'}")
     coming.rename(libs)
     return libs
+
+
+def go_reader() -> Path:
+    """The program that reads a partition with a Go client, built anew if its source has changed.
+
+    Raises:
+        MissingToolError: Go is missing, too old, or cannot reach its modules.
+    """
+    advice = "make interop needs Go 1.24 or newer (https://go.dev/dl/, or apt install golang)"
+    go = shutil.which("go")
+    if go is None:
+        raise MissingToolError(f"{advice}; there is no go")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    program = CACHE / "read"
+    command = [go, "build", "-C", str(GO), "-buildvcs=false", "-o", str(program), "."]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingToolError(f"{advice}; go build failed: {' '.join(done.stderr.split()[-40:])}")
+    return program
 
 
 def run_tool(name: str, *arguments: str | Path) -> str:
@@ -247,6 +267,6 @@ def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
 
 if __name__ == "__main__":
     try:
-        print(fetch())
+        print(fetch(), go_reader(), sep="\n")
     except MissingToolError as error:
         sys.exit(str(error))

@@ -24,7 +24,7 @@ from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.records import Codec, TopicPartition
 from tests.interop.broker import Broker, forget_in_checkpoints
-from tests.interop.clients import PYTHON_READERS, JavaClient, Read, Row
+from tests.interop.clients import READERS, JavaClient, Read, Row
 from tests.interop.histories import SETTINGS, History, write_history
 from tests.interop.make_fixtures import AWKWARD, START_MS, several, words
 
@@ -100,7 +100,7 @@ def append_with_java(java: JavaClient, topic: str) -> tuple[list[Read], set[int]
 def read_with_all(bootstrap: str, java: JavaClient, topics: list[str]) -> dict[tuple[str, str, str], list[Read]]:
     """What every client sees of every topic by both levels of isolation."""
     readers: dict[str, Callable[[str, str], list[Read]]] = {"java": java.read}
-    for name, reader in PYTHON_READERS.items():
+    for name, reader in READERS.items():
         readers[name] = functools.partial(reader, bootstrap)
     questions = [(topic, isolation) for topic in topics for isolation in ("read_uncommitted", "read_committed")]
 
@@ -173,7 +173,7 @@ def test_the_broker_finds_nothing_wrong(stage: Stage, way: str) -> None:
 
 
 @pytest.mark.row("S5", "S7", "M5")
-@pytest.mark.parametrize("client", ["java", *PYTHON_READERS])
+@pytest.mark.parametrize("client", ["java", *READERS])
 @each_way
 @each_codec
 def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, way: str, client: str) -> None:
@@ -182,7 +182,7 @@ def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, way: str, cl
 
 
 @pytest.mark.row("T4", "T5")
-@pytest.mark.parametrize("client", ["java", *PYTHON_READERS])
+@pytest.mark.parametrize("client", ["java", *READERS])
 @each_way
 @each_codec
 def test_committed_clients_skip_what_we_aborted(stage: Stage, codec: Codec, way: str, client: str) -> None:
