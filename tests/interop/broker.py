@@ -1,14 +1,16 @@
 """A real Apache Kafka for tests: fetched with Maven, one KRaft broker on loopback, and its dump tool.
 
 ``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka`` and builds
-the Go client there, or says in one line what is missing. `Broker` runs one broker on a directory of its own and free ports; it ends
-with its ``with`` block, and with the process that started it, whatever happens to that.
+the Go client there, or says in one line what is missing of these and strace. `Broker` runs one broker on a directory of its
+own and free ports; it ends with its ``with`` block, and with the process that started it, whatever
+happens to that.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
+import functools
 import os
 import re
 import shutil
@@ -40,6 +42,7 @@ class MissingToolError(RuntimeError):
     """A program that these tests need is not here; the message says how to get it."""
 
 
+@functools.cache
 def java() -> str:
     """The path of a Java that is new enough and can compile.
 
@@ -60,6 +63,7 @@ def java() -> str:
     return path
 
 
+@functools.cache
 def fetch() -> Path:
     """The folder with the jars, fetched if it is not there.
 
@@ -85,6 +89,7 @@ def fetch() -> Path:
     return libs
 
 
+@functools.cache
 def go_reader() -> Path:
     """The program that reads a partition with a Go client, built anew if its source has changed.
 
@@ -102,6 +107,19 @@ def go_reader() -> Path:
     if done.returncode:
         raise MissingToolError(f"{advice}; go build failed: {' '.join(done.stderr.split()[-40:])}")
     return program
+
+
+@functools.cache
+def strace() -> str:
+    """The path of strace.
+
+    Raises:
+        MissingToolError: it is missing.
+    """
+    path = shutil.which("strace")
+    if path is None:
+        raise MissingToolError("make interop counts system calls with strace (apt install strace); there is none")
+    return path
 
 
 def run_tool(name: str, *arguments: str | Path) -> str:
@@ -267,6 +285,6 @@ def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
 
 if __name__ == "__main__":
     try:
-        print(fetch(), go_reader(), sep="\n")
+        print(strace(), java(), fetch(), go_reader(), sep="\n")
     except MissingToolError as error:
         sys.exit(str(error))

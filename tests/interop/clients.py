@@ -133,6 +133,11 @@ class JavaClient:
         found = self._do("offsets", topic=topic)
         return found["start"], found["end"]
 
+    def times(self, topic: str, times: Iterable[int]) -> list[tuple[int, int] | None]:
+        """For each time (timestamp, offset) of the first record from it on, or None."""
+        found = self._do("times", topic=topic, times=list(times))
+        return [None if first is None else (first[0], first[1]) for first in found]
+
     def read(self, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
         """Everything in partition 0 that a consumer of this isolation sees."""
         return [_read_of(fields) for fields in self._do("read", topic=topic, isolation=isolation)]

@@ -48,11 +48,18 @@ class Stage(NamedTuple):
     data: Path
     served: dict[tuple[str, Codec], Served]
     read: dict[tuple[str, str, str], list[Read]]  #: by client, topic, isolation
+    times: dict[str, list[tuple[int, int] | None]]  #: by topic, for each time of `times_in`
     printed: str
 
 
 def topic_of(way: str, codec: Codec) -> str:
     return f"{codec.name.lower()}-{way}"
+
+
+def times_in(history: History) -> list[int]:
+    """Every timestamp of a history, and the moments around it."""
+    known = {read.row.timestamp_ms for read in history.records}
+    return sorted({ms + step for ms in known for step in (-1, 0, 1)})
 
 
 def lay_under(data: Path, history: History, topic: str, way: str) -> None:
@@ -129,11 +136,12 @@ def serve(directory: Path, ways: list[str], histories: dict[Codec, History]) -> 
         forget_in_checkpoints(broker.data, [f"{topic}-0" for topic in topics.values()])
     with broker, JavaClient(broker.bootstrap, log) as java:
         read = read_with_all(broker.bootstrap, java, list(topics.values()))
+        times = {topic: java.times(topic, times_in(histories[codec])) for (_, codec), topic in topics.items()}
         served = {
             (way, codec): Served(topic, histories[codec], *append_with_java(java, topic))
             for (way, codec), topic in topics.items()
         }
-    return Stage(broker.data, served, read, broker.printed())
+    return Stage(broker.data, served, read, times, broker.printed())
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +197,26 @@ def test_committed_clients_skip_what_we_aborted(stage: Stage, codec: Codec, way:
     served = stage.served[way, codec]
     assert served.history.aborted
     assert stage.read[client, served.topic, "read_committed"] == served.history.committed
+
+
+@pytest.mark.row("C3")
+@each_way
+@each_codec
+def test_the_broker_finds_the_same_record_for_a_time(stage: Stage, codec: Codec, way: str) -> None:
+    """But for transaction markers, which Kafka's answer may name: ours is always a record."""
+    served = stage.served[way, codec]
+    times = times_in(served.history)
+    records = [(read.row.timestamp_ms, read.offset) for read in served.history.records]
+    with Log.open(served.history.path, read_only=True) as log:
+        views = [view for chunk in log.scan().chunks() for view in chunk.batches()]
+        markers = [(view.max_timestamp_ms, view.base_offset) for view in views if view.is_control]
+        assert [log.offset_for_time(ms) for ms in times] == [first_from(ms, records) for ms in times]
+    assert stage.times[served.topic] == [first_from(ms, records + markers) for ms in times]
+
+
+def first_from(wanted: int, stamped: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """The one with the lowest offset among (timestamp, offset) of at least a time."""
+    return min((each for each in stamped if each[0] >= wanted), key=lambda each: each[1], default=None)
 
 
 def copied(stage: Stage, topic: str, to: Path, *, ours: bool) -> Path:
