@@ -23,7 +23,7 @@ help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
-	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, strace, root)'
+	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
 	@echo 'make sanitize  core, log and crash tests and a short fuzz with ASan and UBSan'
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
@@ -54,7 +54,7 @@ lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	@test -z '$(MODULES)' || $(PY) -m mypy.stubtest --concise --mypy-config-file pyproject.toml \
 		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
 
-# Kafka comes from Maven Central into build/kafka, once.
+# Kafka comes from Maven Central into build/kafka, once, and a Go client is built there.
 interop: $(VENV)/.with-interop $(VENV)/.built
 	$(SAY) 'interop: Kafka from Maven, its tools, broker and clients on our files, ours on theirs'
 	@$(PY) -m tests.interop.broker

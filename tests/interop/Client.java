@@ -22,6 +22,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -84,6 +85,8 @@ public class Client {
                 return read(command);
             case "offsets":
                 return offsets(new TopicPartition(text(command, "topic"), 0));
+            case "times":
+                return times(new TopicPartition(text(command, "topic"), 0), command.get("times"));
             case "delete":
                 admin.deleteRecords(Map.of(new TopicPartition(text(command, "topic"), 0),
                         RecordsToDelete.beforeOffset(command.get("before").asLong()))).all().get();
@@ -166,6 +169,19 @@ public class Client {
                 .partitionResult(partition).get().offset());
         found.put("end", admin.listOffsets(Map.of(partition, OffsetSpec.latest()))
                 .partitionResult(partition).get().offset());
+        return found;
+    }
+
+    // For each time the first record from it on: [timestamp, offset], or null.
+    private static JsonNode times(TopicPartition partition, JsonNode wanted) {
+        ArrayNode found = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(Map.of("bootstrap.servers", bootstrap),
+                new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            for (JsonNode time : wanted) {
+                OffsetAndTimestamp first = consumer.offsetsForTimes(Map.of(partition, time.asLong())).get(partition);
+                found.add(first == null ? JSON.nullNode() : JSON.createArrayNode().add(first.timestamp()).add(first.offset()));
+            }
+        }
         return found;
     }
 

@@ -1,14 +1,16 @@
 """A real Apache Kafka for tests: fetched with Maven, one KRaft broker on loopback, and its dump tool.
 
-``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, or says
-in one line what is missing. `Broker` runs one broker on a directory of its own and free ports; it ends
-with its ``with`` block, and with the process that started it, whatever happens to that.
+``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka`` and builds
+the Go client there, or says in one line what is missing of these and strace. `Broker` runs one broker on
+a directory of its own and free ports; it ends with its ``with`` block, and with the process that started
+it, whatever happens to that.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
+import functools
 import os
 import re
 import shutil
@@ -24,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / "build" / "kafka"
 POM = Path(__file__).with_name("pom.xml")
+GO = Path(__file__).with_name("go")
 
 VERSION = re.search(r"<kafka.version>(.+)</kafka.version>", POM.read_text())[1]
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -39,6 +42,7 @@ class MissingToolError(RuntimeError):
     """A program that these tests need is not here; the message says how to get it."""
 
 
+@functools.cache
 def java() -> str:
     """The path of a Java that is new enough and can compile.
 
@@ -59,6 +63,7 @@ def java() -> str:
     return path
 
 
+@functools.cache
 def fetch() -> Path:
     """The folder with the jars, fetched if it is not there.
 
@@ -82,6 +87,39 @@ def fetch() -> Path:
         raise MissingToolError(f"Maven could not fetch Kafka {VERSION}; see {CACHE / 'maven.log'}")
     coming.rename(libs)
     return libs
+
+
+@functools.cache
+def go_reader() -> Path:
+    """The program that reads a partition with a Go client, built anew if its source has changed.
+
+    Raises:
+        MissingToolError: Go is missing, too old, or cannot reach its modules.
+    """
+    advice = "make interop needs Go 1.24 or newer (https://go.dev/dl/, or apt install golang)"
+    go = shutil.which("go")
+    if go is None:
+        raise MissingToolError(f"{advice}; there is no go")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    program = CACHE / "read"
+    command = [go, "build", "-C", str(GO), "-buildvcs=false", "-o", str(program), "."]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingToolError(f"{advice}; go build failed: {' '.join(done.stderr.split()[-40:])}")
+    return program
+
+
+@functools.cache
+def strace() -> str:
+    """The path of strace.
+
+    Raises:
+        MissingToolError: it is missing.
+    """
+    path = shutil.which("strace")
+    if path is None:
+        raise MissingToolError("make interop counts system calls with strace (apt install strace); there is none")
+    return path
 
 
 def run_tool(name: str, *arguments: str | Path) -> str:
@@ -247,6 +285,6 @@ def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
 
 if __name__ == "__main__":
     try:
-        print(fetch())
+        print(strace(), java(), fetch(), go_reader(), sep="\n")
     except MissingToolError as error:
         sys.exit(str(error))

@@ -1,4 +1,4 @@
-"""Kafka's clients for these tests, each reading and writing whole partitions: Java, and three of Python.
+"""Kafka's clients for these tests: Java, Go and three of Python, each for whole partitions.
 
 A record here is a `Row`, so that what one client wrote can be compared with what another read.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.interop.broker import die_with_parent, fetch, java
+from tests.interop.broker import die_with_parent, fetch, go_reader, java
 
 READ_S = 60
 
@@ -133,12 +133,20 @@ class JavaClient:
         found = self._do("offsets", topic=topic)
         return found["start"], found["end"]
 
+    def times(self, topic: str, times: Iterable[int]) -> list[tuple[int, int] | None]:
+        """For each time (timestamp, offset) of the first record from it on, or None."""
+        found = self._do("times", topic=topic, times=list(times))
+        return [None if first is None else (first[0], first[1]) for first in found]
+
     def read(self, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
         """Everything in partition 0 that a consumer of this isolation sees."""
-        return [
-            Read(offset, Row(ms, data(key), data(value), tuple((name, data(each)) for name, each in headers)))
-            for offset, ms, key, value, headers, _epoch in self._do("read", topic=topic, isolation=isolation)
-        ]
+        return [_read_of(fields) for fields in self._do("read", topic=topic, isolation=isolation)]
+
+
+def _read_of(fields: list[Any]) -> Read:
+    """A record as the clients in other languages print it."""
+    offset, ms, key, value, headers, *_ = fields
+    return Read(offset, Row(ms, data(key), data(value), tuple((name, data(each)) for name, each in headers)))
 
 
 def text(value: bytes | None) -> str | None:
@@ -155,7 +163,7 @@ def _dotted(config: dict[str, str | int]) -> dict[str, str]:
     return {name.replace("_", "."): str(value) for name, value in config.items()}
 
 
-# --- consumers of Python -----------------------------------------------------------------------
+# --- consumers ---------------------------------------------------------------------------------
 
 
 def read_with_aiokafka(bootstrap: str, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
@@ -250,12 +258,21 @@ def read_with_confluent(bootstrap: str, topic: str, isolation: str = "read_uncom
         consumer.close()
 
 
+def read_with_franz_go(bootstrap: str, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
+    """Everything in partition 0, read by franz-go."""
+    command = [str(go_reader()), bootstrap, topic, isolation]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return [_read_of(json.loads(line)) for line in done.stdout.splitlines()]
+
+
 Reader = Callable[[str, str, str], list[Read]]
 
-PYTHON_READERS: dict[str, Reader] = {
+READERS: dict[str, Reader] = {
     "aiokafka": read_with_aiokafka,
     "kafka-python": read_with_kafka_python,
     "confluent-kafka": read_with_confluent,
+    "franz-go": read_with_franz_go,
 }
 
 

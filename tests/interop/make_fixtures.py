@@ -125,6 +125,15 @@ def write_transactions(java: JavaClient) -> None:
         java.close(name)
 
 
+def write_preallocated(java: JavaClient) -> None:
+    """Segments whose files are as large as they may become from the start, filled with zeros."""
+    java.create("preallocated", preallocate="true", internal_segment_bytes=4_000, index_interval_bytes=300)
+    java.open("room", enable_idempotence="true")
+    for part in range(12):
+        java.send("room", "preallocated", several(30, START_MS + part))
+    java.close("room")
+
+
 def write_compacted(java: JavaClient) -> None:
     """Keys that come again, tombstones, and transactions; compacted but for the last segment."""
     compacted = {
@@ -250,10 +259,11 @@ def make(directory: Path) -> None:
     with broker:
         with JavaClient(broker.bootstrap, client_log) as java:
             write_epochs(java, 2)
+            write_preallocated(java)
             write_transactions(java)
             topics = sorted(path.name[:-2] for path in broker.data.glob("*-0") if not path.name.startswith("__"))
             expected = read_all(java, topics)
-            running = {"epochs", "transactions", "open-transaction"}
+            running = {"epochs", "transactions", "open-transaction", "preallocated"}
             left_out = {f"{topic}-0" for topic in topics if topic not in running}
             left_out |= {path.name for path in broker.data.glob("__*")}
             keep(

@@ -24,7 +24,7 @@ from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.records import Codec, TopicPartition
 from tests.interop.broker import Broker, forget_in_checkpoints
-from tests.interop.clients import PYTHON_READERS, JavaClient, Read, Row
+from tests.interop.clients import READERS, JavaClient, Read, Row
 from tests.interop.histories import SETTINGS, History, write_history
 from tests.interop.make_fixtures import AWKWARD, START_MS, several, words
 
@@ -48,11 +48,18 @@ class Stage(NamedTuple):
     data: Path
     served: dict[tuple[str, Codec], Served]
     read: dict[tuple[str, str, str], list[Read]]  #: by client, topic, isolation
+    times: dict[str, list[tuple[int, int] | None]]  #: by topic, for each time of `times_in`
     printed: str
 
 
 def topic_of(way: str, codec: Codec) -> str:
     return f"{codec.name.lower()}-{way}"
+
+
+def times_in(history: History) -> list[int]:
+    """Every timestamp of a history, and the moments around it."""
+    known = {read.row.timestamp_ms for read in history.records}
+    return sorted({ms + step for ms in known for step in (-1, 0, 1)})
 
 
 def lay_under(data: Path, history: History, topic: str, way: str) -> None:
@@ -100,7 +107,7 @@ def append_with_java(java: JavaClient, topic: str) -> tuple[list[Read], set[int]
 def read_with_all(bootstrap: str, java: JavaClient, topics: list[str]) -> dict[tuple[str, str, str], list[Read]]:
     """What every client sees of every topic by both levels of isolation."""
     readers: dict[str, Callable[[str, str], list[Read]]] = {"java": java.read}
-    for name, reader in PYTHON_READERS.items():
+    for name, reader in READERS.items():
         readers[name] = functools.partial(reader, bootstrap)
     questions = [(topic, isolation) for topic in topics for isolation in ("read_uncommitted", "read_committed")]
 
@@ -129,11 +136,12 @@ def serve(directory: Path, ways: list[str], histories: dict[Codec, History]) -> 
         forget_in_checkpoints(broker.data, [f"{topic}-0" for topic in topics.values()])
     with broker, JavaClient(broker.bootstrap, log) as java:
         read = read_with_all(broker.bootstrap, java, list(topics.values()))
+        times = {topic: java.times(topic, times_in(histories[codec])) for (_, codec), topic in topics.items()}
         served = {
             (way, codec): Served(topic, histories[codec], *append_with_java(java, topic))
             for (way, codec), topic in topics.items()
         }
-    return Stage(broker.data, served, read, broker.printed())
+    return Stage(broker.data, served, read, times, broker.printed())
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +181,7 @@ def test_the_broker_finds_nothing_wrong(stage: Stage, way: str) -> None:
 
 
 @pytest.mark.row("S5", "S7", "M5")
-@pytest.mark.parametrize("client", ["java", *PYTHON_READERS])
+@pytest.mark.parametrize("client", ["java", *READERS])
 @each_way
 @each_codec
 def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, way: str, client: str) -> None:
@@ -182,13 +190,33 @@ def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, way: str, cl
 
 
 @pytest.mark.row("T4", "T5")
-@pytest.mark.parametrize("client", ["java", *PYTHON_READERS])
+@pytest.mark.parametrize("client", ["java", *READERS])
 @each_way
 @each_codec
 def test_committed_clients_skip_what_we_aborted(stage: Stage, codec: Codec, way: str, client: str) -> None:
     served = stage.served[way, codec]
     assert served.history.aborted
     assert stage.read[client, served.topic, "read_committed"] == served.history.committed
+
+
+@pytest.mark.row("C3")
+@each_way
+@each_codec
+def test_the_broker_finds_the_same_record_for_a_time(stage: Stage, codec: Codec, way: str) -> None:
+    """But for transaction markers, which Kafka's answer may name: ours is always a record."""
+    served = stage.served[way, codec]
+    times = times_in(served.history)
+    records = [(read.row.timestamp_ms, read.offset) for read in served.history.records]
+    with Log.open(served.history.path, read_only=True) as log:
+        views = [view for chunk in log.scan().chunks() for view in chunk.batches()]
+        markers = [(view.max_timestamp_ms, view.base_offset) for view in views if view.is_control]
+        assert [log.offset_for_time(ms) for ms in times] == [first_from(ms, records) for ms in times]
+    assert stage.times[served.topic] == [first_from(ms, records + markers) for ms in times]
+
+
+def first_from(wanted: int, stamped: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """The one with the lowest offset among (timestamp, offset) of at least a time."""
+    return min((each for each in stamped if each[0] >= wanted), key=lambda each: each[1], default=None)
 
 
 def copied(stage: Stage, topic: str, to: Path, *, ours: bool) -> Path:
