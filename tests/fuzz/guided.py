@@ -14,9 +14,9 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tests.fuzz.batches import mend  # noqa: E402
-from tests.fuzz.mutate import Mutator  # noqa: E402
-from tests.fuzz.targets import TARGETS, Target  # noqa: E402
+from tests.fuzz.batches import mend
+from tests.fuzz.mutate import Mutator
+from tests.fuzz.targets import TARGETS, Target
 
 
 def main() -> None:
