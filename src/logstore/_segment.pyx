@@ -402,7 +402,7 @@ cdef class Segment(Scanned):
         else:
             p += HEADER_BYTES
         left = header.record_count
-        if left == header.last_offset_delta + 1:
+        if left == <int64_t>header.last_offset_delta + 1:
             # None is missing, so the ones before it are only stepped over.
             left = skip_records(&p, end, <int32_t>(offset - header.base_offset))
         while True:

@@ -38,9 +38,7 @@ class SimDisk(SimFiles):
     >>> log.close()
     """
 
-    def __new__(
-        cls, seed: int = 0, *, capacity: int | None = None, descriptor_limit: int | None = None
-    ) -> SimDisk:
+    def __new__(cls, seed: int = 0, *, capacity: int | None = None, descriptor_limit: int | None = None) -> SimDisk:
         disk = super().__new__(cls, descriptor_limit=descriptor_limit)
         assert isinstance(disk, SimDisk)
         disk.reseed(seed)
