@@ -75,7 +75,8 @@ NOT_CORE := tests/test_demo.py tests/test_docs.py tests/test_layering.py tests/t
 
 sanitize: $(VENV)/.with-test $(VENV)/.sanitized
 	$(SAY) 'sanitize: planted faults, core, log and crash tests'
-	@$(UNDER_SANITIZERS) $(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
+	@$(UNDER_SANITIZERS) LOGSTORE_KILLS=20 LOGSTORE_FLIPS=600 \
+		$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
 		tests/sanitize $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
 		tests/log tests/testing tests/crash tests/fuzz $(ARGS)
 	$(SAY) 'sanitize: every parser for $(MINUTES) minutes together'

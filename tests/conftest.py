@@ -1,4 +1,4 @@
-"""Settings of the property tests; a failure prints what reproduces it."""
+"""Settings of the property tests, and what a sanitizer build leaves out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.sanitize.unsuited import UNSUITED
 
 # The machine may be busy: how long an example takes says nothing about it.
 _SLOW = [HealthCheck.too_slow]
@@ -21,3 +23,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say what an ordinary run leaves out: it is chosen by a marker, not skipped."""
     if config.option.markexpr == "not interop":
         terminalreporter.write_line("tests marked interop are left out: make interop runs them, with a real Kafka")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under `make sanitize`, leave out what cannot be asked there."""
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):
+        return
+    for item in items:
+        for name, reason in UNSUITED.items():
+            if item.nodeid.removeprefix("tests/").startswith(name):
+                item.add_marker(pytest.mark.skip(reason=f"under sanitizers: {reason}"))

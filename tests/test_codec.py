@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import struct
 import subprocess
@@ -518,7 +519,7 @@ for other in {{0, 1, 2, 3, 4}} - {{{int(codec)}}}:
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
     ).stdout.splitlines()
     assert len(found) == 2
     for line in found:

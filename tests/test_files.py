@@ -191,7 +191,7 @@ def in_a_child(script: str, *arguments: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
     ).stdout.splitlines()
 
 

@@ -822,3 +822,19 @@ def test_a_stamped_batch_in_the_wrong_place_is_not_read(tmp_path: Path) -> None:
 
 def test_an_extent_is_made_by_scans_only() -> None:
     assert Extent().is_whole  # an empty one, of no file
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name.lower())
+@pytest.mark.parametrize("size", [10, WINDOW_BYTES], ids=["small", "larger than a window"])
+def test_a_single_record_outlives_the_batch_that_it_was_read_from(tmp_path: Path, codec: Codec, size: int) -> None:
+    """Found by fuzzing: whether a record has headers was looked up in the batch's bytes after they were freed."""
+    rng = random.Random(1)
+    records = [(b"k%d" % n, rng.randbytes(size), n, [("h", b"%d" % n)] if n % 2 else []) for n in range(4)]
+    segment = new_segment(tmp_path / f"{0:020d}.log")
+    fill(segment, [encode(records, timestamp_ms=0, codec=codec)] * 2)
+    for offset in range(8):
+        record = segment.record_at(offset, ("flights", 0), 1 << 20)
+        assert record is not None
+        key, value, timestamp_ms, headers = records[offset % 4]
+        assert (record.key, record.value, record.timestamp_ms) == (key, value, timestamp_ms)
+        assert record.headers == tuple(headers)

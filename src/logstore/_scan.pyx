@@ -62,7 +62,7 @@ cdef class Scanned(Indexed):
         cdef BatchHeader header
         cdef int status = OK, fd, producing = 0
         cdef int64_t file_bytes = self.file.size() if end < 0 else end
-        cdef int64_t start = position, got = 0, done, part
+        cdef int64_t start = position, got = 0, done, part = 0
         cdef int64_t room = min(<int64_t>CHUNK_BYTES, max(file_bytes - position, <int64_t>HEADER_BYTES))
         cdef uint32_t crc
         cdef int32_t epoch = -2

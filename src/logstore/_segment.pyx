@@ -359,7 +359,7 @@ cdef class Segment(Scanned):
         cdef BatchHeader header
         cdef RecordView view
         cdef Record record
-        cdef bytes data
+        cdef bytes data, kept
         cdef const uint8_t *p
         cdef const uint8_t *begin
         cdef const uint8_t *end
@@ -402,7 +402,7 @@ cdef class Segment(Scanned):
         else:
             p += HEADER_BYTES
         left = header.record_count
-        if left == header.last_offset_delta + 1:
+        if left == <int64_t>header.last_offset_delta + 1:
             # None is missing, so the ones before it are only stepped over.
             left = skip_records(&p, end, <int32_t>(offset - header.base_offset))
         while True:
@@ -413,11 +413,11 @@ cdef class Segment(Scanned):
                 break
         if status != OK or view.offset != offset or left < 0:
             return None
-        # Only its own bytes are kept, not those of the whole batch.
+        # Only its own bytes are kept, not those of the whole batch, which live until the end of this call.
         record = Record.__new__(Record)
-        data = PyBytes_FromStringAndSize(<const char *>begin, <Py_ssize_t>(view.end - begin))
-        own = <const uint8_t *>PyBytes_AS_STRING(data)
-        record._owner = data
+        kept = PyBytes_FromStringAndSize(<const char *>begin, <Py_ssize_t>(view.end - begin))
+        own = <const uint8_t *>PyBytes_AS_STRING(kept)
+        record._owner = kept
         record._key = own + (view.key - begin)
         record._key_size = view.key_size
         record._value = own + (view.value - begin)

@@ -275,7 +275,7 @@ def changed_run(m: Mutator, seeds: Sequence[Seed], others: Sequence[bytes]) -> b
             base += max(_load32(data, 23)[0], 0) + 1
         out += data
     if m.chance(0.1):
-        m.change(out, others)
+        m.change(out, others, start=8)
     return bytes(out)
 
 

@@ -183,7 +183,7 @@ def read_producers(data: bytes) -> None:
         assert again.completed == saved.completed
         assert again.states == saved.states
         # Kafka's form of it, as the next roll writes it, is taken too.
-        assert snapshot.decode_snapshot(snapshot.encode_snapshot(saved.states), END_OFFSET) is not None
+        assert snapshot.decode_snapshot(snapshot.encode_snapshot(saved.states), saved.offset) is not None
 
 
 # --- without one --------------------------------------------------------------------------------

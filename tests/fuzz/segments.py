@@ -14,13 +14,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore._batch import Batches
+from logstore._batch import Batches, Record
 from logstore._encode import encode
 from logstore._files import Files
 from logstore._index import OffsetIndex, TimeIndex
 from logstore._segment import Segment
 from logstore.errors import RecordError
-from tests.fuzz.batches import HEADER_BYTES
+from tests.fuzz.batches import HEADER_BYTES, LIMIT
 from tests.fuzz.mutate import Mutator
 
 BASE_OFFSET = 100
@@ -90,6 +90,7 @@ def read_log(data: bytes) -> None:
             lambda: segment.read(offset, 1 << 20, INT64_MAX, hint=data[2]),
             lambda: segment.locate(offset, 1 << 20, INT64_MAX),
             lambda: segment.position_of(offset),
+            lambda: segment.record_at(offset, ("t", 0), LIMIT),
             lambda: segment.offset_for_time(data[3] * 40),
             lambda: list(segment.headers()),
             lambda: segment.ends_at(offset),
@@ -98,7 +99,10 @@ def read_log(data: bytes) -> None:
         ):
             try:
                 found = read()
-                if isinstance(found, tuple) and isinstance(found[0], bytes):
+                if isinstance(found, Record):
+                    assert found.offset == offset
+                    _ = found.key, found.value, found.headers
+                elif isinstance(found, tuple) and isinstance(found[0], bytes):
                     # What a read hands out is whole and begins where it says.
                     assert Batches(found[0]).next_offset == found[2]
                     assert body[found[1] : found[1] + len(found[0])] == found[0]
@@ -194,6 +198,8 @@ def read_beside_indexes(data: bytes) -> None:
     run = Batches(found[0], start_offset=offset)
     assert run.records()[0].offset == offset
     assert _LOG[found[1] : found[1] + len(found[0])] == found[0]
+    single = segment.record_at(offset, ("t", 0), LIMIT)
+    assert single is None or single.value == run.records()[0].value
     time = 900 + 8 * (flags >> 1)
     start = segment.offset_for_time(time)
     newest = segment.largest_timestamp()

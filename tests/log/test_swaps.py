@@ -180,3 +180,14 @@ def test_a_reader_is_told_that_a_swap_is_not_finished(tmp_path):
     Log.open(compaction.path, **SETTINGS).close()
     with Log.open(compaction.path, read_only=True) as reader:
         assert values_of(reader) == compaction.new
+
+
+def test_other_files_with_the_suffix_of_a_swap_take_nobodys_place(tmp_path):
+    """Such a name was taken for that of a segment: it raised ValueError, or the file replaced another one."""
+    compaction = Compaction(tmp_path)
+    swap(compaction)
+    (compaction.path / "partition.metadata.swap").write_bytes(b"old")
+    (compaction.path / "logstore.mine.cleaned").write_bytes(b"half")
+    with Log.open(compaction.path, **SETTINGS) as log:
+        assert values_of(log) == compaction.new
+    assert not (compaction.path / "partition.metadata").exists()

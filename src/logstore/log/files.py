@@ -226,20 +226,31 @@ def is_ours(names: list[str]) -> bool:
     return any(name.startswith(OURS) for name in names)
 
 
+def belongs_to_a_segment(name: str) -> bool:
+    """Whether a name is that of a segment's file, in use or on its way in or out.
+
+    >>> belongs_to_a_segment("00000000000000000007.log.swap"), belongs_to_a_segment("partition.metadata.swap")
+    (True, False)
+    """
+    match = _SEGMENT_FILE.fullmatch(_stem(name))
+    return match is not None and int(match[1]) <= _LAST_OFFSET
+
+
 def foreign_names(names: list[str]) -> list[str]:
     """The names in a partition's directory that neither Kafka nor logstore gives."""
     foreign = []
     for name in names:
-        stem = name
-        for suffix in (DELETED, CLEANED, SWAP, TEMPORARY):
-            stem = stem.removesuffix(suffix)
-        match = _SEGMENT_FILE.fullmatch(stem)
-        known = (
-            (match is not None and int(match[1]) <= _LAST_OFFSET) or stem in _KAFKA_FILES or stem.startswith(OURS)
-        )
+        stem = _stem(name)
+        known = belongs_to_a_segment(name) or stem in _KAFKA_FILES or stem.startswith(OURS)
         if not known and name != ".staging":
             foreign.append(name)
     return foreign
+
+
+def _stem(name: str) -> str:
+    for suffix in (DELETED, CLEANED, SWAP, TEMPORARY):
+        name = name.removesuffix(suffix)
+    return name
 
 
 def foreign_directories(root: Directory) -> list[str]:

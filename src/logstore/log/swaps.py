@@ -31,7 +31,8 @@ def finish(directory: Directory, config: LogConfig) -> bool:
     Raises:
         DamagedLogError: a segment that was to take its place is damaged. Nothing was changed.
     """
-    names = directory.names()
+    # Other files may bear the suffix; only those of segments take anybody's place.
+    names = [name for name in directory.names() if files.belongs_to_a_segment(name)]
     swaps = [name for name in names if name.endswith(files.SWAP)]
     if not swaps:
         return False
