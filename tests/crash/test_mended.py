@@ -264,6 +264,32 @@ def test_a_memory_tail_that_filled_a_disk_between_two_batches_of_one_append_writ
         assert values(log) == sent
 
 
+def test_a_full_disk_keeps_nobody_from_deleting(ram_path):
+    """A new name may need a block of the directory: the files stayed, and a second try found nothing to do."""
+    files = FaultyFiles()
+    log = Log.open(ram_path / PARTITION, files=files, segment_bytes=200)
+    history = History(log, random.Random(1))
+    for _ in range(6):
+        history.append(2, producer_id=7)
+    segments = len(list((ram_path / PARTITION).glob("*.log")))
+    # In-place writes of what is there already still succeed.
+    for op in ("rename", "mkdir", "fallocate"):
+        files.fail(op, 1, errno.ENOSPC, times=-1)
+    files.fail("pwrite", 1, errno.ENOSPC, times=-1, path_contains=".tmp")
+    assert log.delete_before(8) == 8
+    left = {path.name for path in (ram_path / PARTITION).iterdir()}
+    assert len([name for name in left if name.endswith(".log")]) < segments
+    first = min(name for name in left if name.endswith(".log"))
+    assert not [name for name in left if name[:20].isdigit() and name < first[:20]]
+    assert history.append(1).first == 12
+    expect(log, history.sent, 8)
+    files.heal()
+    history.append(1, producer_id=7, ack="synced")
+    log.close()
+    with Log.open(ram_path / PARTITION) as log:
+        expect(log, history.sent, 8)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("act", ["flush", "roll", "truncate", "delete"])
 def test_a_sync_that_fails_for_want_of_room_is_final_too(ram_path, number, act):
