@@ -157,11 +157,7 @@ def test_a_log_that_was_killed_on_a_full_disk_opens_there_for_whoever_makes_room
 def test_a_memory_tail_waits_for_room(disk):
     rng, sent = random.Random(4), []
     with Log.open(disk.path, {"logstore.tail": "memory", "logstore.tail.bytes": 100_000}, **SETTINGS) as log:
-        with pytest.raises(DiskFullError):
-            while True:
-                values = [rng.randbytes(1_000)] * 3
-                log.append(values)
-                sent += values
+        fill(log, rng, sent)
         assert log.log_end_offset == len(sent)
         with pytest.raises(DiskFullError):
             log.flush()
