@@ -11,9 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "durability.md"
 
-needs_sources = pytest.mark.skipif(
-    not PAGE.exists(), reason="no source tree around the tests: run them from a checkout"
-)
+needs_sources = pytest.mark.skipif(not PAGE.exists(), reason="no source tree around the tests")
 
 
 def references(line: str) -> list[tuple[str, str]]:
