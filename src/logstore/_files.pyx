@@ -101,6 +101,8 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
     advice = ""
     if number in (errno.EMFILE, errno.ENFILE):
         advice = "; raise the limit on open files (ulimit -n) or lower the descriptor limit"
+    elif number == errno.EIO:
+        advice = "; the device has reported an error: look into the kernel's log"
     raise StorageError(
         f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
 

@@ -195,6 +195,10 @@ while refused < 3:
     except DiskFullError as error:
         refused += 1
         assert error.__cause__.errno == 27
+        data, at = open(error.path, "rb").read(), 0
+        while at < len(data):
+            at += int.from_bytes(data[at + 8 : at + 12], "big") + 12
+        assert at == len(data) > 90_000, "not cut back to the last whole batch"
 full = log.log_end_offset
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 acked.append(log.append([b"room"], ack="synced").first_offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import threading
@@ -24,6 +25,16 @@ pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
 
 #: How long somebody who must not go on is given to do so. A test that holds passes however slow it is.
 A_MOMENT_S = 0.3
+
+
+@contextlib.contextmanager
+def held_syncs(files, path_contains=""):
+    """Syncs stand still until the block ends, however it ends: a thread that waits would outlive the test."""
+    files.hold_syncs(path_contains)
+    try:
+        yield
+    finally:
+        files.release_syncs()
 
 
 def values(log, **scan) -> list[bytes]:
@@ -53,18 +64,18 @@ def test_who_finds_a_file_clean_waits_for_the_sync_that_made_it_so(ram_path):
         else:
             outcomes.append("synced")
 
-    files.hold_syncs()
-    first = threading.Thread(target=sync)
-    first.start()
-    while not files.held_syncs():
-        first.join(0.001)
-    second = threading.Thread(target=sync)
-    second.start()
-    second.join(A_MOMENT_S)
-    assert outcomes == []
-    files.release_syncs()
+    with held_syncs(files):
+        first = threading.Thread(target=sync)
+        first.start()
+        while not files.held_syncs():
+            first.join(0.001)
+        second = threading.Thread(target=sync)
+        second.start()
+        second.join(A_MOMENT_S)
+        early = list(outcomes)
     first.join()
     second.join()
+    assert early == []
     assert outcomes == ["failed", "failed"]
     assert files.counts()["fdatasync"] == 1
 
@@ -76,7 +87,6 @@ def test_a_roll_beside_a_flush_whose_sync_fails_promises_nothing(ram_path):
     log.append([b"safe"], ack="synced")
     log.append([b"lost"])
     files.fail("fdatasync", 1, path_contains=".log")
-    files.hold_syncs(".log")
     errors: list[StorageFailedError] = []
 
     def attempt(call):
@@ -85,17 +95,17 @@ def test_a_roll_beside_a_flush_whose_sync_fails_promises_nothing(ram_path):
         except StorageFailedError as error:
             errors.append(error)
 
-    flusher = threading.Thread(target=attempt, args=(log.flush,))
-    flusher.start()
-    while not files.held_syncs():
-        flusher.join(0.001)
-    log.roll()
-    log.append([b"more"])
-    # This one needs the first segment on disk.
-    roller = threading.Thread(target=attempt, args=(log.roll,))
-    roller.start()
-    roller.join(A_MOMENT_S)
-    files.release_syncs()
+    with held_syncs(files, ".log"):
+        flusher = threading.Thread(target=attempt, args=(log.flush,))
+        flusher.start()
+        while not files.held_syncs():
+            flusher.join(0.001)
+        log.roll()
+        log.append([b"more"])
+        # This one needs the first segment on disk.
+        roller = threading.Thread(target=attempt, args=(log.roll,))
+        roller.start()
+        roller.join(A_MOMENT_S)
     flusher.join()
     roller.join()
     assert len(errors) == 2
@@ -107,18 +117,17 @@ def test_a_flush_that_was_overtaken_by_a_roll_does_not_lower_the_recovery_point(
     files = FaultyFiles()
     with Log.open(ram_path / PARTITION, files=files) as log:
         log.append([b"a"])
-        files.hold_syncs(".log")
-        flusher = threading.Thread(target=log.flush)
-        flusher.start()
-        while not files.held_syncs():
-            flusher.join(0.001)
-        log.append([b"b"])
-        log.roll()
-        log.append([b"c"])
-        roller = threading.Thread(target=log.roll)
-        roller.start()
-        roller.join(A_MOMENT_S)
-        files.release_syncs()
+        with held_syncs(files, ".log"):
+            flusher = threading.Thread(target=log.flush)
+            flusher.start()
+            while not files.held_syncs():
+                flusher.join(0.001)
+            log.append([b"b"])
+            log.roll()
+            log.append([b"c"])
+            roller = threading.Thread(target=log.roll)
+            roller.start()
+            roller.join(A_MOMENT_S)
         flusher.join()
         roller.join()
         # The flush was to sync up to 1; the second roll has synced up to 2.
@@ -262,6 +271,32 @@ def test_a_memory_tail_that_filled_a_disk_between_two_batches_of_one_append_writ
     log.close()
     with Log.open(ram_path / PARTITION) as log:
         assert values(log) == sent
+
+
+def test_a_full_disk_keeps_nobody_from_deleting(ram_path):
+    """A new name may need a block of the directory: the files stayed, and a second try found nothing to do."""
+    files = FaultyFiles()
+    log = Log.open(ram_path / PARTITION, files=files, segment_bytes=200)
+    history = History(log, random.Random(1))
+    for _ in range(6):
+        history.append(2, producer_id=7)
+    segments = len(list((ram_path / PARTITION).glob("*.log")))
+    # In-place writes of what is there already still succeed.
+    for op in ("rename", "mkdir", "fallocate"):
+        files.fail(op, 1, errno.ENOSPC, times=-1)
+    files.fail("pwrite", 1, errno.ENOSPC, times=-1, path_contains=".tmp")
+    assert log.delete_before(8) == 8
+    left = {path.name for path in (ram_path / PARTITION).iterdir()}
+    assert len([name for name in left if name.endswith(".log")]) < segments
+    first = min(name for name in left if name.endswith(".log"))
+    assert not [name for name in left if name[:20].isdigit() and name < first[:20]]
+    assert history.append(1).first == 12
+    expect(log, history.sent, 8)
+    files.heal()
+    history.append(1, producer_id=7, ack="synced")
+    log.close()
+    with Log.open(ram_path / PARTITION) as log:
+        expect(log, history.sent, 8)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])

@@ -105,7 +105,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         target.file.sync()
     segments.trim_index_files(target)
     if state.epochs.truncate_from_end(end):
-        state.epochs.save(state.directory, durable=False)
+        state.epochs_saved = False
+        state.save_epochs_locked()
     if producers is not None:
         state.transactions.truncated(end, producers, state.generation)
         state.transactions.save_snapshot(end, state.generation)
@@ -163,5 +164,6 @@ def _delete_locked(state: State, offset: int) -> int:
         state.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
     if state.epochs.truncate_from_start(offset):
-        state.epochs.save(state.directory, durable=False)
+        state.epochs_saved = False
+        state.save_epochs_locked()
     return offset

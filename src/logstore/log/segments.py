@@ -17,7 +17,7 @@ from logstore._files import File, errno_of
 from logstore._growth import Chunked, Growth, Preallocate
 from logstore._segment import Segment
 from logstore.config import LogConfig
-from logstore.errors import StorageError
+from logstore.errors import DiskFullError, StorageError
 from logstore.log import files
 from logstore.log.files import Directory
 
@@ -149,9 +149,14 @@ class Segments:
         for segment in doomed:
             for suffix in files.SEGMENT_SUFFIXES:
                 name = files.segment_file(segment.base_offset, suffix)
-                if name in names:
+                if name not in names:
+                    continue
+                try:
                     self.directory.rename(name, name + files.DELETED)
                     renamed.append(name + files.DELETED)
+                except DiskFullError:
+                    # A longer name may need a new block of the directory, and deleting is how room is made.
+                    self.directory.remove(name)
         for segment in doomed:
             segment.close()
         for name in renamed:
