@@ -60,14 +60,17 @@ class Ticker:
                 if not members:
                     self._thread = None
                     return
-            for member in members:
-                try:
-                    member.tick()
-                except Exception:
-                    # The log has marked itself as failed, or is closed; its users meet that themselves.
-                    _logger.warning("a timed flush failed", exc_info=True)
-                    self.remove(member)
-            del members
+            # Nothing of it stays behind the loop: a log that was dropped must not live by its ticks.
+            while members:
+                self._tick(members.pop())
+
+    def _tick(self, member: Ticking) -> None:
+        try:
+            member.tick()
+        except Exception:
+            # The log has marked itself as failed, or is closed; its users meet that themselves.
+            _logger.warning("a timed flush failed", exc_info=True)
+            self.remove(member)
 
     def forget(self) -> None:
         """In a forked child: its members are the parent's, and a thread that is gone may hold the lock."""
