@@ -180,7 +180,8 @@ def test_snapshots_and_aborted_transactions_say_what_they_say_to_us(history: His
 @pytest.mark.parametrize("history", [Codec.ZSTD], indirect=True)
 def test_a_log_that_is_being_written_is_read_too(history: History, tmp_path: Path) -> None:
     """Kafka's own active segment is refused for its padded time index; ours is not padded."""
-    with Log.open(tmp_path / "open-0", index_interval_bytes=500) as log:
+    # An entry for nearly each batch: while a log is open they go to its files many at a time.
+    with Log.open(tmp_path / "open-0", index_interval_bytes=1) as log:
         for read in history.records[:100]:
             log.append([(read.row.key, read.row.value, read.row.timestamp_ms, read.row.headers)])
         log.flush()
