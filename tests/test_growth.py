@@ -65,7 +65,8 @@ def test_what_a_killed_process_has_reserved_is_given_back_later(tmp_path):
         pytest.skip("this file system reserves no room (fallocate KEEP_SIZE); run on ext4, XFS or tmpfs")
     files.fail("ftruncate", times=-1)
     log.close()
-    assert room_behind(path) == reserved, "a refused release is lost room and no error"
+    # Give or take a block of the file system's own.
+    assert abs(room_behind(path) - reserved) <= 65_536, "a refused release is lost room and no error"
     files.heal()
     with open_log(tmp_path):
         pass

@@ -32,6 +32,22 @@ def test_a_batch_cut_behind_its_header_below_the_recovery_point_is_damage(ram_pa
     assert image_of(ram_path / "r")[last] == image[last]
 
 
+def test_a_last_synced_batch_that_claims_more_offsets_is_damage_and_not_cut(ram_path):
+    """It seemed to hold the recovery point inside, where a log start may stand, and was judged as a tail."""
+    with Log.open(ram_path / PARTITION, files=quick_files()) as log:
+        log.append([b"first"])
+        end_of_first = log.metrics().size
+        log.append([b"second"])
+    image = image_of(ram_path)
+    (name,) = (name for name in image if name.endswith(".log"))
+    data = bytearray(image[name])
+    data[end_of_first + 26] ^= 0x80
+    path = restore({**image, name: bytes(data)}, ram_path / "r")
+    with pytest.raises(DamagedLogError, match="CRC-32C"):
+        Log.open(path, files=quick_files())
+    assert image_of(ram_path / "r")[name] == bytes(data)
+
+
 def test_a_first_segment_that_is_gone_is_damage_and_not_a_later_log_start(ram_path):
     with Log.open(ram_path / PARTITION, segment_bytes=300) as log:
         for _ in range(9):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from logstore._scan import Extent
 from logstore._segment import Segment
 from logstore.config import LogConfig
-from logstore.errors import CorruptRecordError, DamagedLogError, RecordError
+from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot, swaps
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.epochs import Epochs
@@ -230,7 +230,11 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
                     break
                 return at, promised
             if last >= promised:
-                # A log start may lie inside a batch, and is the recovery point where that is lower.
+                # A log start may lie inside a batch, and is the recovery point where that is lower. All of
+                # that batch was synced, so it is whole, or its last offset is the damage.
+                extent = segment.scan(at, next_offset=base, end=at + size)
+                if extent.error is not None:
+                    raise _damaged_below(promised, extent.error)
                 return at, base
             offset, position = last + 1, at + size
     except RecordError as error:
@@ -248,7 +252,7 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
     return position, promised
 
 
-def _damaged_below(promised: int, error: RecordError) -> DamagedLogError:
+def _damaged_below(promised: int, error: LogstoreError) -> DamagedLogError:
     return DamagedLogError(
         f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a copy or "
         "open the log with read_only=True to save what is whole",
