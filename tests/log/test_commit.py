@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from logstore.clock import SystemClock
-from logstore.log.commit import GroupCommit
+from logstore.log.commit import GroupCommit, _Waiter
 
 
 def test_nothing_is_synced_that_is_synced_already():
@@ -161,7 +161,7 @@ def test_a_leader_waits_for_those_who_shared_the_last_round():
     assert first_began.wait(60)
     b = threading.Thread(target=commit.run, args=(lambda: done["b"], sync))
     b.start()
-    while commit._present < 2:
+    while not commit._waiting:
         pass
     first_may_end.set()
     a.join()
@@ -189,3 +189,86 @@ def test_nobody_waits_on_a_fast_disk_or_alone():
         done.clear()
         commit.run(lambda: bool(done), lambda: (clock.sync(), done.append(1)))
     assert clock.waits == []
+
+
+def test_a_leader_serves_who_came_meanwhile_and_hands_over_after_a_few_rounds():
+    commit = GroupCommit()
+    leaders: list[int] = []
+    done: set[int] = set()
+    begun: list[threading.Thread] = []
+
+    def append(number: int) -> None:
+        commit.run(lambda: number in done, lambda: sync(number))
+
+    def sync(leader: int) -> None:
+        """Serves the oldest that is not done, and while it does another one comes."""
+        leaders.append(leader)
+        if len(begun) < 10:
+            before = len(commit._waiting)
+            begun.append(threading.Thread(target=append, args=(len(begun) + 1,)))
+            begun[-1].start()
+            while len(commit._waiting) <= before:
+                pass
+        done.add(len(done))
+
+    append(0)
+    for thread in begun:
+        thread.join()
+    assert done == set(range(11))
+    assert len(leaders) == 11
+    assert max(map(leaders.count, leaders)) == 4
+    assert not commit._busy
+
+
+def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_served():
+    commit = GroupCommit()
+    done: set[str] = set()
+    failures: list[str] = []
+
+    def wait() -> None:
+        try:
+            commit.run(lambda: "b" in done, fail)
+        except OSError as error:
+            failures.append(str(error))
+
+    def fail() -> None:
+        raise OSError("no disk")
+
+    other = threading.Thread(target=wait)
+
+    def sync() -> None:
+        if "a" in done:
+            raise OSError("no disk for the others")
+        other.start()
+        while not commit._waiting:
+            pass
+        done.add("a")
+
+    commit.run(lambda: "a" in done, sync)
+    other.join()
+    assert failures == ["no disk"]
+    assert not commit._busy
+
+
+def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
+    commit = GroupCommit()
+    done: set[str] = set()
+
+    class Interrupted(_Waiter):
+        def __init__(self, is_done):
+            super().__init__(is_done)
+            self.lock = self
+
+        def acquire(self):
+            raise KeyboardInterrupt
+
+    def sync() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("logstore.log.commit._Waiter", Interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                commit.run(lambda: False, lambda: pytest.fail("led"))
+        assert commit._waiting == []
+        done.add("a")
+
+    commit.run(lambda: "a" in done, sync)
+    assert not commit._busy

@@ -1,22 +1,47 @@
 """Group commit: many threads that want the disk share one sync.
 
-The first to come becomes the leader and syncs for all whose bytes were written before it began;
-the others wait. Whoever wrote later is served by the next round. No thread of its own.
+The first to come becomes the leader and syncs for all whose bytes were written before it began; the
+others wait, each on a lock of its own, and are let go when their bytes are on disk. Whoever wrote
+later is served by the next round, which the same leader runs at once, since waking another would leave
+the disk idle for longer than a sync takes; after a few rounds it hands over. No thread of its own.
 
 Threads that append in a loop come back right after a round has let them go. A leader that synced at
-once would leave most of them for the next round, so it waits until as many are there as were at the
-end of the last one, but never longer than an eighth of what its sync took: on a slow disk all share
-one sync, on a fast one nobody waits.
+once would leave half of them for the next round, so it waits until as many are there as were at the
+end of the last one, but never longer than an eighth of what its sync took.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.errors import LogstoreError
 
 _PATIENCE = 8
+_LEAST_WAIT_S = 0.001  #: a timed wait of less takes longer than it says
+_TURNS = 10_000
+_ROUNDS = 4
+
+
+class _Waiter:
+    """A thread that is not served yet."""
+
+    __slots__ = ("is_done", "leads", "lock")
+
+    def __init__(self, is_done: Callable[[], bool]) -> None:
+        self.is_done = is_done
+        self.leads = False
+        self.lock = threading.Lock()
+        self.lock.acquire()
+
+    def is_served(self) -> bool:
+        try:
+            return self.is_done()
+        except LogstoreError:
+            # Its error, not the leader's: let it go, and it meets that itself.
+            return True
 
 
 class GroupCommit:
@@ -24,54 +49,108 @@ class GroupCommit:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._busy = False
-        self._present = 0  # threads in `run`
-        self._expected = 0  # how many the leader waits for; 0: it does not
-        self._gathered = 1  # threads that were in `run` at the end of the last round
+        self._waiting: list[_Waiter] = []
+        self._expected = 0  # how many waiters the leader gathers; 0: it does not
+        self._gathered = 0  # waiters there were at the end of the last round
         self._sync_s = 0.0  # what the last round took
 
     def run(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
         """Return once ``is_done`` holds, having called ``sync`` as the leader if nobody else does.
 
-        An error of ``sync`` is raised in its leader; a waiter becomes the next leader and meets it
-        in ``is_done`` or ``sync`` itself.
+        An error of ``sync`` is raised in its leader, unless that had been served by an earlier round; a
+        waiter becomes the next leader and meets it in ``is_done`` or ``sync`` itself.
         """
-        changed = self._changed
-        with changed:
-            self._present += 1
-            if 0 < self._expected <= self._present:
-                changed.notify_all()
-        try:
-            while True:
-                with changed:
-                    while self._busy and not is_done():
-                        changed.wait()
-                    if is_done():
-                        return
+        while not is_done():
+            with self._changed:
+                if not self._busy:
                     self._busy = True
-                    self._gather_locked()
+                    waiter = None
+                else:
+                    waiter = _Waiter(is_done)
+                    self._waiting.append(waiter)
+                    if 0 < self._expected <= len(self._waiting):
+                        self._changed.notify()
+            if waiter is not None:
+                try:
+                    waiter.lock.acquire()
+                except BaseException:
+                    self._leave(waiter)
+                    raise
+                if not waiter.leads:
+                    continue
+            self._lead(is_done, sync)
+
+    def _lead(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
+        rounds = 0
+        served = False
+        try:
+            while rounds < _ROUNDS:
+                rounds += 1
+                self._gather()
                 began = self._clock.monotonic_s()
                 try:
                     sync()
-                finally:
-                    with changed:
-                        self._busy = False
-                        self._gathered = self._present
-                        self._sync_s = self._clock.monotonic_s() - began
-                        changed.notify_all()
+                except Exception:
+                    if not served:
+                        raise
+                    return
+                self._sync_s = self._clock.monotonic_s() - began
+                served = served or is_done()
+                if not self._let_go() or not served:
+                    return
         finally:
-            with changed:
-                self._present -= 1
+            self._hand_over()
 
-    def _gather_locked(self) -> None:
+    def _gather(self) -> None:
         """Wait, as the leader, for those whom the last round has let go."""
-        if self._present >= self._gathered:
+        patience_s = self._sync_s / _PATIENCE
+        if patience_s <= 0 or len(self._waiting) >= self._gathered:
             return
-        self._expected = self._gathered
-        left = self._sync_s / _PATIENCE
-        until = self._clock.monotonic_s() + left
-        while left > 0 and self._present < self._expected:
-            self._clock.wait(self._changed, left)
-            left = until - self._clock.monotonic_s()
-        self._expected = 0
+        until = self._clock.monotonic_s() + patience_s
+        if patience_s < _LEAST_WAIT_S:
+            # Only the interpreter is given away meanwhile.
+            for _ in range(_TURNS):
+                if len(self._waiting) >= self._gathered or self._clock.monotonic_s() >= until:
+                    break
+                time.sleep(0)
+            return
+        with self._changed:
+            self._expected = self._gathered
+            while patience_s > 0 and len(self._waiting) < self._expected:
+                self._clock.wait(self._changed, patience_s)
+                patience_s = until - self._clock.monotonic_s()
+            self._expected = 0
+
+    def _let_go(self) -> bool:
+        """Wake those whose bytes are on disk; whether others are left."""
+        with self._changed:
+            waiting = self._waiting
+            self._gathered = len(waiting)
+            self._waiting = []
+            for waiter in waiting:
+                if waiter.is_served():
+                    waiter.lock.release()
+                else:
+                    self._waiting.append(waiter)
+            return bool(self._waiting)
+
+    def _hand_over(self) -> None:
+        """Let the one that has waited longest lead, if there is one."""
+        with self._changed:
+            if self._waiting:
+                first = self._waiting.pop(0)
+                first.leads = True
+                first.lock.release()
+            else:
+                self._busy = False
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """A waiter was interrupted: it waits no more, and what it was to lead another does."""
+        with self._changed:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                return
+        if waiter.leads:
+            self._hand_over()
