@@ -9,6 +9,9 @@ cdef enum:
     ADDED = 0
     FULL = 1        # call make_way, then try again
 
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+
 
 cdef class Encoder:
     cdef uint8_t *data
@@ -41,6 +44,7 @@ cdef class Encoder:
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) except -1
     cdef int _reserve(self, Py_ssize_t more) except -1
     cdef int _close_batch(self) except -1
+    cdef bint _add_plain(self, PyObject *item) except -1
     cdef int _add_object(self, object item) except -1
     cdef int _add_fields(self, object key, object value, object timestamp, object headers) except -1
 

@@ -42,6 +42,21 @@ from logstore.errors import (
 logstore_crc32c_init()
 
 
+cdef extern from "Python.h":
+    # Of borrowed references.
+    PyObject *Py_None
+    PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t index)
+    Py_ssize_t PyList_GET_SIZE(PyObject *items)
+    PyObject *PyTuple_GET_ITEM(PyObject *items, Py_ssize_t index)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *items)
+    bint is_tuple "PyTuple_CheckExact"(PyObject *item)
+    bint is_list "PyList_CheckExact"(PyObject *item)
+    bint is_bytes "PyBytes_CheckExact"(PyObject *item)
+    bint is_int "PyLong_CheckExact"(PyObject *item)
+    const uint8_t *bytes_data "(const uint8_t *)PyBytes_AS_STRING"(PyObject *item)
+    Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *item)
+    int64_t as_int64 "PyLong_AsLongLongAndOverflow"(PyObject *item, int *overflow)
+
 cdef enum:
     NUMBERS_BYTES = 36      # of a record at most: length, attributes, deltas, two sizes, header count
     NUMBERS_SLACK = 29      # of these, those that a record with short numbers does without
@@ -273,6 +288,52 @@ cdef class Encoder:
             self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size)
         return 0
 
+    cdef bint _add_plain(self, PyObject *item) except -1:
+        """Add a record of plain bytes and numbers that fits the open batch; False: nothing is done.
+
+        No reference is taken: to count one up and down writes to every object of every record, which
+        was a fifth of the time.
+        """
+        cdef PyObject *part
+        cdef const uint8_t *key = NULL
+        cdef const uint8_t *value = NULL
+        cdef int64_t key_size = -1, value_size = -1, timestamp = self._default_timestamp
+        cdef Py_ssize_t width
+        cdef int overflow = 0
+        if is_bytes(item):
+            return self.try_add(timestamp, NULL, -1, bytes_data(item), bytes_size(item), NULL, 0) == ADDED
+        if not is_tuple(item):
+            return False
+        width = PyTuple_GET_SIZE(item)
+        if width < 2 or width > 4:
+            return False
+        if width == 4:
+            part = PyTuple_GET_ITEM(item, 3)
+            if part != Py_None and part != <PyObject *>_NO_HEADERS and not (
+                    is_list(part) and PyList_GET_SIZE(part) == 0):
+                return False
+        if width > 2:
+            part = PyTuple_GET_ITEM(item, 2)
+            if part != Py_None:
+                if not is_int(part):
+                    return False
+                timestamp = as_int64(part, &overflow)
+                if overflow or timestamp < -1:
+                    return False
+        part = PyTuple_GET_ITEM(item, 0)
+        if part != Py_None:
+            if not is_bytes(part):
+                return False
+            key = bytes_data(part)
+            key_size = bytes_size(part)
+        part = PyTuple_GET_ITEM(item, 1)
+        if part != Py_None:
+            if not is_bytes(part):
+                return False
+            value = bytes_data(part)
+            value_size = bytes_size(part)
+        return self.try_add(timestamp, key, key_size, value, value_size, NULL, 0) == ADDED
+
     cdef int _add_object(self, object item) except -1:
         cdef Record record
         cdef Py_ssize_t width
@@ -360,16 +421,23 @@ cdef class Encoder:
         InvalidTimestampError, InvalidRecordError: a timestamp or a header key cannot be.
         """
         cdef Py_ssize_t index = 0
+        cdef PyObject *items
+        cdef PyObject *item
         if isinstance(records, (str, bytes, bytearray, memoryview)):
             raise RecordTypeError(
                 f"records must be a list of records, found one {type(records).__name__}; write [value]")
         try:
             if type(records) is list:
-                for index in range(len(<list>records)):
-                    self._add_object((<list>records)[index])
+                items = <PyObject *>records
+                # Asked again each time: whoever exports a buffer may change the list.
+                while index < PyList_GET_SIZE(items):
+                    item = PyList_GET_ITEM(items, index)
+                    if not self._add_plain(item):
+                        self._add_object(<object>item)
+                    index += 1
             else:
-                for item in records:
-                    self._add_object(item)
+                for record in records:
+                    self._add_object(record)
                     index += 1
         except RecordError as error:
             error.add_note(f"in record {index} of this append")
