@@ -1,10 +1,13 @@
 # cython: language_level=3
 """One segment as other compiled modules see it; `_segment.pyx` says what it answers for."""
 
+from libc.stdint cimport int64_t, uint8_t
+
 from logstore._growth cimport Growth
 from logstore._scan cimport Scanned
 
 
 cdef class Segment(Scanned):
     cdef Growth _growth
+    cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1
     cdef int _cut_back(self, int status) except -1

@@ -226,6 +226,18 @@ cdef class Segment(Scanned):
             self.file.release()
         return Slice(self.file, position, end - position, first, next_offset)
 
+    cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1:
+        """Read into out; how many bytes there were."""
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t got
+        cdef int fd = self.file.acquire()
+        self.file.files.calls[OP_PREADV] += 1
+        with nogil:
+            got = read_upto(ops, fd, out, size, position)
+        self.file.release()
+        raise_status(got, "read", self.path, position)
+        return got
+
     def read(self, int64_t offset, int64_t max_bytes, int64_t end_offset, int64_t hint=-1):
         """(bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None.
 
@@ -239,8 +251,7 @@ cdef class Segment(Scanned):
         cdef BatchHeader header
         cdef int64_t start = 0, got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
         cdef int64_t limit = self.next_offset, named = -1, room = WINDOW_BYTES
-        cdef FileOps *ops = &self.file.files.ops
-        cdef int status, fd
+        cdef int status
         cdef bytes data = None
         cdef uint8_t *out = window
         cdef const uint8_t *first
@@ -259,12 +270,7 @@ cdef class Segment(Scanned):
             if want > WINDOW_BYTES:
                 data = PyBytes_FromStringAndSize(NULL, want)
                 out = <uint8_t *>PyBytes_AS_STRING(data)
-            fd = self.file.acquire()
-            self.file.files.calls[OP_PREADV] += 1
-            with nogil:
-                got = read_upto(ops, fd, out, want, position)
-            self.file.release()
-            raise_status(got, "read", self.path, position)
+            got = self._take(out, want, position)
             start = position
             if parse_header(out, out + got, &header) != OK or not holds(
                     &header, offset, named, bound - position, limit) or (
@@ -291,12 +297,7 @@ cdef class Segment(Scanned):
         else:
             data = PyBytes_FromStringAndSize(NULL, want)
             out = <uint8_t *>PyBytes_AS_STRING(data)
-            fd = self.file.acquire()
-            self.file.files.calls[OP_PREADV] += 1
-            with nogil:
-                got = read_upto(ops, fd, out, want, position)
-            self.file.release()
-            raise_status(got, "read", self.path, position)
+            got = self._take(out, want, position)
             if got < header.size:
                 raise CorruptRecordError(f"the file ends inside a batch of {header.size} bytes",
                                          path=self.path, position=position)
@@ -366,17 +367,11 @@ cdef class Segment(Scanned):
         cdef const uint8_t *own
         cdef int64_t bound = self.size, got = 0, named = -1, position, room = 0, start = 0
         cdef int32_t left
-        cdef FileOps *ops = &self.file.files.ops
-        cdef int status, fd
+        cdef int status
         position = self._candidate(offset, bound, &named, &room)
         if position >= 0:
             room = min(max(room, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
-            fd = self.file.acquire()
-            self.file.files.calls[OP_PREADV] += 1
-            with nogil:
-                got = read_upto(ops, fd, window, room, position)
-            self.file.release()
-            raise_status(got, "read", self.path, position)
+            got = self._take(window, room, position)
             start = position
         else:
             position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
