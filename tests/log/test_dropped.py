@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ def test_a_log_that_is_dropped_warns_and_gives_its_root_back(tmp_path):
         assert not log.was_clean
         assert values_of(log) == [b"kept"]
     other = [sys.executable, "-c", "import logstore, sys; logstore.Log.open(sys.argv[1]).close()", log.path]
-    subprocess.run(other, check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    subprocess.run(other, check=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)})
 
 
 def test_a_log_that_dies_in_a_cycle_with_its_owner_gives_its_root_back(tmp_path):
