@@ -386,7 +386,7 @@ cdef class File:
         cdef int status
         cdef Files files = self.files
         cdef int fd = self._fd
-        # Cleared first: a write that comes during the sync makes the file dirty again.
+        # Cleared first: a write that ends during the sync makes the file dirty again.
         self.dirty = False
         files.calls[OP_FDATASYNC] += 1
         with nogil:
@@ -474,6 +474,8 @@ cdef class File:
                 status = write_all(ops, fd, <const uint8_t *>view.buf, view.len, position)
             PyBuffer_Release(&view)
         finally:
+            # Again: a sync beside it may have begun before the bytes were there, and has cleared the mark.
+            self.dirty = not self._hint
             self.release()
         raise_status(status, "write", self.path, position)
 
@@ -486,6 +488,7 @@ cdef class File:
         self.files.calls[OP_FTRUNCATE] += 1
         with nogil:
             status = ops.ftruncate(ops.context, fd, size)
+        self.dirty = True
         self.release()
         raise_status(status, f"cut to {size} bytes", self.path)
 

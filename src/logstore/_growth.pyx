@@ -76,7 +76,8 @@ cdef class Preallocate(Growth):
             status = ops.fallocate(ops.context, fd, FALLOC_FL_KEEP_SIZE, start, until - start)
         # Without room the write itself finds out, and a step later there may be some.
         self.reserved = until if status == 0 or status == -ENOSPC or status == -EINTR else INT64_MAX
-        if status == 0:
+        if status == 0 or status == -ENOSPC or status == -EINTR:
+            # A part may have been taken before it failed.
             self._ahead = True
         return 0
 

@@ -349,7 +349,7 @@ cdef class Indexed:
             if entry >= index.count or index.position_at(entry) - before <= 2 * <int64_t>self._interval:
                 return -1
         position = index.position_at(entry)
-        if position >= bound:
+        if not 0 <= position < bound:
             return -1
         named[0] = self.base_offset + index.offset_at(entry)
         room[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
@@ -362,7 +362,7 @@ cdef class Indexed:
         cdef int64_t *first = <int64_t *>start
         cdef int64_t *count = <int64_t *>got
         cdef int64_t found
-        if position >= bound:
+        if not 0 <= position < bound:
             return -3
         found = self._walk(named, position, bound, <uint8_t *>window, room, first, count)
         if found != position or first[0] != position:

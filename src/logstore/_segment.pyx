@@ -107,6 +107,8 @@ cdef class Segment(Scanned):
             self.file.files.calls[OP_PWRITE] += 1
             with nogil:
                 status = self._growth.put(ops, fd, <const uint8_t *>view.buf, view.len, position)
+            # Again: a sync beside it may have begun before the bytes were there, and has cleared the mark.
+            self.file.dirty = True
             self.file.release()
             if status < 0:
                 self._cut_back(status)

@@ -163,6 +163,17 @@ class Life:
             if batch.producer is not None and batch.marker is None:
                 stamp = batch.producer
                 self.history.sequences[stamp.producer_id] = stamp.base_sequence + len(batch.records)
+        for producer in self.log._state.transactions.producers:
+            if producer.producer_id in self.history.sequences and not producer.batches:
+                # Only a marker is left of it, so its sequences begin anew, as in Kafka.
+                assert not any(
+                    batch.last >= self.log.log_start_offset
+                    for batch in self.sent
+                    if batch.marker is None
+                    and batch.producer
+                    and batch.producer.producer_id == producer.producer_id
+                )
+                self.history.sequences[producer.producer_id] = producer.next_sequence
 
     def undecided(self) -> set[int]:
         opened: set[int] = set()

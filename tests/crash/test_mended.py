@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import random
+import sys
 import threading
 
 import pytest
 
 from logstore import Log, Marker, ProducerStamp
+from logstore._files import LIBC
+from logstore._segment import Segment
 from logstore.errors import (
     DiskFullError,
     NotSyncedError,
+    OffsetOutOfRangeError,
     RecordTooLargeError,
     StorageError,
     StorageFailedError,
@@ -20,6 +24,7 @@ from logstore.errors import (
 from logstore.log import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore
+from tests.log.logs import one_batch, open_log
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
 
@@ -509,3 +514,65 @@ def test_the_names_that_a_truncation_takes_away_are_gone_for_good_on_return(ram_
     assert promised < min(place for place, (op, _) in enumerate(calls) if op in ("rename", "unlink", "ftruncate"))
     expect(log, [batch for batch in history.sent if batch.last < 3] if not start else [], start)
     log.close()
+
+
+@pytest.mark.parametrize("what", ["file", "segment"])
+def test_a_write_that_ends_during_a_sync_leaves_its_file_unsynced(tmp_path, what):
+    """The mark was set before the write alone: a sync beside it took it away, and nobody synced the bytes."""
+    data = one_batch([bytes(1 << 20) for _ in range(64)])
+    for attempt in range(50):
+        file = LIBC.open(str(tmp_path / f"{attempt:020d}.log"), create=True, writable=True)
+        segment = Segment(file, attempt)
+        write = {
+            "file": lambda file=file: file.write(data, 0),
+            "segment": lambda segment=segment, n=attempt: segment.append(bytearray(data), n, 0),
+        }[what]
+        thread = threading.Thread(target=write)
+        thread.start()
+        while file.size() == 0:
+            pass
+        half_way = file.size() < len(data) // 2
+        file.sync()
+        thread.join()
+        unsynced = file.dirty
+        file.close()
+        if half_way:
+            assert unsynced
+            return
+    pytest.fail("no sync has met a write")
+
+
+def test_a_record_is_found_while_segments_are_deleted(tmp_path):
+    """The place of a segment was looked up in one tuple and used in another."""
+    with open_log(tmp_path, segment_bytes=300) as log:
+        for _ in range(400):
+            log.append([b"v" * 60])
+        errors = []
+        stop = threading.Event()
+
+        def read():
+            rng = random.Random(1)
+            while not stop.is_set():
+                try:
+                    record = log.record_at(rng.randrange(400))
+                    assert record.value == b"v" * 60
+                except OffsetOutOfRangeError:
+                    pass
+                except Exception as error:  # noqa: BLE001
+                    errors.append(error)
+                    return
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in readers:
+                thread.start()
+            for offset in range(1, 400):
+                log.delete_before(offset)
+        finally:
+            stop.set()
+            sys.setswitchinterval(before)
+            for thread in readers:
+                thread.join()
+        assert errors == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -271,4 +272,34 @@ def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
         done.add("a")
 
     commit.run(lambda: "a" in done, sync)
+    assert not commit._busy
+
+
+def test_an_error_of_a_waiters_question_costs_no_other_waiter():
+    commit = GroupCommit()
+    done: set[str] = set()
+    threads: list[threading.Thread] = []
+
+    def ask(name: str) -> bool:
+        if name == "odd" and "a" in done:
+            raise KeyboardInterrupt
+        return name in done
+
+    def wait(name: str) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            commit.run(lambda: ask(name), lambda: done.update(("b", "c")))
+
+    def sync() -> None:
+        for name in ("b", "odd", "c"):
+            threads.append(threading.Thread(target=wait, args=(name,)))
+            threads[-1].start()
+            while len(commit._waiting) < len(threads):
+                pass
+        done.add("a")
+
+    with pytest.raises(KeyboardInterrupt):
+        commit.run(lambda: "a" in done, sync)
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
     assert not commit._busy

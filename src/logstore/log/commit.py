@@ -63,45 +63,41 @@ class GroupCommit:
         waiter becomes the next leader and meets it in ``is_done`` or ``sync`` itself.
         """
         while not is_done():
-            with self._changed:
-                if not self._busy:
-                    self._busy = True
-                    waiter = None
-                else:
-                    waiter = _Waiter(is_done)
-                    self._waiting.append(waiter)
-                    if 0 < self._expected <= len(self._waiting):
-                        self._changed.notify()
-            if waiter is not None:
-                try:
-                    waiter.lock.acquire()
-                except BaseException:
-                    self._leave(waiter)
-                    raise
+            waiter = _Waiter(is_done)
+            try:
+                with self._changed:
+                    # No signal is looked at between the two, so whoever leads knows it.
+                    if not self._busy:
+                        waiter.leads = self._busy = True
+                    else:
+                        self._waiting.append(waiter)
+                        if 0 < self._expected <= len(self._waiting):
+                            self._changed.notify()
                 if not waiter.leads:
-                    continue
-            self._lead(is_done, sync)
+                    waiter.lock.acquire()
+                if waiter.leads:
+                    self._lead(is_done, sync)
+            except BaseException:
+                self._leave(waiter)
+                raise
+            if waiter.leads:
+                self._hand_over()
 
     def _lead(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
-        rounds = 0
         served = False
-        try:
-            while rounds < _ROUNDS:
-                rounds += 1
-                self._gather()
-                began = self._clock.monotonic_s()
-                try:
-                    sync()
-                except Exception:
-                    if not served:
-                        raise
-                    return
-                self._sync_s = self._clock.monotonic_s() - began
-                served = served or is_done()
-                if not self._let_go() or not served:
-                    return
-        finally:
-            self._hand_over()
+        for _ in range(_ROUNDS):
+            self._gather()
+            began = self._clock.monotonic_s()
+            try:
+                sync()
+            except Exception:
+                if not served:
+                    raise
+                return
+            self._sync_s = self._clock.monotonic_s() - began
+            served = served or is_done()
+            if not self._let_go() or not served:
+                return
 
     def _gather(self) -> None:
         """Wait, as the leader, for those whom the last round has let go."""
@@ -126,14 +122,11 @@ class GroupCommit:
     def _let_go(self) -> bool:
         """Wake those whose bytes are on disk; whether others are left."""
         with self._changed:
-            waiting = self._waiting
-            self._gathered = len(waiting)
-            self._waiting = []
-            for waiter in waiting:
-                if waiter.is_served():
-                    waiter.lock.release()
-                else:
-                    self._waiting.append(waiter)
+            self._gathered = len(self._waiting)
+            served = [waiter for waiter in self._waiting if waiter.is_served()]
+            for waiter in served:
+                self._waiting.remove(waiter)
+                waiter.lock.release()
             return bool(self._waiting)
 
     def _hand_over(self) -> None:
@@ -147,10 +140,9 @@ class GroupCommit:
                 self._busy = False
 
     def _leave(self, waiter: _Waiter) -> None:
-        """A waiter was interrupted: it waits no more, and what it was to lead another does."""
+        """A thread was interrupted, or its sync has failed: it waits no more, and another leads."""
         with self._changed:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-                return
         if waiter.leads:
             self._hand_over()

@@ -27,7 +27,8 @@ def truncate_to(state: State, offset: int) -> int:
             raise OffsetOutOfRangeError(
                 f"{state.name}: cannot cut to {offset}, the log starts at {state.log_start}", offset=offset
             )
-        state.drain_tail_locked()
+        with state.change():
+            state.drain_tail_locked()
         return cut_locked(state, offset)
 
 

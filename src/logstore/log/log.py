@@ -12,11 +12,13 @@ unless a memory tail holds the rest.
 
 from __future__ import annotations
 
+import bisect
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._encode import Encoder, encode_marker, timestamp_of
@@ -60,6 +62,7 @@ _logger = logging.getLogger(__name__)
 INT64_MAX = 2**63 - 1
 
 _WRITTEN = Ack.WRITTEN
+_base_offset = attrgetter("base_offset")
 
 Path = str | os.PathLike[str]
 Settings = LogConfig | Mapping[str, Setting] | None
@@ -180,11 +183,15 @@ class Log(Readable):
             if state.failed is None:
                 with state.lock:
                     state.segments.release(state.segments.active)
-                self.flush()
-                state.sync_names()
-                with state.lock:
-                    state.mark_clean_locked()
-                    facts = PartitionFacts(state.end.value, state.log_start, state.high_watermark.value)
+                while facts is None:
+                    self.flush()
+                    state.sync_names()
+                    with state.lock:
+                        # Another thread may have appended since the flush.
+                        if state.synced.value >= state.end.value:
+                            state.mark_clean_locked()
+                            facts = PartitionFacts(state.end.value, state.log_start, state.high_watermark.value)
+                            state.closed = True
         finally:
             with state.lock:
                 state.close_locked()
@@ -289,11 +296,14 @@ class Log(Readable):
             return None
         if not state.log_start <= offset < state.high_watermark.value:
             return None
-        segments = state.segments
-        if offset >= segments.active.base_offset:
-            return segments.active
-        place = segments.floor(offset)
-        return segments.all[place] if place >= 0 else None
+        # One look at the tuple: a deletion or a cut may put another in its place at any time.
+        segments = state.segments.all
+        if not segments:
+            return None
+        if offset >= segments[-1].base_offset:
+            return segments[-1]
+        place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
+        return segments[place] if place >= 0 else None
 
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         return self._state.transactions.aborted_between(start_offset, end_offset)

@@ -166,6 +166,8 @@ class Readable(ABC):
         if not start <= offset < end:
             return None
         segments = self._segments_now()
+        if not segments:
+            return None
         if offset >= segments[-1].base_offset:
             return segments[-1]
         place = bisect.bisect_right(segments, offset, key=_base_offset) - 1

@@ -382,8 +382,9 @@ def replay_producers(
     if start < seen.from_offset:
         for batch in produced_batches(segments, start, min(seen.from_offset, end_offset)):
             producers.apply(batch, now_ms)
+    # The scan may have begun with a batch that lies across the recovery point, which was applied above.
     for batch in seen.batches:
-        if start <= batch.base_offset < end_offset:
+        if max(start, seen.from_offset) <= batch.base_offset < end_offset:
             producers.apply(batch, now_ms)
     return producers
 

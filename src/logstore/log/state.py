@@ -234,6 +234,8 @@ class State:
         """Move the high watermark and the last stable offset, then publish, if there is news."""
         end = self.end.value
         mark = self._owner.high_watermark(end, self.synced.value, self.high_watermark.value)
+        if has_grown:
+            self._is_published = False
         moved = self.high_watermark.advance(mark if mark < end else end)
         moved = self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value)) or moved
         if has_grown or moved or not self._is_published:
