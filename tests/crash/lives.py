@@ -163,17 +163,18 @@ class Life:
             if batch.producer is not None and batch.marker is None:
                 stamp = batch.producer
                 self.history.sequences[stamp.producer_id] = stamp.base_sequence + len(batch.records)
-        for producer in self.log._state.transactions.producers:
-            if producer.producer_id in self.history.sequences and not producer.batches:
-                # Only a marker is left of it, so its sequences begin anew, as in Kafka.
-                assert not any(
-                    batch.last >= self.log.log_start_offset
-                    for batch in self.sent
-                    if batch.marker is None
-                    and batch.producer
-                    and batch.producer.producer_id == producer.producer_id
-                )
-                self.history.sequences[producer.producer_id] = producer.next_sequence
+
+    def next_of(self, pid: int) -> int:
+        """The producer, whose sequences begin anew where only a marker is left of it, as in Kafka."""
+        state = self.log._state.transactions.producers.get(pid)
+        if state is not None and not state.batches:
+            assert not any(
+                batch.last >= self.log.log_start_offset
+                for batch in self.sent
+                if batch.marker is None and batch.producer and batch.producer[0] == pid
+            )
+            self.history.sequences[pid] = state.next_sequence
+        return pid
 
     def undecided(self) -> set[int]:
         opened: set[int] = set()
@@ -217,10 +218,10 @@ class Life:
         elif chance < 0.38:
             self.append("append synced", lambda: h.append(count, ack="synced"), synced=True)
         elif chance < 0.50:
-            pid = rng.choice(IDEMPOTENT)
+            pid = self.next_of(rng.choice(IDEMPOTENT))
             self.append("idempotent append", lambda: h.append(count, producer_id=pid))
         elif chance < 0.60:
-            pid = rng.choice(TRANSACTIONAL)
+            pid = self.next_of(rng.choice(TRANSACTIONAL))
             self.append("append in a transaction", lambda: h.append(1, producer_id=pid, transactional=True))
         elif chance < 0.68:
             self.end_transaction()
