@@ -12,7 +12,6 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_CheckExact
-from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
 from libc.stdint cimport INT64_MAX, uint64_t
@@ -337,9 +336,6 @@ cdef class Encoder:
     cdef int _add_object(self, object item) except -1:
         cdef Record record
         cdef Py_ssize_t width
-        if PyBytes_CheckExact(item):
-            return self.add_one(self._default_timestamp, NULL, -1, <const uint8_t *>PyBytes_AS_STRING(item),
-                                PyBytes_GET_SIZE(item), NULL, 0)
         if isinstance(item, tuple):
             width = len(<tuple>item)
             if width < 2 or width > 4:
@@ -362,17 +358,10 @@ cdef class Encoder:
         cdef Py_buffer key_buffer, value_buffer
         cdef bint key_held = False, value_held = False
         cdef bytes encoded
-        cdef int overflow
         if timestamp is None:
             ms = self._default_timestamp
         else:
-            # Plain milliseconds, which nearly every record brings, are not worth a call.
-            ms = -2
-            overflow = 1
-            if PyLong_CheckExact(timestamp):
-                ms = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
-            if overflow or ms < -1:
-                ms = timestamp_of(timestamp)
+            ms = timestamp_of(timestamp)
         if headers is not None and headers is not _NO_HEADERS and not (
                 PyList_CheckExact(headers) and len(<list>headers) == 0):
             encoded = _encoded_headers(headers)
@@ -437,7 +426,8 @@ cdef class Encoder:
                     index += 1
             else:
                 for record in records:
-                    self._add_object(record)
+                    if not self._add_plain(<PyObject *>record):
+                        self._add_object(record)
                     index += 1
         except RecordError as error:
             error.add_note(f"in record {index} of this append")

@@ -4,9 +4,6 @@ from logstore._batch import Record
 from logstore._scan import Scanned
 from logstore._slice import Slice
 
-HEADER: int
-SUFFIX_DIGITS: int
-
 @disjoint_base
 class Segment(Scanned):
     """One `.log` file with its indexes, as the log writes and reads it."""

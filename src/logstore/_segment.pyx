@@ -27,9 +27,6 @@ from logstore.errors import CorruptRecordError, DiskFullError, StorageError, Sto
 
 cdef Growth _EXTEND = Growth()
 
-HEADER = HEADER_BYTES
-SUFFIX_DIGITS = 20
-
 
 cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t room,
                        int64_t limit) noexcept nogil:

@@ -13,6 +13,7 @@ import pytest
 
 from logstore import Codec, Log, Marker
 from logstore.errors import DiskFullError, LogClosedError, LogstoreError, StorageError, StorageFailedError
+from logstore.log import flush
 from tests.crash.histories import PARTITION, History, Sent, expect, quick_files
 
 SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 150}
@@ -26,6 +27,23 @@ FAULTS = {
     "ENOSPC for good": ("pwrite", {"errno": errno.ENOSPC, "times": -1}),
     "short, then ENOSPC for good": ("pwrite", {"errno": errno.ENOSPC, "times": -1, "short": 20}),
 }
+
+
+def promise_before_the_sync(monkeypatch) -> None:
+    """Plant a recovery point that is written before the sync that it speaks of."""
+    honest = flush.Flusher._sync_round
+
+    def hasty(self):
+        state = self._state
+        active = state.segments.active
+        state.recovery.write(
+            state.point_now(clean=False)._replace(
+                recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
+            )
+        )
+        honest(self)
+
+    monkeypatch.setattr(flush.Flusher, "_sync_round", hasty)
 
 
 class ScriptedLife:

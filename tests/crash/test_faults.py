@@ -28,7 +28,6 @@ from logstore.errors import (
 )
 from logstore.log import flush, recovery
 from logstore.log.checkpoint import RECOVERY
-from logstore.log.flush import Flusher
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import (
     PARTITION,
@@ -40,7 +39,7 @@ from tests.crash.histories import (
     quick_files,
     restore,
 )
-from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife
+from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife, promise_before_the_sync
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
 
@@ -397,18 +396,6 @@ def test_planted_a_sync_that_is_tried_again_is_found(ram_path, monkeypatch):
 
 
 def test_planted_a_recovery_point_before_its_sync_is_found(ram_path, monkeypatch):
-    honest = Flusher._sync_round
-
-    def hasty(self):
-        state = self._state
-        active = state.segments.active
-        state.recovery.write(
-            state.point_now(clean=False)._replace(
-                recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
-            )
-        )
-        honest(self)
-
-    monkeypatch.setattr(Flusher, "_sync_round", hasty)
+    promise_before_the_sync(monkeypatch)
     with pytest.raises(AssertionError, match="before the sync"):
         fail_a_sync(ram_path, ".log")

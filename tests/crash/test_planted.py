@@ -16,6 +16,7 @@ from logstore.log.segments import Segments
 from logstore.testing import SimDisk
 from tests.crash.lives import Life
 from tests.crash.power_cuts import Examined, Violation, cut_all
+from tests.crash.scripted import promise_before_the_sync
 from tests.crash.test_disk_faults import reopened_after_failed_syncs
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
@@ -128,19 +129,7 @@ def test_planted_a_reopening_that_trusts_clean_pages_is_found(monkeypatch):
 
 
 def test_planted_a_recovery_point_before_its_sync_is_found(monkeypatch):
-    honest = flush.Flusher._sync_round
-
-    def hasty(self):
-        state = self._state
-        active = state.segments.active
-        state.recovery.write(
-            state.point_now(clean=False)._replace(
-                recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
-            )
-        )
-        honest(self)
-
-    monkeypatch.setattr(flush.Flusher, "_sync_round", hasty)
+    promise_before_the_sync(monkeypatch)
     assert "DamagedLogError" in find()
 
 

@@ -12,13 +12,11 @@ unless a memory tail holds the rest.
 
 from __future__ import annotations
 
-import bisect
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._encode import Encoder, encode_marker, timestamp_of
@@ -62,7 +60,6 @@ _logger = logging.getLogger(__name__)
 INT64_MAX = 2**63 - 1
 
 _WRITTEN = Ack.WRITTEN
-_base_offset = attrgetter("base_offset")
 
 Path = str | os.PathLike[str]
 Settings = LogConfig | Mapping[str, Setting] | None
@@ -289,21 +286,12 @@ class Log(Readable):
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
 
-    def _visible_segment(self, offset: int) -> Segment | None:
+    def _is_visible(self, offset: int) -> bool:
         # As inherited, with fewer calls: a read of one record is mostly what stands around it.
         state = self._state
         if state.closed or state.fork != fork_generation():
-            return None
-        if not state.log_start <= offset < state.high_watermark.value:
-            return None
-        # One look at the tuple: a deletion or a cut may put another in its place at any time.
-        segments = state.segments.all
-        if not segments:
-            return None
-        if offset >= segments[-1].base_offset:
-            return segments[-1]
-        place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
-        return segments[place] if place >= 0 else None
+            return False
+        return state.log_start <= offset < state.high_watermark.value
 
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         return self._state.transactions.aborted_between(start_offset, end_offset)

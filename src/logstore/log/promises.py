@@ -68,6 +68,7 @@ class PublishedFile:
 
     def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
         """Publish; readers see these numbers or the ones before. Never synced."""
+        assert last_stable <= high_watermark <= log_end, (last_stable, high_watermark, log_end)
         publish(self._file, generation, log_start, high_watermark, last_stable, log_end)
 
     def close(self) -> None:

@@ -146,8 +146,8 @@ class Readable(ABC):
             CorruptRecordError: the stored batch is damaged; names file and position.
             LogClosedError, ForkedError: the log cannot be used.
         """
-        if isolation is _UNCOMMITTED:
-            segment = self._visible_segment(offset)
+        if isolation is _UNCOMMITTED and self._is_visible(offset):
+            segment = _floor_segment(self._segments_now(), offset)
             if segment is not None:
                 try:
                     found = segment.record_at(offset, self.name, self.config.decompressed_max_bytes)
@@ -159,19 +159,11 @@ class Readable(ABC):
         self._check_open()
         return self._record_slowly(offset, Isolation(isolation))
 
-    def _visible_segment(self, offset: int) -> Segment | None:
-        """The segment in which a visible offset has to be; None if anything is unusual."""
+    def _is_visible(self, offset: int) -> bool:
+        """Whether a record may be read at an offset; False too if anything is unusual."""
         self._check_open()
         start, end, _ = self._marks()
-        if not start <= offset < end:
-            return None
-        segments = self._segments_now()
-        if not segments:
-            return None
-        if offset >= segments[-1].base_offset:
-            return segments[-1]
-        place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
-        return segments[place] if place >= 0 else None
+        return start <= offset < end
 
     def _record_slowly(self, offset: int, isolation: Isolation) -> Record | None:
         batches, _ = self._read(offset, 1, isolation)
@@ -511,6 +503,14 @@ def _position_in(segment: Segment, hint: Hint) -> int:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
+
+
+def _floor_segment(segments: tuple[Segment, ...], offset: int) -> Segment | None:
+    """The last segment of one tuple that begins at or below an offset; most readers ask for the newest."""
+    if segments and offset >= segments[-1].base_offset:
+        return segments[-1]
+    place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
+    return segments[place] if place >= 0 else None
 
 
 def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[Slice, int, int] | None:

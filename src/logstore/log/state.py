@@ -238,7 +238,7 @@ class State:
             self._is_published = False
         moved = self.high_watermark.advance(mark if mark < end else end)
         moved = self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value)) or moved
-        if has_grown or moved or not self._is_published:
+        if moved or not self._is_published:
             self.publish_locked()
 
     def publish_locked(self) -> None:
