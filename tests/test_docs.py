@@ -98,7 +98,7 @@ def test_the_example_in_a_docstring_gives_what_it_says(module: Any, text: str, t
     Log.open(tmp_path / "root" / "flights-0").close()
     with Log.open(tmp_path / "another" / "log-0") as log:
         given = {"tmp": tmp_path / "root", "log": log, "batch_of": batch_of}
-        names = {**vars(logstore), **vars(module), **given}
+        names = {**vars(logstore), "logstore": logstore, **vars(module), **given}
         test = doctest.DocTestParser().get_doctest(text, names, module.__name__, module.__file__, None)
         report = io.StringIO()
         failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.write).failed

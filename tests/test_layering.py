@@ -50,6 +50,7 @@ VOCABULARY: dict[str, set[str]] = {
     "clock": set(),
     "metrics": {"errors", "records"},
     "config": {"errors", "records"},
+    "store_config": {"config", "errors", "records"},
 }
 
 _LEAVES = {"_bytes", "_crc32c", "_codec", "_files", "_ops"}
@@ -77,6 +78,7 @@ CORE: dict[str, set[str]] = {
     "_columns": _FORMATS | {"_arrow"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
+    "_partition": _FORMATS,
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
@@ -94,6 +96,7 @@ LOG: dict[str, set[str]] = {
     "ticker": set(),
     "checkpoint": {"files"},
     "root": {"files", "checkpoint"},
+    "removal": {"files", "checkpoint", "promises"},
     "promises": {"files", "checkpoint"},
     "epochs": {"files", "checkpoint"},
     "producers": {"checkpoint"},

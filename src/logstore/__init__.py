@@ -1,8 +1,9 @@
 """Kafka's log as a Python library: durable, ordered, replayable records in plain files.
 
 >>> import logstore
->>> with logstore.Log.open(tmp / "flights-0") as log:
-...     log.append([b"AA 1141"], ack="synced").first_offset
+>>> with logstore.open(tmp / "data") as store:
+...     flights = store.create_topic("flights", partitions=4)
+...     flights.append(b"AA 1141", key=b"AA", ack="synced").offset
 0
 
 Names are imported when they are first used, so that a program which only may need a log pays for
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
         Isolation,
         Marker,
         Origin,
+        RecordMetadata,
         TimestampOffset,
         TimestampType,
         TopicPartition,
     )
+    from logstore.store import Store, Topic
+    from logstore.store import open_store as open
+    from logstore.store_config import StoreConfig
 
     __version__: str
 
@@ -47,12 +52,15 @@ _HOMES = {
             "Isolation",
             "Marker",
             "Origin",
+            "RecordMetadata",
             "TimestampOffset",
             "TimestampType",
             "TopicPartition",
         ),
         "logstore.records",
     ),
+    **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
+    "StoreConfig": "logstore.store_config",
 }
 
 __all__ = [
@@ -72,10 +80,15 @@ __all__ = [
     "Owner",
     "ProducerStamp",
     "Record",
+    "RecordMetadata",
     "SoloOwner",
+    "Store",
+    "StoreConfig",
     "TimestampOffset",
     "TimestampType",
+    "Topic",
     "TopicPartition",
+    "open",
 ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -263,6 +263,37 @@ class LogConfig:
         return "compact" in self.cleanup_policy.split(",")
 
 
+def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Settings by their dotted topic keys, as text: what a catalogue keeps.
+
+    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
+
+    >>> canonical({"log.retention.ms": 1000, "segment_bytes": 4096})
+    {'retention.ms': '1000', 'segment.bytes': '4096'}
+
+    Raises:
+        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
+    """
+    LogConfig.of(settings)
+    kept = {}
+    for key, value in settings.items():
+        name = _NAMES.get(key)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        kept[key if name is None else _KEYS[name]] = text
+    return kept
+
+
+def canonical_keys(keys: Iterable[str]) -> list[str]:
+    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
+    names = list(keys)
+    unknown = {
+        name: "unknown" + _nearest(name) for name in names if name not in _NAMES and name not in WITHOUT_EFFECT
+    }
+    if unknown:
+        raise UnknownSettingError(unknown)
+    return [_KEYS.get(_NAMES.get(name, ""), name) for name in names]
+
+
 def _fields() -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(LogConfig)
 
@@ -316,6 +347,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     }
 )
 
+_KEYS: dict[str, str] = {spec.name: _key_of(spec) for spec in _fields()}
 _NAMES: dict[str, str] = {spec.name: spec.name for spec in _fields()}
 _NAMES |= {_key_of(spec): spec.name for spec in _fields()}
 _NAMES |= {synonym: _NAMES[key] for synonym, key in SYNONYMS.items()}

@@ -172,6 +172,49 @@ class FencedLeaderEpochError(NotLeaderError):
     code = 74
 
 
+# --- topics ----------------------------------------------------------------------------------
+
+
+class TopicError(LogstoreError):
+    """What was asked does not fit the topics that there are."""
+
+
+class UnknownTopicError(TopicError, LookupError):
+    """There is no topic of that name, or it was deleted."""
+
+    code = 3
+
+
+class UnknownPartitionError(TopicError, LookupError):
+    """The topic has no partition of that number."""
+
+    code = 3
+
+
+class TopicExistsError(TopicError, ValueError):
+    """There is a topic of that name already. It was not changed."""
+
+    code = 36
+
+
+class InvalidTopicError(TopicError, ValueError):
+    """The name breaks Kafka's rule for topics, or looks the same as that of another topic."""
+
+    code = 17
+
+
+class InvalidPartitionsError(TopicError, ValueError):
+    """A number of partitions that a topic cannot have, or cannot be brought to."""
+
+    code = 37
+
+
+class PolicyViolationError(TopicError, ValueError):
+    """The topic's ``cleanup.policy`` does not allow it."""
+
+    code = 44
+
+
 # --- files -----------------------------------------------------------------------------------
 
 
@@ -229,10 +272,18 @@ class NotALogError(StorageError):
     code = 57
 
 
+class DamagedCatalogueError(StorageError):
+    """``logstore.topics``, which names the topics of a store, is damaged. Nothing was changed."""
+
+
 class LogClosedError(LogstoreError, ValueError):
     """The log is closed."""
 
     code = 56
+
+
+class StoreClosedError(LogClosedError):
+    """The store, or the producer or consumer of it, is closed."""
 
 
 class ForkedError(LogstoreError, RuntimeError):

@@ -77,6 +77,18 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class RecordMetadata(NamedTuple):
+    """Where a record went: what a producer is told (Kafka's class of the same name).
+
+    ``timestamp_ms`` is the record's own, or the append time of a log with log-append time.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int = -1
+
+
 class AppendResult(NamedTuple):
     """Where an append went.
 

@@ -66,6 +66,9 @@ SLOT_SPACING_BYTES = 4096
 RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
 PUBLISHED_BYTES = _published.SIZE
 
+#: Published as the last thing of a partition that is removed. Even: nothing is under way any more.
+GONE_GENERATION = 2**62
+
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 

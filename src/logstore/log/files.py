@@ -44,6 +44,7 @@ _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)",
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
 #: Twenty digits can say more than an offset can.
 _LAST_OFFSET = 2**63 - 1
+INT32_MAX = 2**31 - 1
 
 _KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
@@ -68,7 +69,7 @@ def parse_partition(path: str) -> TopicPartition:
     """
     name = os.path.basename(os.path.abspath(path))
     match = _PARTITION.fullmatch(name)
-    if match is None or match[1] in (".", "..") or int(match[2]) > 2**31 - 1:
+    if match is None or match[1] in (".", "..") or int(match[2]) > INT32_MAX:
         raise NotALogError(
             f"{name!r} is no partition: a log's directory is named topic-N, with letters, digits, "
             "dots, dashes and underscores in the topic",
@@ -196,6 +197,27 @@ class Directory:
             return False
         return True
 
+    def remove_tree(self) -> None:
+        """Remove everything in here, and the directory. Its name is gone for good once the one above is synced.
+
+        May be called again after a failure half way.
+        """
+        try:
+            names = self.names()
+        except StorageError as error:
+            if errno_of(error) == errno.ENOENT:
+                return
+            raise
+        for name in names:
+            try:
+                self.remove(name)
+            except StorageError as error:
+                # What Linux and POSIX say of a directory.
+                if errno_of(error) not in (errno.EISDIR, errno.EPERM):
+                    raise
+                Directory(self.join(name), self.files).remove_tree()
+        self.files.rmdir(self.path)
+
     def sync(self) -> None:
         """Make the names in here durable."""
         self.files.sync_directory(self.path)
@@ -260,6 +282,21 @@ def foreign_directories(root: Directory) -> list[str]:
         for name in root.names()
         if name != LOST_AND_FOUND and _PARTITION.fullmatch(name) is None and _is_directory(root, name)
     ]
+
+
+def partitions_below(root: Directory) -> list[TopicPartition]:
+    """Every directory below a root that is named as a partition, sorted."""
+    found = []
+    for name in root.names():
+        match = _PARTITION.fullmatch(name)
+        if (
+            match is not None
+            and match[1] not in (".", "..")
+            and int(match[2]) <= INT32_MAX
+            and _is_directory(root, name)
+        ):
+            found.append(TopicPartition(match[1], int(match[2])))
+    return sorted(found)
 
 
 def _is_directory(root: Directory, name: str) -> bool:
@@ -420,6 +457,12 @@ class RootLock:
         """Whether this process writes below the root already."""
         lock = cls._held.get(_lock_key(root))
         return lock is not None and lock._pid == os.getpid()
+
+    @classmethod
+    def is_taken(cls, root: Directory, partition: str) -> bool:
+        """Whether this process writes a certain partition already, or what goes by its name."""
+        lock = cls._held.get(_lock_key(root))
+        return lock is not None and lock._pid == os.getpid() and partition in lock._partitions
 
     def is_last(self, partition: str) -> bool:
         """Whether nobody else of this process writes below the root."""

@@ -100,6 +100,15 @@ class Readable(ABC):
     def _check_whole(self) -> None:  # noqa: B027  a log's writer knows that its files are whole
         """Raise if the files hold less than they should: asked when nothing is found below the end."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of all segments, without their indexes."""
+        return sum(segment.size for segment in self._segments_now())
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments_now())
+
     # -- reading
 
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:

@@ -25,6 +25,7 @@ from logstore.errors import (
     ReadOnlyError,
     RecordError,
     StorageError,
+    UnknownTopicError,
 )
 from logstore.log import aborted, checkpoint, files, recovery
 from logstore.log.checkpoint import Published
@@ -67,6 +68,8 @@ class LogReader(Readable):
             )
         self._published_file = PublishedReader(directory)
         self._published = self._published_file.read()
+        if self._published is not None:
+            self._refuse_gone(self._published)
         self._watched = self._published is not None
         self._open_segments()
 
@@ -93,11 +96,20 @@ class LogReader(Readable):
         published = self._published_file.read()
         if before is None or published is None:
             return isinstance(error, StorageError) and is_gone(error)
+        self._refuse_gone(published)
         self._published = published
         if published.generation % 2:
             self._wait_for_writer(POLL_S)
         cut = published.generation != before.generation or published.generation % 2 == 1
         return cut or (isinstance(error, StorageError) and is_gone(error))
+
+    def _refuse_gone(self, published: Published) -> None:
+        if published.generation == checkpoint.GONE_GENERATION:
+            raise UnknownTopicError(
+                f"{self.name}: the partition was deleted; close this reader, and open a new one if the topic was "
+                "made again",
+                path=self.path,
+            )
 
     def _measure(self) -> Published:
         """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
@@ -148,6 +160,7 @@ class LogReader(Readable):
             published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
             if published is None or published == self._published:
                 return
+            self._refuse_gone(published)
             if not self._watched:
                 # Its writer was only opening when this reader did, or has come since.
                 self._watched = True

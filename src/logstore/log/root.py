@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections import deque
 from typing import ClassVar, NamedTuple
 
 from logstore.clock import Clock
-from logstore.errors import CorruptRecordError, StorageError
+from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
 from logstore.log import checkpoint
 from logstore.log.files import Directory, RootLock
 from logstore.records import TopicPartition
@@ -106,6 +107,12 @@ class Root:
         lock.release(str(name))
         self._release_dropped()
 
+    def forget(self, name: TopicPartition) -> None:
+        """Take a partition out of what will be written, which is about to be removed."""
+        with RootLock.guarded():
+            if self._lock is not None:
+                self._facts.get(self._lock, {}).pop(name, None)
+
     def drop(self, name: TopicPartition) -> None:
         """As `release` for a log that was never closed; may be called from the collector of cycles.
 
@@ -129,6 +136,45 @@ class Root:
         except StorageError as error:
             # Hints for a quick start: without them the next open scans.
             _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
+
+
+class RootHold:
+    """The right of this process to write below a root, for as long as a store is open.
+
+    Between, its logs come and go as they are used; the root stays locked, and is at rest again, with
+    its checkpoints written, when the hold is given back last.
+    """
+
+    #: Where a log has its partition's name among those who share the lock.
+    _NAME = TopicPartition("", -1)
+
+    def __init__(self, directory: Directory, root: Root) -> None:
+        self.directory = directory
+        self._root = root
+
+    @classmethod
+    def acquire(cls, directory: Directory, clock: Clock) -> RootHold:
+        """Lock the root.
+
+        Raises:
+            DirectoryLockedError: another process writes below it, or another store of this one.
+            ReadOnlyError: it cannot be written.
+        """
+        if RootLock.is_taken(directory, str(cls._NAME)):
+            raise DirectoryLockedError(
+                f"pid {os.getpid()}, this process, has the store open for writing already; share that Store, or "
+                "open this one with read_only=True",
+                path=directory.path,
+            )
+        return cls(directory, Root.open_for_writing(directory, cls._NAME, clock))
+
+    def forget(self, name: TopicPartition) -> None:
+        """Say no more of a partition in the checkpoints: it is being removed."""
+        self._root.forget(name)
+
+    def release(self) -> None:
+        """Give the right back. The logs are closed before, each with what it knows."""
+        self._root.release(self._NAME, None)
 
 
 def _read(directory: Directory) -> dict[TopicPartition, PartitionFacts]:

@@ -1,0 +1,194 @@
+"""Which topics a store has: `logstore.topics`, one small text file in the root.
+
+This module alone knows the file's bytes and replaces it. A change of the catalogue is one replacement:
+write beside, sync, rename, sync the directory; so after a crash either the old one or the new one is
+there, whole. What a change needs besides (directories to make or to remove) is announced by the state of
+the topic before it begins, and the next open for writing finishes or undoes it (`store.topics`)::
+
+    logstore topics 1
+    {"cluster_id": "…", "next_producer_id": 0, "topics": {"flights": {"id": "…", …}}}
+    crc32c 1f9a2b44
+
+The second line is JSON, as it may be edited by nobody: the third is the CRC-32C of the two above it,
+newlines included. An entry has the topic's ``id`` (128 bits, in Kafka's text form), ``partitions``, ``state``,
+``settings`` (the topic's own, by dotted key), ``created_ms``, and ``target`` while partitions are being added.
+
+May be called from any thread; the store's lock keeps writers apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from logstore._crc32c import crc32c
+from logstore.errors import DamagedCatalogueError
+from logstore.log.files import Directory
+
+if TYPE_CHECKING:
+    import random
+
+CATALOGUE = "logstore.topics"
+
+_HEAD = b"logstore topics "
+_VERSION = 1
+
+
+class TopicState(enum.Enum):
+    """What is true of a topic's directories."""
+
+    CREATING = "creating"  #: announced; some directories may be missing, nobody has been told of it
+    READY = "ready"
+    GROWING = "growing"  #: ready with ``partitions``; directories up to ``target`` are being made
+    DELETING = "deleting"  #: gone for everybody; some directories may still be there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntry:
+    """One topic as the catalogue has it."""
+
+    id: str
+    partitions: int
+    state: TopicState = TopicState.READY
+    settings: Mapping[str, str] = field(default_factory=dict)
+    created_ms: int = -1
+    target: int = 0  #: the number of partitions that a growing topic shall have
+
+    def replace(self, **fields: Any) -> TopicEntry:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """Every topic of a store, and the two numbers that belong to the store as a whole."""
+
+    cluster_id: str
+    next_producer_id: int = 0
+    topics: Mapping[str, TopicEntry] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_topic(self, name: str, entry: TopicEntry | None) -> Catalogue:
+        """A copy in which a topic has another entry, or none."""
+        topics = (
+            {**self.topics, name: entry}
+            if entry is not None
+            else {other: kept for other, kept in self.topics.items() if other != name}
+        )
+        return dataclasses.replace(self, topics=topics)
+
+    def with_next_producer_id(self, number: int) -> Catalogue:
+        """A copy that gives producer ids from ``number`` on."""
+        return dataclasses.replace(self, next_producer_id=number)
+
+    # -- bytes
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+        facts = {
+            "cluster_id": self.cluster_id,
+            "next_producer_id": self.next_producer_id,
+            "topics": {
+                name: {
+                    "id": entry.id,
+                    "partitions": entry.partitions,
+                    "state": entry.state.value,
+                    "settings": dict(sorted(entry.settings.items())),
+                    "created_ms": entry.created_ms,
+                    **({"target": entry.target} if entry.target else {}),
+                }
+                for name, entry in sorted(self.topics.items())
+            },
+        }
+        body = _HEAD + b"%d\n" % _VERSION + json.dumps(facts, ensure_ascii=True).encode() + b"\n"
+        return body + b"crc32c %08x\n" % crc32c(body)
+
+    @classmethod
+    def of_bytes(cls, data: bytes, path: str) -> Catalogue:
+        """The catalogue in a file's bytes.
+
+        Raises:
+            DamagedCatalogueError: they are not what `to_bytes` gives, or of a later version.
+        """
+        lines = data.split(b"\n")
+        if len(lines) != 4 or lines[3] or not lines[0].startswith(_HEAD):
+            raise _damaged("it is cut short, or no catalogue", path)
+        body = lines[0] + b"\n" + lines[1] + b"\n"
+        if lines[2] != b"crc32c %08x" % crc32c(body):
+            raise _damaged("its checksum disagrees", path)
+        version = lines[0].removeprefix(_HEAD)
+        if version != b"%d" % _VERSION:
+            raise _damaged(
+                f"its version is {version.decode(errors='replace')}, this program knows {_VERSION}", path
+            )
+        try:
+            return cls._of_facts(json.loads(lines[1]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(f"{type(error).__name__}: {error}", path) from error
+
+    @classmethod
+    def _of_facts(cls, facts: dict[str, Any]) -> Catalogue:
+        return cls(
+            cluster_id=str(facts["cluster_id"]),
+            next_producer_id=int(facts["next_producer_id"]),
+            topics={
+                name: TopicEntry(
+                    id=str(entry["id"]),
+                    partitions=int(entry["partitions"]),
+                    state=TopicState(entry["state"]),
+                    settings={str(key): str(value) for key, value in entry["settings"].items()},
+                    created_ms=int(entry["created_ms"]),
+                    target=int(entry.get("target", 0)),
+                )
+                for name, entry in facts["topics"].items()
+            },
+        )
+
+    # -- the file
+
+    @classmethod
+    def load(cls, root: Directory) -> Catalogue | None:
+        """What the root's file says, or None if there is none.
+
+        Raises:
+            DamagedCatalogueError: the file is not whole.
+        """
+        data = root.read(CATALOGUE)
+        return None if data is None else cls.of_bytes(data, root.join(CATALOGUE))
+
+    def save(self, root: Directory) -> None:
+        """Replace the root's file. Durable on return.
+
+        Raises:
+            StorageError: the old catalogue still stands, unless only the last sync has failed: then
+                either may be found after a power cut, and the new one before.
+        """
+        root.replace(CATALOGUE, self.to_bytes(), durable=True)
+
+
+def new_id(rng: random.Random | None = None) -> str:
+    """128 random bits in the text form of Kafka's `Uuid`: base64 for URLs, without padding.
+
+    >>> len(new_id())
+    22
+    """
+    while True:
+        data = secrets.token_bytes(16) if rng is None else rng.getrandbits(128).to_bytes(16, "big")
+        text = base64.urlsafe_b64encode(data).decode().rstrip("=")
+        # Kafka gives out none that begins with a dash: it would look like an option.
+        if not text.startswith("-"):
+            return text
+
+
+def _damaged(what: str, path: str) -> DamagedCatalogueError:
+    return DamagedCatalogueError(
+        f"the catalogue of the store is damaged: {what}; restore it from a copy, or move it away: then the topics "
+        "are taken from the directories, and their own settings are lost",
+        path=path,
+    )

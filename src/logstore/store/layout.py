@@ -1,0 +1,131 @@
+"""The directories below a store's root: whose they are, and making and removing those of a topic.
+
+Knows names and directories, not what is in a log and not the catalogue. Called under the store's lock,
+or before anybody else can have the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logstore.errors import NotALogError
+from logstore.log import checkpoint, files
+from logstore.log.files import Directory
+from logstore.log.removal import remove_partition
+from logstore.records import TopicPartition
+
+META_PROPERTIES = "meta.properties"
+PARTITION_METADATA = "partition.metadata"
+
+#: What Kafka keeps in a root besides partitions.
+_KAFKA_FILES = frozenset(
+    {
+        META_PROPERTIES,
+        "bootstrap.checkpoint",
+        checkpoint.RECOVERY_POINTS,
+        checkpoint.LOG_START_OFFSETS,
+        checkpoint.HIGH_WATERMARKS,
+        checkpoint.CLEANER_OFFSETS,
+        checkpoint.CLEAN_SHUTDOWN,
+    }
+)
+
+
+def partition_directory(root: Directory, name: TopicPartition) -> Directory:
+    """Where a partition lies, or would."""
+    return Directory(root.join(str(name)), root.files)
+
+
+def is_ours(directory: Directory) -> bool:
+    """Whether a file of ours marks the directory."""
+    return files.is_ours(directory.names())
+
+
+def check_root(root: Directory) -> list[TopicPartition]:
+    """The partitions below a root that a store may write, or a new one; nothing is changed.
+
+    Raises:
+        NotALogError: Kafka wrote it, or it holds what belongs to no store.
+    """
+    files.refuse_file(root)
+    if not root.exists():
+        return []
+    names = root.names()
+    strangers = files.foreign_directories(root)
+    if strangers:
+        raise NotALogError(
+            f"the directory holds others that are no partitions: {', '.join(strangers[:5])}; give the store a "
+            "directory of its own",
+            path=root.path,
+        )
+    partitions = files.partitions_below(root)
+    if files.is_ours(names) or any(is_ours(partition_directory(root, name)) for name in partitions):
+        return partitions
+    if partitions:
+        raise NotALogError(
+            "Kafka wrote this directory; open it with read_only=True, or take it over with adopt", path=root.path
+        )
+    foreign = [
+        name for name in names if name not in _KAFKA_FILES and name not in (files.LOCK, files.LOST_AND_FOUND)
+    ]
+    if foreign:
+        raise NotALogError(
+            f"the directory holds files that belong to no store: {', '.join(foreign[:5])}; give the store a "
+            "directory of its own",
+            path=root.path,
+        )
+    return partitions
+
+
+def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_id: str) -> None:
+    """Make the directories of partitions, with the mark that they are ours. Durable on return."""
+    for number in numbers:
+        directory = partition_directory(root, TopicPartition(topic, number))
+        directory.create()
+        # Before any segment: one alone would look like Kafka's. Empty, it says that nothing is known yet.
+        directory.open(checkpoint.RECOVERY, create=True, writable=True).close()
+        write_partition_metadata(directory, topic_id)
+        directory.sync()
+    root.sync()
+
+
+def write_partition_metadata(directory: Directory, topic_id: str) -> None:
+    """Kafka's note of the topic's id, by which it knows a partition for its own."""
+    # A hint for Kafka only: whole or absent, whichever a power cut leaves.
+    directory.replace(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode(), durable=False, whole=True)
+
+
+def read_partition_metadata(directory: Directory) -> str | None:
+    """The topic id in a partition's directory, or None if none is told there."""
+    data = directory.read(PARTITION_METADATA) or b""
+    for line in data.decode("ascii", errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "topic_id" and value.strip():
+            return value.strip()
+    return None
+
+
+def remove_partitions(root: Directory, topic: str, first: int = 0) -> int:
+    """Remove a topic's partitions from number ``first`` on, highest first; how many. Durable on return."""
+    doomed = [name for name in files.partitions_below(root) if name.topic == topic and name.partition >= first]
+    for name in reversed(doomed):
+        remove_partition(partition_directory(root, name))
+    root.sync()
+    return len(doomed)
+
+
+def write_meta_properties(root: Directory, cluster_id: str, node_id: int, directory_id: str) -> None:
+    """Kafka's note of whose directory this is, unless there is one."""
+    if root.read(META_PROPERTIES) is None:
+        text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
+        root.replace(META_PROPERTIES, text.encode(), durable=True)
+
+
+def read_meta_properties(root: Directory) -> dict[str, str]:
+    """What Kafka, or we, noted of the directory; empty if nothing."""
+    found = {}
+    for line in (root.read(META_PROPERTIES) or b"").decode("utf-8", errors="replace").splitlines():
+        key, separator, value = line.partition("=")
+        if separator and not key.startswith("#"):
+            found[key.strip()] = value.strip()
+    return found

@@ -1,0 +1,62 @@
+"""What a topic may be called, and which names belong to the store itself.
+
+Kafka's rule (`org.apache.kafka.common.internals.Topic`): 1 to 249 ASCII letters, digits, dots, underscores and
+dashes, and neither "." nor "..": so a name never leaves the root. Names that differ only in dots and
+underscores look the same in metrics, so only one of them may exist. No I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from logstore.errors import InvalidPartitionsError, InvalidTopicError
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SINKS: Final = "__logstore_sinks"
+CLUSTER_METADATA: Final = "__cluster_metadata"
+
+#: Kept by Kafka or by the store for its own ends; listed only on request.
+INTERNAL: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS, CLUSTER_METADATA})
+
+#: So that ten thousand directories are the caller's wish and no slip of the pen.
+MOST_PARTITIONS: Final = 10_000
+
+_LONGEST = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+def check_name(name: object, existing: Iterable[str] = ()) -> str:
+    """The name, if a topic may have it beside the ``existing`` ones.
+
+    Raises:
+        InvalidTopicError: it breaks the rule, or looks the same as another.
+
+    >>> check_name("flights.eu-1")
+    'flights.eu-1'
+    """
+    if not isinstance(name, str):
+        raise InvalidTopicError(f"a topic's name is a str, found {type(name).__name__}")
+    if not name or len(name) > _LONGEST or name in (".", "..") or _LEGAL.fullmatch(name) is None:
+        raise InvalidTopicError(
+            f"no topic can be called {name[:300]!r}: 1 to {_LONGEST} of a-z, A-Z, 0-9, dot, underscore and dash, "
+            "and neither '.' nor '..'"
+        )
+    flat = name.replace(".", "_")
+    for other in existing:
+        if other != name and other.replace(".", "_") == flat:
+            raise InvalidTopicError(f"topic {name!r} looks the same as {other!r} in metrics; choose another name")
+    return name
+
+
+def check_partition_count(count: object) -> int:
+    """The number, if a topic may have so many partitions.
+
+    Raises:
+        InvalidPartitionsError: it is no whole number from 1 to `MOST_PARTITIONS`.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_PARTITIONS:
+        raise InvalidPartitionsError(f"a topic has 1 to {MOST_PARTITIONS} partitions, found {count!r}")
+    return count

@@ -1,0 +1,126 @@
+"""The open logs of a store: each is opened when it is first used, and closed with the store.
+
+Owns every `Log` or `LogReader` of the store; nobody else closes them. Two threads that ask for different
+partitions open them side by side; two that ask for the same one get the same log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from logstore._files import Files
+from logstore.clock import Clock
+from logstore.config import LogConfig
+from logstore.errors import NotALogError, StoreClosedError
+from logstore.log import Log, LogReader
+from logstore.log.files import Directory
+from logstore.log.reader import Readable
+from logstore.records import TopicPartition
+
+Opened = Log | LogReader
+
+
+class Partitions:
+    """Opens a partition's log on first use and keeps it."""
+
+    def __init__(
+        self,
+        root: Directory,
+        *,
+        read_only: bool,
+        config_of: Callable[[str], LogConfig],
+        clock: Clock,
+        files: Files,
+    ) -> None:
+        self._root = root
+        self._read_only = read_only
+        self._config_of = config_of
+        self._clock = clock
+        self._files = files
+        self._open: dict[TopicPartition, Opened] = {}
+        self._opening: dict[TopicPartition, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def get(self, name: TopicPartition) -> Opened:
+        """The log of a partition that exists, opened if it is not.
+
+        Raises:
+            DamagedLogError, StorageError: as `Log.open`; the next call tries again.
+        """
+        found = self._open.get(name)
+        if found is not None:
+            return found
+        with self._lock:
+            turn = self._opening.setdefault(name, threading.Lock())
+        with turn:
+            with self._lock:
+                self._check_open()
+                found = self._open.get(name)
+            if found is None:
+                found = self._open_log(name)
+                with self._lock:
+                    if not self._closed:
+                        self._open[name] = found
+                if self._closed:
+                    found.close()
+                    self._check_open()
+        with self._lock:
+            self._opening.pop(name, None)
+        return found
+
+    def _open_log(self, name: TopicPartition) -> Opened:
+        path = self._root.join(str(name))
+        config = self._config_of(name.topic)
+        if self._read_only:
+            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files)
+        if not Directory(path, self._files).exists():
+            raise NotALogError(
+                f"{name}: the catalogue names this partition, but its directory is gone; restore it from a copy, "
+                "or delete the topic",
+                path=path,
+            )
+        return Log.open(path, config, clock=self._clock, files=self._files)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("the store is closed; open it again", path=self._root.path)
+
+    def opened(self, topic: str | None = None) -> Iterator[Opened]:
+        """Every log that is open now, of one topic or of all, by name."""
+        with self._lock:
+            found = sorted(self._open.items())
+        for name, log in found:
+            if topic is None or name.topic == topic:
+                yield log
+
+    def close_topic(self, topic: str) -> None:
+        """Close and forget the logs of one topic; a later `get` opens them anew."""
+        with self._lock:
+            doomed = [name for name in self._open if name.topic == topic]
+            logs = [self._open.pop(name) for name in doomed]
+        close_all(logs)
+
+    def close(self) -> None:
+        """Close every log. All are closed even if one fails; the first failure is raised."""
+        with self._lock:
+            self._closed = True
+            logs = list(self._open.values())
+            self._open.clear()
+        close_all(logs)
+
+
+def close_all(logs: list[Opened]) -> None:
+    """Close logs one after the other; a failure keeps none of the others open."""
+    failure: BaseException | None = None
+    for log in logs:
+        try:
+            log.close()
+        except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+__all__ = ["Opened", "Partitions", "Readable", "close_all"]

@@ -1,0 +1,40 @@
+"""What topics, producers and consumers need of the store that they belong to.
+
+`Store` is one; they are written against this, so that they know nothing of how a store opens, locks or
+ends, and a test may hand in something smaller.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from logstore.clock import Clock
+from logstore.config import LogConfig
+from logstore.store.partitions import Opened
+
+
+class Source(Protocol):
+    """Where partitions come from. Any thread may call it."""
+
+    @property
+    def path(self) -> str:
+        """The directory, for messages."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be appended."""
+
+    def partition_count(self, topic: str, topic_id: str | None = None) -> int:
+        """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
+
+    def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
+        """The settings of a topic's logs."""
+
+    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
+        """One partition's log, which belongs to the store."""
+
+    def next_producer_id(self) -> int:
+        """A producer id that was never given before."""

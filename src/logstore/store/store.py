@@ -1,0 +1,408 @@
+"""A directory of topics: what `logstore.open` gives.
+
+Holds the root's lock for as long as it is open (one process writes a directory, any number read it),
+its catalogue and its open logs, and hands out topics, producers and consumers that work on them. What
+each of those does is theirs; this module only ties their lives together. Any thread may use a store.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from logstore._files import LIBC, Files, fork_generation
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config import LogConfig, Setting
+from logstore.errors import ForkedError, NotALogError, ReadOnlyError, StoreClosedError
+from logstore.log.files import Directory
+from logstore.log.root import RootHold
+from logstore.records import TopicPartition
+from logstore.store import layout
+from logstore.store.names import INTERNAL
+from logstore.store.partitions import Opened, Partitions
+from logstore.store.topic import Topic
+from logstore.store.topics import FollowedTopics, Topics, TopicTable
+from logstore.store_config import StoreConfig
+
+if TYPE_CHECKING:
+    import random
+
+_logger = logging.getLogger(__name__)
+
+Path = str | os.PathLike[str]
+Settings = StoreConfig | Mapping[str, Setting] | None
+
+
+class PartitionDescription(NamedTuple):
+    """Where one partition stands. Offsets as of one moment; ``size`` is bytes of segments, without indexes."""
+
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size: int
+    segment_count: int
+
+
+class TopicDescription(NamedTuple):
+    """A topic as it is now: ``settings`` are its own, ``config`` all that hold for its logs."""
+
+    name: str
+    id: str
+    partitions: tuple[PartitionDescription, ...]
+    settings: Mapping[str, str]
+    config: LogConfig
+    internal: bool
+    created_ms: int
+
+
+class Store:
+    """Topics in a directory.
+
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=4)
+    ...     flights.append(b"AA 1141", key=b"AA").offset
+    0
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: StoreConfig,
+        *,
+        read_only: bool,
+        create: bool,
+        clock: Clock,
+        files: Files,
+        rng: random.Random | None,
+    ) -> None:
+        root = Directory(path, files)
+        self.path = root.path
+        self.config = config
+        self.read_only = read_only
+        self.clock = clock
+        self.files = files
+        self.rng = rng
+        self._fork = fork_generation()
+        hold = None
+        table: FollowedTopics | Topics
+        if read_only:
+            table = FollowedTopics(root, config)
+        else:
+            layout.check_root(root)
+            if not root.exists():
+                if not create:
+                    raise NotALogError("there is no store here; open it with create=True to begin one", path=path)
+                root.create_durably()
+            hold = RootHold.acquire(root, clock)
+            try:
+                # Looked at before the lock was held, and perhaps changed since.
+                layout.check_root(root)
+                table = Topics(root, config, clock, rng, hold)
+            except BaseException:
+                hold.release()
+                raise
+        partitions = Partitions(root, read_only=read_only, config_of=table.config_of, clock=clock, files=files)
+        table.manage(partitions)
+        self._table: TopicTable = table
+        self._partitions = partitions
+        self._life = _Life(self.path, partitions, hold)
+        # Also run at the end of the program: what was left open is flushed and closed then.
+        self._finalizer = weakref.finalize(self, self._life.forgotten)
+
+    # -- topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        if_not_exists: bool = False,
+        **more_settings: Setting,
+    ) -> Topic:
+        """Create a topic. Durable on return; on an error there is nothing of it.
+
+        ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
+        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store.
+        With ``if_not_exists`` a topic that is there already is returned as it is.
+
+        Raises:
+            TopicExistsError: there is one of that name.
+            InvalidTopicError: the name breaks Kafka's rule.
+            InvalidPartitionsError, ConfigError: a number or a setting is out of range; all are named.
+            DiskFullError, StorageError: the disk refused.
+            ReadOnlyError: the store is open read-only.
+        """
+        self._check_writable()
+        own = {**(settings or {}), **more_settings}
+        count = self.config.num_partitions if partitions is None else partitions
+        entry = self._topics.create(name, count, own, if_not_exists=if_not_exists)
+        return Topic(self, name, entry.id)
+
+    def topic(self, name: str) -> Topic:
+        """A topic by its name.
+
+        Raises:
+            UnknownTopicError: there is none; those that there are, are named.
+        """
+        self._check_open()
+        return Topic(self, name, self._table.entry(name).id)
+
+    def __getitem__(self, name: str) -> Topic:
+        return self.topic(name)
+
+    def __contains__(self, name: object) -> bool:
+        self._check_open()
+        if self._table.find(name) is None:  # type: ignore[arg-type]  # any object may be asked for
+            self._table.refresh()
+        return self._table.find(name) is not None  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.topics())
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, sorted; with ``internal`` those of the store itself too."""
+        self._check_open()
+        return self._table.names(internal=internal)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Where a topic stands: its partitions with their offsets and sizes, and its settings.
+
+        Raises:
+            UnknownTopicError: there is none.
+        """
+        self._check_open()
+        entry = self._table.entry(name)
+        partitions = []
+        for number in range(entry.partitions):
+            log = self.partition(name, number)
+            partitions.append(
+                PartitionDescription(
+                    number,
+                    log.log_start_offset,
+                    log.high_watermark,
+                    log.log_end_offset,
+                    log.size,
+                    log.segment_count,
+                )
+            )
+        return TopicDescription(
+            name,
+            entry.id,
+            tuple(partitions),
+            dict(entry.settings),
+            self._table.config_of(name),
+            name in INTERNAL,
+            entry.created_ms,
+        )
+
+    def alter_topic(
+        self, name: str, settings: Mapping[str, Setting] | None = None, **more_settings: Setting
+    ) -> Mapping[str, str]:
+        """Change settings of a topic, also while it is used; None takes a key back to the store's default.
+
+        Durable on return. Returns the topic's own settings as they are now.
+
+        Raises:
+            UnknownTopicError: there is none.
+            ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
+                Nothing was changed.
+        """
+        self._check_writable()
+        return dict(self._topics.alter(name, {**(settings or {}), **more_settings}).settings)
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
+
+        Records that are there stay where they are: a key may go to another partition from now on.
+
+        Raises:
+            UnknownTopicError: there is none.
+            InvalidPartitionsError: the topic has as many already.
+        """
+        self._check_writable()
+        self._topics.grow(name, total)
+        return self.topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records. Gone for good on return; consumers of it get an error.
+
+        Raises:
+            UnknownTopicError: there is none.
+            StorageError: some files are still there; the topic is gone, the next open removes them.
+        """
+        self._check_writable()
+        self._topics.delete(name)
+
+    def partition_count(self, topic: str, topic_id: str | None = None) -> int:
+        """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
+        self._check_open()
+        return self._table.entry(topic, topic_id).partitions
+
+    def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
+        """The settings of a topic's logs: its own, and the store's for all others."""
+        self._check_open()
+        self._table.entry(topic, topic_id)
+        return self._table.config_of(topic)
+
+    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
+        """One partition's log, opened if it is not. It belongs to the store: do not close it.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none.
+            DamagedLogError, StorageError: it cannot be opened; other partitions can still be used.
+        """
+        self._check_open()
+        self._table.check_partition(topic, partition, topic_id)
+        return self._partitions.get(TopicPartition(topic, partition))
+
+    # -- producer ids
+
+    def next_producer_id(self) -> int:
+        """A producer id that this store has never given before. Blocks on the disk now and then."""
+        self._check_writable()
+        return self._topics.next_producer_id()
+
+    # -- life
+
+    @property
+    def cluster_id(self) -> str:
+        """The store's id, in Kafka's text form; empty for a directory that has none."""
+        return self._table.catalogue.cluster_id
+
+    @property
+    def closed(self) -> bool:
+        return self._life.closed
+
+    def flush(self) -> None:
+        """Make everything that was appended to any partition before this call durable.
+
+        Raises:
+            StorageFailedError: a sync failed; the others were still made.
+        """
+        self._check_writable()
+        failure: BaseException | None = None
+        for log in self._partitions.opened():
+            try:
+                log.flush()
+            except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Flush and close every log, and let go of the directory. May be called again."""
+        if self._fork != fork_generation():
+            # The parent owns the files and the lock; the child only forgets them.
+            self._life.closed = True
+            self._finalizer.detach()
+            return
+        self._finalizer.detach()
+        self._life.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "read-only" if self.read_only else "open"
+        return f"<Store {state} {self.path!r}>"
+
+    @property
+    def _topics(self) -> Topics:
+        assert isinstance(self._table, Topics)
+        return self._table
+
+    def _check_open(self) -> None:
+        if self._life.closed:
+            raise StoreClosedError("the store is closed; open it again", path=self.path)
+        if self._fork != fork_generation():
+            raise ForkedError("the store was opened before a fork; open it in the child", path=self.path)
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self.read_only:
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ReadOnlyError(
+            "the store is open read-only; open it without read_only=True to change it", path=self.path
+        )
+
+
+class _Life:
+    """What has to be given back when a store ends, also one that nobody closed."""
+
+    def __init__(self, path: str, partitions: Partitions, hold: RootHold | None) -> None:
+        self.path = path
+        self.closed = False
+        self._partitions = partitions
+        self._hold = hold
+        self._fork = fork_generation()
+        self._lock = threading.Lock()
+        self.before_close: list[Any] = []  #: callables, last come first called
+
+    def close(self) -> None:
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+        failure: BaseException | None = None
+        for step in (*reversed(self.before_close), self._partitions.close):
+            try:
+                step()
+            except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
+                failure = failure or error
+        if self._hold is not None:
+            self._hold.release()
+        if failure is not None:
+            raise failure
+
+    def forgotten(self) -> None:
+        """The store was dropped, or the program ends: flush what it has, and say so."""
+        if self.closed or self._fork != fork_generation():
+            return
+        if self._hold is not None:
+            message = f"store {self.path} was left open: it is flushed and closed now; use `with` or close()"
+            warnings.warn(message, ResourceWarning, stacklevel=1)
+        try:
+            self.close()
+        except OSError as error:
+            _logger.error("a store that was left open could not be closed: store=%s error=%s", self.path, error)
+
+
+def open_store(
+    path: Path,
+    settings: Settings = None,
+    *,
+    read_only: bool = False,
+    create: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
+    files: Files = LIBC,
+    rng: random.Random | None = None,
+    **more_settings: Setting,
+) -> Store:
+    """Open the store in a directory, which is made if there is none.
+
+    ``settings`` are Kafka's broker and topic settings by their dotted keys, or a `StoreConfig`; what
+    they say of logs holds for every topic that does not say otherwise. One process at a time writes a
+    store; with ``read_only`` any number of others read it beside, and see what is written. A store that
+    was not closed is recovered, each partition when it is first used.
+
+    Raises:
+        DirectoryLockedError: another process writes here; its pid is named.
+        NotALogError: the directory is somebody else's, or Kafka's.
+        DamagedCatalogueError: the list of topics is damaged. Nothing was changed.
+        ConfigError: settings are unknown or out of range; every one is named.
+        ReadOnlyError: the directory cannot be written.
+    """
+    config = StoreConfig.of(settings, **more_settings)
+    return Store(path, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)

@@ -1,0 +1,253 @@
+"""One topic of a store: appending to it, reading it, deleting from its beginning.
+
+A topic is a handle: it keeps a name and an id, and asks the store for partitions. It holds neither
+bytes nor files; records that come one by one in a hurry belong into a `Producer`. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from logstore._encode import timestamp_of
+from logstore.config import LogConfig
+from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
+from logstore.log import Log
+from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
+from logstore.store.partitions import Opened
+
+if TYPE_CHECKING:
+    from logstore._batch import Batches
+    from logstore.log.reader import Time
+    from logstore.store.source import Source
+
+DEFAULT_READ_BYTES = 1 << 20
+
+
+class Topic:
+    """A topic of an open store.
+
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=4)
+    ...     at = flights.append(b"AA 1141", key=b"AA")
+    ...     [record.value for record in flights.read(at.partition)]
+    [b'AA 1141']
+    """
+
+    def __init__(self, store: Source, name: str, topic_id: str) -> None:
+        self.store = store
+        self.name = name
+        self.id = topic_id  #: tells it from an earlier or later topic of the same name
+        self._turn = itertools.count()
+
+    # -- what it is
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are now; it can only rise."""
+        return self.store.partition_count(self.name, self.id)
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings that hold for the topic's logs: its own, and the store's for all others."""
+        return self.store.topic_config(self.name, self.id)
+
+    @property
+    def partitions(self) -> tuple[Opened, ...]:
+        """The log of every partition, in order; they belong to the store: do not close them."""
+        return tuple(self[number] for number in range(self.partition_count))
+
+    def __getitem__(self, partition: int) -> Opened:
+        """The log of one partition.
+
+        Raises:
+            UnknownTopicError: the topic was deleted.
+            UnknownPartitionError: it has no such partition.
+        """
+        return self.store.partition(self.name, partition, topic_id=self.id)
+
+    def __len__(self) -> int:
+        return self.partition_count
+
+    # -- appending
+
+    def append(
+        self,
+        value: Any,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: Time | None = None,
+        headers: Any = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> RecordMetadata:
+        """Append one record; where it went.
+
+        ``value`` and ``key`` are buffers or None. Without ``partition``, a key decides by Kafka's hash,
+        and records without one go to the partitions in turn. With ``expect`` the record is written only
+        if it gets exactly that offset, else nothing is. With ``ack="written"`` it survives the process on
+        return, with ``"synced"`` power loss; the default is the topic's ``logstore.ack``.
+
+        Raises:
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
+                cannot be written. Nothing is.
+            UnexpectedOffsetError: with ``expect``, another record came first. Nothing is written.
+            UnknownTopicError, UnknownPartitionError: there is no such place.
+            DiskFullError: there is no room. Nothing is written; try again when there is.
+            StorageFailedError: this or an earlier write or flush failed; reopen the store.
+            ReadOnlyError: the store is open read-only.
+        """
+        if partition is None:
+            partition = self._partition_for(key)
+        log = self._log(partition)
+        stamp = self.store.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
+        result = log.append([(key, value, stamp, headers)], ack=ack, **_expecting(expect))
+        given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
+        return RecordMetadata(self.name, partition, result.first_offset, given)
+
+    def append_many(
+        self,
+        records: Any,
+        *,
+        partition: int | None = None,
+        timestamp: Time | None = None,
+        codec: Codec | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> dict[int, AppendResult]:
+        """Append many records at once, in as few batches as they need; the offsets by partition.
+
+        ``records`` are those of `Log.append`: a list of values, of (key, value), of (key, value,
+        timestamp, headers) or of `Record`s, an Arrow array or table, a numpy array. Without
+        ``partition``, keys decide by Kafka's hash; those without a key go together to one partition,
+        the next time to the next. Order is kept within each partition.
+
+        Everything is encoded and checked before the first byte is written: bad records change nothing.
+        Partitions are written one after the other.
+
+        Raises:
+            PartialAppendError: the disk refused after some partitions were written; it names them.
+            and as `append`.
+        """
+        if partition is None and self.partition_count > 1:
+            from logstore.store.spread import append_spread  # only here, and compiled
+
+            return append_spread(self, records, timestamp=timestamp, codec=codec, ack=ack)
+        number = 0 if partition is None else partition
+        return {
+            number: self._log(number).append(
+                records, timestamp=timestamp, codec=codec, ack=ack, **_expecting(expect)
+            )
+        }
+
+    def append_arrow(
+        self,
+        data: Any,
+        *,
+        partition: int | None = None,
+        timestamp: Time | None = None,
+        codec: Codec | None = None,
+        ack: Ack | str | None = None,
+    ) -> dict[int, AppendResult]:
+        """Append Arrow data: an array of values, or a table or stream with columns key, value, timestamp, headers.
+
+        Anything with ``__arrow_c_array__`` or ``__arrow_c_stream__`` will do. Otherwise as `append_many`.
+        """
+        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+            raise InvalidRecordError(
+                f"append_arrow takes Arrow data (with __arrow_c_stream__ or __arrow_c_array__), found "
+                f"{type(data).__name__}; use append_many for Python objects"
+            )
+        return self.append_many(data, partition=partition, timestamp=timestamp, codec=codec, ack=ack)
+
+    def _log(self, partition: int) -> Log:
+        log = self[partition]
+        if not isinstance(log, Log):
+            raise ReadOnlyError(
+                "the store is open read-only; open it without read_only=True to append", path=log.path
+            )
+        return log
+
+    def _partition_for(self, key: Any) -> int:
+        count = self.partition_count
+        if count == 1:
+            return 0
+        if key is None:
+            return next(self._turn) % count
+        from logstore._partition import partition_of
+
+        return partition_of(key, count)
+
+    # -- reading
+
+    def read(
+        self,
+        partition: int = 0,
+        offset: int | None = None,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        timeout_s: float = 0.0,
+    ) -> Batches:
+        """Record batches of one partition from ``offset`` on, by default from its log start; see `Log.read`.
+
+        Iterating the answer gives the records; its ``next_offset`` is where the next read goes on.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
+            CorruptRecordError: a stored batch is damaged; names file and position.
+            UnknownTopicError, UnknownPartitionError: there is no such place.
+        """
+        log = self[partition]
+        start = log.log_start_offset if offset is None else offset
+        return log.read(start, max_bytes=max_bytes, isolation=isolation, timeout_s=timeout_s)
+
+    def offset_for_time(
+        self, timestamp: Time, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+    ) -> dict[int, TimestampOffset | None]:
+        """For every partition the first record that is at least so new, or None; see `Log.offset_for_time`."""
+        return {log.name.partition: log.offset_for_time(timestamp, isolation=isolation) for log in self.partitions}
+
+    def scan(self, **options: Any) -> Any:
+        """The topic as a table, bounded and lazy; see `TopicScan` for the options."""
+        from logstore.store.scans import TopicScan
+
+        return TopicScan.of(self, **options)
+
+    # -- deleting
+
+    def delete_records(self, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete what lies below an offset, by partition; -1 stands for all that consumers may see.
+
+        Durable on return. Returns the log start offset of each partition named.
+
+        Raises:
+            PolicyViolationError: the topic is compacted only, where old offsets may be newest values.
+            UnknownPartitionError, OffsetOutOfRangeError: nothing was deleted anywhere.
+            DiskFullError, StorageFailedError: what was deleted until then stays deleted.
+        """
+        if "delete" not in self.config.cleanup_policy.split(","):
+            raise PolicyViolationError(
+                f"topic {self.name!r} is compacted: delete keys by appending tombstones, or add delete to its "
+                "cleanup.policy"
+            )
+        wanted = []
+        for partition, offset in before.items():
+            log = self._log(partition)
+            end = log.high_watermark
+            if not -1 <= offset <= end:
+                raise OffsetOutOfRangeError(
+                    f"{log.name}: cannot delete up to {offset}, the high watermark is {end}",
+                    offset=offset,
+                )
+            wanted.append((partition, log, end if offset == -1 else offset))
+        return {partition: log.delete_before(offset) for partition, log, offset in wanted}
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name!r} of {self.store.path!r}>"
+
+
+def _expecting(offset: int | None) -> dict[str, Any]:
+    return {} if offset is None else {"expect": offset}

@@ -1,0 +1,393 @@
+"""The topics of a store: creating, changing, growing and deleting them, so that each happens whole or not.
+
+The catalogue says what there is; directories follow it. A change that needs both is announced in the
+catalogue first, durably, then made, then declared done. Whoever opens the root for writing next settles
+what a crash has left: a topic that was only announced goes (nobody was told of it), as do partitions
+that a topic was growing by; a deletion is finished.
+
+`Topics` belongs to the writer, who holds the root; `FollowedTopics` reads the same file beside it. The
+catalogue is an immutable value: who looks at it takes no lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from logstore.clock import Clock
+from logstore.config import LogConfig, Setting, canonical, canonical_keys
+from logstore.errors import (
+    InvalidPartitionsError,
+    NotALogError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from logstore.log import Log, files
+from logstore.log.files import Directory
+from logstore.records import TopicPartition
+from logstore.store import layout
+from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
+from logstore.store.names import INTERNAL, check_name, check_partition_count
+from logstore.store_config import StoreConfig
+
+if TYPE_CHECKING:
+    import random
+
+    from logstore.log.root import RootHold
+    from logstore.store.partitions import Partitions
+
+_logger = logging.getLogger(__name__)
+
+#: How many producer ids are taken at a time, so that few of them cost a write of the catalogue (as in Kafka).
+PRODUCER_ID_BLOCK = 1000
+
+_THERE = (TopicState.READY, TopicState.GROWING)
+
+
+class TopicTable(ABC):
+    """Looking at the topics, by whoever may."""
+
+    def __init__(self, root: Directory, config: StoreConfig) -> None:
+        self._root = root
+        self._config = config
+
+    @property
+    @abstractmethod
+    def catalogue(self) -> Catalogue:
+        """The catalogue as it is known now."""
+
+    def refresh(self) -> None:  # noqa: B027  a writer knows its own catalogue
+        """Look whether the catalogue has changed."""
+
+    def names(self, *, internal: bool = False) -> list[str]:
+        """Every topic, sorted; those of the store itself only with ``internal``."""
+        self.refresh()
+        return sorted(
+            name
+            for name, entry in self.catalogue.topics.items()
+            if entry.state in _THERE and (internal or name not in INTERNAL)
+        )
+
+    def find(self, name: str) -> TopicEntry | None:
+        """A topic's entry, or None if there is no such topic now."""
+        entry = self.catalogue.topics.get(name)
+        return entry if entry is not None and entry.state in _THERE else None
+
+    def entry(self, name: str, topic_id: str | None = None) -> TopicEntry:
+        """A topic's entry.
+
+        Raises:
+            UnknownTopicError: there is no such topic, or the one with ``topic_id`` was deleted.
+        """
+        entry = self.find(name)
+        if entry is None:
+            self.refresh()
+            entry = self.find(name)
+        if entry is None:
+            known = ", ".join(self.names()[:10]) or "none"
+            raise UnknownTopicError(
+                f"there is no topic {name!r} in this store (it has: {known}); create it with create_topic",
+                path=self._root.path,
+            )
+        if topic_id is not None and entry.id != topic_id:
+            raise UnknownTopicError(
+                f"topic {name!r} was deleted, and another of this name was made since; ask the store for it again",
+                path=self._root.path,
+            )
+        return entry
+
+    def check_partition(self, name: str, partition: int, topic_id: str | None = None) -> None:
+        """Refuse a partition that the topic does not have.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError
+        """
+        entry = self.entry(name, topic_id)
+        if not 0 <= partition < entry.partitions:
+            self.refresh()
+            entry = self.entry(name, topic_id)
+        if isinstance(partition, bool) or not 0 <= partition < entry.partitions:
+            raise UnknownPartitionError(
+                f"topic {name!r} has partitions 0 to {entry.partitions - 1}, there is none with number {partition}"
+            )
+
+    def config_of(self, name: str) -> LogConfig:
+        """The settings of a topic's logs: its own, and the store's for all others."""
+        return self.effective(self.entry(name).settings)
+
+    def effective(self, settings: Mapping[str, Setting]) -> LogConfig:
+        """What a topic with these settings of its own has in all."""
+        return LogConfig.of({**self._config.log.changed(), **settings})
+
+
+class Topics(TopicTable):
+    """The topics of a store that is open for writing."""
+
+    def __init__(
+        self, root: Directory, config: StoreConfig, clock: Clock, rng: random.Random | None, hold: RootHold
+    ) -> None:
+        super().__init__(root, config)
+        self._clock = clock
+        self._rng = rng
+        self._hold = hold
+        self._lock = threading.RLock()
+        self._ids_left = range(0)
+        self._catalogue = self._settle(Catalogue.load(root))
+        self._partitions: Partitions | None = None
+
+    def manage(self, partitions: Partitions) -> None:
+        """Close or change these logs when their topic is."""
+        self._partitions = partitions
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    # -- what a crash has left
+
+    def _settle(self, found: Catalogue | None) -> Catalogue:
+        catalogue = found or Catalogue(cluster_id=self._known_cluster_id() or new_id(self._rng))
+        settled = catalogue
+        for name, entry in catalogue.topics.items():
+            if entry.state in (TopicState.CREATING, TopicState.DELETING):
+                count = layout.remove_partitions(self._root, name)
+                settled = settled.with_topic(name, None)
+                _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
+            elif entry.state is TopicState.GROWING:
+                count = layout.remove_partitions(self._root, name, entry.partitions)
+                settled = settled.with_topic(name, entry.replace(state=TopicState.READY, target=0))
+                _logger.info("took back new partitions: topic=%s count=%d", name, count)
+        settled = self._take_in(settled)
+        if settled != found:
+            settled.save(self._root)
+        layout.write_meta_properties(self._root, settled.cluster_id, self._config.node_id, new_id(self._rng))
+        return settled
+
+    def _known_cluster_id(self) -> str | None:
+        return layout.read_meta_properties(self._root).get("cluster.id")
+
+    def _take_in(self, catalogue: Catalogue) -> Catalogue:
+        """Make topics of the logs below the root that no store has made."""
+        numbers: dict[str, set[int]] = {}
+        for name in files.partitions_below(self._root):
+            if name.topic not in catalogue.topics:
+                numbers.setdefault(name.topic, set()).add(name.partition)
+        for topic, found in sorted(numbers.items()):
+            directories = [layout.partition_directory(self._root, TopicPartition(topic, n)) for n in sorted(found)]
+            if not all(layout.is_ours(directory) for directory in directories):
+                _logger.warning("passed over what is no log of ours: root=%s topic=%s", self._root.path, topic)
+                continue
+            topic_id = next(filter(None, map(layout.read_partition_metadata, directories)), None) or new_id(
+                self._rng
+            )
+            count = max(found) + 1
+            layout.make_partitions(self._root, topic, sorted(set(range(count)) - found), topic_id)
+            catalogue = catalogue.with_topic(
+                topic, TopicEntry(id=topic_id, partitions=count, created_ms=self._clock.now_ms())
+            )
+            _logger.info("took in a topic: root=%s topic=%s partitions=%d", self._root.path, topic, count)
+        return catalogue
+
+    # -- changing
+
+    def create(
+        self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
+    ) -> TopicEntry:
+        """Make a topic. Durable on return; on an error there is none of it."""
+        with self._lock:
+            found = self._catalogue.topics.get(name)
+            if found is not None and found.state in _THERE:
+                if if_not_exists:
+                    return found
+                raise TopicExistsError(f"topic {name!r} exists already, with {found.partitions} partition(s)")
+            if found is not None:
+                # An earlier call failed half way, on a full disk for one.
+                self._remove_locked(name, found)
+            check_name(name, self._catalogue.topics)
+            check_partition_count(partitions)
+            own = canonical(settings)
+            self.effective(own)
+            entry = TopicEntry(
+                id=new_id(self._rng),
+                partitions=partitions,
+                state=TopicState.CREATING,
+                settings=own,
+                created_ms=self._clock.now_ms(),
+            )
+            self._save_locked(name, entry)
+            try:
+                layout.make_partitions(self._root, name, range(partitions), entry.id)
+                entry = entry.replace(state=TopicState.READY)
+                self._save_locked(name, entry)
+            except BaseException:
+                self._undo_locked(name, entry)
+                raise
+            _logger.info("created a topic: topic=%s partitions=%d id=%s", name, partitions, entry.id)
+            return entry
+
+    def _undo_locked(self, name: str, entry: TopicEntry) -> None:
+        """Take back a topic that could not be made; where that fails too, the next open does it."""
+        # Whatever the file says now, in this process the topic is not there.
+        half_made = entry.replace(state=TopicState.CREATING)
+        self._catalogue = self._catalogue.with_topic(name, half_made)
+        try:
+            # The file may say "ready" already, if only the last sync has failed.
+            self._save_locked(name, half_made)
+            self._remove_locked(name, half_made)
+        except OSError as error:
+            _logger.warning("a topic is left half made: topic=%s error=%s", name, error)
+
+    def alter(self, name: str, changes: Mapping[str, Setting]) -> TopicEntry:
+        """Change settings of a topic; None takes a key back to the store's default. Durable on return."""
+        with self._lock:
+            entry = self.entry(name)
+            own = dict(entry.settings)
+            for key in canonical_keys(key for key, value in changes.items() if value is None):
+                own.pop(key, None)
+            own |= canonical({key: value for key, value in changes.items() if value is not None})
+            before, after = self.effective(entry.settings), self.effective(own)
+            changed = entry.replace(settings=own)
+            try:
+                # Tried first: a setting may be one that an open log cannot change.
+                self._reconfigure(name, after)
+                self._save_locked(name, changed)
+            except BaseException:
+                self._reconfigure(name, before)
+                raise
+            return changed
+
+    def _reconfigure(self, name: str, config: LogConfig) -> None:
+        if self._partitions is not None:
+            for log in self._partitions.opened(name):
+                if isinstance(log, Log):
+                    log.reconfigure(config)
+
+    def grow(self, name: str, total: int) -> TopicEntry:
+        """Give a topic more partitions. Durable on return; on an error it has those of before."""
+        with self._lock:
+            entry = self.entry(name)
+            check_partition_count(total)
+            if total <= entry.partitions:
+                raise InvalidPartitionsError(
+                    f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
+                )
+            self._save_locked(name, entry.replace(state=TopicState.GROWING, target=total))
+            try:
+                layout.make_partitions(self._root, name, range(entry.partitions, total), entry.id)
+                grown = entry.replace(partitions=total, state=TopicState.READY, target=0)
+                self._save_locked(name, grown)
+            except BaseException:
+                self._catalogue = self._catalogue.with_topic(
+                    name, entry.replace(state=TopicState.GROWING, target=total)
+                )
+                try:
+                    layout.remove_partitions(self._root, name, entry.partitions)
+                    self._save_locked(name, entry.replace(state=TopicState.READY, target=0))
+                except OSError as error:
+                    _logger.warning("new partitions are left half made: topic=%s error=%s", name, error)
+                raise
+            return grown
+
+    def delete(self, name: str) -> None:
+        """Delete a topic with all its records. Gone for good on return.
+
+        If that fails half way, the topic is gone for everybody, and the next open removes the rest.
+        """
+        with self._lock:
+            entry = self.entry(name)
+            doomed = entry.replace(state=TopicState.DELETING)
+            self._save_locked(name, doomed)
+            self._remove_locked(name, doomed)
+            _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
+
+    def _remove_locked(self, name: str, entry: TopicEntry) -> None:
+        if self._partitions is not None:
+            self._partitions.close_topic(name)
+        layout.remove_partitions(self._root, name)
+        for number in range(max(entry.partitions, entry.target)):
+            self._hold.forget(TopicPartition(name, number))
+        self._save_locked(name, None)
+
+    def _save_locked(self, name: str, entry: TopicEntry | None) -> None:
+        changed = self._catalogue.with_topic(name, entry)
+        changed.save(self._root)
+        self._catalogue = changed
+
+    def next_producer_id(self) -> int:
+        """A producer id that was never given before, nor will be after any crash."""
+        with self._lock:
+            if not self._ids_left:
+                first = self._catalogue.next_producer_id
+                changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)
+                changed.save(self._root)
+                self._catalogue = changed
+                self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
+            number, self._ids_left = self._ids_left[0], self._ids_left[1:]
+            return number
+
+
+class FollowedTopics(TopicTable):
+    """The topics of a store that another process may be writing, or that Kafka has written."""
+
+    def __init__(self, root: Directory, config: StoreConfig) -> None:
+        super().__init__(root, config)
+        files.refuse_file(root)
+        if not root.exists():
+            raise NotALogError("there is no store here; check the path", path=root.path)
+        self._partitions: Partitions | None = None
+        self._data: bytes | None = None
+        self._catalogue = Catalogue(cluster_id="")
+        self.refresh()
+        if self._data is None and not self._catalogue.topics and not files.is_ours(root.names()):
+            raise NotALogError(
+                "there is no store here: no catalogue and no partitions; check the path", path=root.path
+            )
+
+    def manage(self, partitions: Partitions) -> None:
+        """Close these readers when their topic is gone."""
+        self._partitions = partitions
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    def refresh(self) -> None:
+        data = self._root.read(CATALOGUE)
+        if data is None:
+            changed = self._listed()
+        elif data == self._data:
+            return
+        else:
+            changed = Catalogue.of_bytes(data, self._root.join(CATALOGUE))
+        self._data = data
+        before, self._catalogue = self._catalogue, changed
+        for name, entry in before.topics.items():
+            now = changed.topics.get(name)
+            if self._partitions is not None and (now is None or now.id != entry.id):
+                self._partitions.close_topic(name)
+
+    def _listed(self) -> Catalogue:
+        """What the directories alone tell, as of a root that Kafka wrote or in which only logs were opened."""
+        topics: dict[str, TopicEntry] = {}
+        for name in files.partitions_below(self._root):
+            known = topics.get(name.topic)
+            topic_id = layout.read_partition_metadata(layout.partition_directory(self._root, name)) or ""
+            count = max(name.partition + 1, 0 if known is None else known.partitions)
+            topics[name.topic] = TopicEntry(
+                id=topic_id if known is None else known.id or topic_id, partitions=count
+            )
+        cluster_id = layout.read_meta_properties(self._root).get("cluster.id", "")
+        return Catalogue(cluster_id=cluster_id, topics=topics)
+
+    def config_of(self, name: str) -> LogConfig:
+        entry = self.entry(name)
+        if name in INTERNAL and "cleanup.policy" not in entry.settings:
+            return self.effective({**entry.settings, "cleanup.policy": "compact"})
+        return self.effective(entry.settings)
+
+
+__all__ = ["FollowedTopics", "TopicTable", "Topics"]
