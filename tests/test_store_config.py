@@ -138,7 +138,7 @@ def test_an_argument_wins_over_the_environment_that_over_a_file_that_over_the_de
     path = tmp_path / "a.toml"
     path.write_text('num.partitions = 2\nretention.ms = 2\nsegment.ms = 2\n"logstore.ack" = "synced"\n')
     environ = {"LOGSTORE_LOG_RETENTION_MS": "3", "LOGSTORE_NUM_PARTITIONS": "3", "LOGSTORE_ACK": "written"}
-    config = StoreConfig.of(StoreConfig.load(path), environ=environ, num_partitions=4)
+    config = StoreConfig.layered(StoreConfig.load(path), environ=environ, arguments={"num_partitions": 4})
     assert (config.num_partitions, config.log.retention_ms, config.log.segment_ms) == (4, 3, 2)
     assert config.log.ack == "written"
     assert {
@@ -149,7 +149,7 @@ def test_an_argument_wins_over_the_environment_that_over_a_file_that_over_the_de
         "segment.ms": f"file {path} (segment.ms)",
         "flush.ms": "default",
     }
-    again = StoreConfig.of(config, environ={"LOGSTORE_NUM_PARTITIONS": "9"})
+    again = StoreConfig.layered(config, environ={"LOGSTORE_NUM_PARTITIONS": "9"})
     assert again.num_partitions == 4
 
 
@@ -157,9 +157,8 @@ def test_hours_in_a_stronger_source_win_over_milliseconds_in_a_weaker_one(tmp_pa
     path = tmp_path / "server.properties"
     path.write_text("log.retention.ms=5\nlog.retention.hours=1\n")
     assert StoreConfig.load(path).log.retention_ms == 5
-    assert StoreConfig.of(
-        StoreConfig.load(path), environ={"LOGSTORE_LOG_RETENTION_HOURS": "2"}
-    ).log.retention_ms == (7_200_000)
+    config = StoreConfig.layered(StoreConfig.load(path), environ={"LOGSTORE_LOG_RETENTION_HOURS": "2"})
+    assert config.log.retention_ms == 7_200_000
 
 
 @pytest.mark.row("K1")

@@ -234,7 +234,9 @@ def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
     """
     LogConfig.of(settings)
     found = sort_out(settings, NAMES)
-    kept = {_KEYS[name]: value for name, value in found.fields.items()} | {key: settings[key] for key in found.others}
+    kept = {_KEYS[name]: value for name, value in found.fields.items()} | {
+        key: settings[key] for key in found.others
+    }
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in kept.items()}
 
 
