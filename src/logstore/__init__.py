@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logstore._batch import Batches, BatchView, Record
+    from logstore.client_config import ConsumerConfig, ProducerConfig
     from logstore.config import LogConfig
     from logstore.errors import LogstoreError
     from logstore.log import Log, LogReader, Owner, ProducerStamp, SoloOwner
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
         TimestampType,
         TopicPartition,
     )
+    from logstore.store_config import StoreConfig
 
     __version__: str
 
 _HOMES = {
     **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
+    **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.client_config"),
     "LogConfig": "logstore.config",
     "LogstoreError": "logstore.errors",
+    "StoreConfig": "logstore.store_config",
     **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
     **dict.fromkeys(
         (
@@ -62,6 +66,7 @@ __all__ = [
     "BatchView",
     "Batches",
     "Codec",
+    "ConsumerConfig",
     "Isolation",
     "Log",
     "LogConfig",
@@ -70,9 +75,11 @@ __all__ = [
     "Marker",
     "Origin",
     "Owner",
+    "ProducerConfig",
     "ProducerStamp",
     "Record",
     "SoloOwner",
+    "StoreConfig",
     "TimestampOffset",
     "TimestampType",
     "TopicPartition",
