@@ -49,8 +49,12 @@ VOCABULARY: dict[str, set[str]] = {
     "records": {"errors"},
     "clock": set(),
     "metrics": {"errors", "records"},
-    "config": {"errors", "records"},
-    "store_config": {"config", "errors", "records"},
+    "settings": {"errors"},
+    "kafka_keys": set(),
+    "config": {"errors", "records", "settings"},
+    "config_text": {"errors", "settings"},
+    "client_config": {"errors", "records", "settings", "kafka_keys"},
+    "store_config": {"errors", "settings", "config", "config_text", "kafka_keys"},
 }
 
 _LEAVES = {"_bytes", "_crc32c", "_codec", "_files", "_ops"}

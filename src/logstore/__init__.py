@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logstore._batch import Batches, BatchView, Record
+    from logstore.client_config import ConsumerConfig, ProducerConfig
     from logstore.config import LogConfig
     from logstore.errors import LogstoreError
     from logstore.log import Log, LogReader, Owner, ProducerStamp, SoloOwner
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
+    **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.client_config"),
     "LogConfig": "logstore.config",
     "LogstoreError": "logstore.errors",
+    "StoreConfig": "logstore.store_config",
     **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
     **dict.fromkeys(
         (
@@ -60,7 +63,6 @@ _HOMES = {
         "logstore.records",
     ),
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
-    "StoreConfig": "logstore.store_config",
 }
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "BatchView",
     "Batches",
     "Codec",
+    "ConsumerConfig",
     "Isolation",
     "Log",
     "LogConfig",
@@ -78,6 +81,7 @@ __all__ = [
     "Marker",
     "Origin",
     "Owner",
+    "ProducerConfig",
     "ProducerStamp",
     "Record",
     "RecordMetadata",

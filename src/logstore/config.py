@@ -4,98 +4,39 @@ Every field of `LogConfig` is a key of Kafka's topic configuration with its dots
 our own keys begin with ``logstore.``. A key belongs to one of three classes: honoured (a field
 here), Kafka's but without effect here (`WITHOUT_EFFECT`), or unknown, which is refused with all
 wrong keys named and the nearest known one. Ranges and defaults are those of Kafka 4.3's topic
-configuration reference except where a comment says otherwise. No I/O.
+configuration reference except where a comment says otherwise: Kafka's least ``segment.bytes`` is one
+mebibyte, ours what holds one batch. No I/O.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
 from logstore.records import Ack, Codec, TimestampType
+from logstore.settings import (
+    INT32_MAX,
+    INT64_MAX,
+    Rule,
+    Setting,
+    Value,
+    boolean,
+    fields_of,
+    key_of,
+    names_of,
+    nearest,
+    number,
+    parse_fields,
+    ratio,
+    sort_out,
+    values_of,
+    word,
+)
 
 _logger = logging.getLogger(__name__)
-
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
-
-Setting = str | int | float | bool | None
-
-
-class Rule(NamedTuple):
-    """What a key accepts: a range of whole numbers, or one of some words."""
-
-    least: int | float | None = None
-    most: int | float | None = None
-    words: tuple[str, ...] = ()
-    several: bool = False  #: a comma-separated list of the words
-    boolean: bool = False
-
-    def parse(self, value: Setting) -> int | float | bool | str:
-        """The value in its own type; ValueError says what is allowed."""
-        if self.boolean:
-            return self._boolean(value)
-        if self.words:
-            return self._words(value)
-        return self._number(value)
-
-    def _boolean(self, value: Setting) -> bool:
-        if isinstance(value, bool):
-            return value
-        word = str(value).strip().lower()
-        if word in ("true", "false"):
-            return word == "true"
-        raise ValueError(f"expected true or false, found {value!r}")
-
-    def _words(self, value: Setting) -> str:
-        word = str(value).strip().lower()
-        parts = [part.strip() for part in word.split(",")] if self.several else [word]
-        if not all(part in self.words for part in parts) or (self.several and not word):
-            raise ValueError(f"expected one of {', '.join(self.words)}, found {value!r}")
-        return ",".join(parts)
-
-    def _number(self, value: Setting) -> int | float:
-        floating = isinstance(self.most, float)
-        try:
-            if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise ValueError
-            number: int | float
-            if floating:
-                number = float(value)
-                if number != number:  # not a number, which no bound would stop
-                    raise ValueError
-            elif isinstance(value, float):
-                number = int(value)
-                if number != value:
-                    raise ValueError
-            else:
-                number = int(value)
-        except (ValueError, OverflowError):
-            raise ValueError(f"expected a {'' if floating else 'whole '}number, found {value!r}") from None
-        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
-            raise ValueError(f"expected {self.least} to {self.most}, found {value!r}")
-        return number
-
-
-def _number(default: int, least: int, most: int, key: str = "") -> Any:
-    return field(default=default, metadata={"rule": Rule(least, most), "key": key})
-
-
-def _float(default: float, least: float, most: float) -> Any:
-    return field(default=default, metadata={"rule": Rule(float(least), float(most)), "key": ""})
-
-
-def _word(default: str, *words: str, several: bool = False, key: str = "") -> Any:
-    return field(default=default, metadata={"rule": Rule(words=words, several=several), "key": key})
-
-
-def _boolean(default: bool) -> Any:
-    return field(default=default, metadata={"rule": Rule(boolean=True), "key": ""})
-
 
 _FOREVER = INT64_MAX
 
@@ -114,65 +55,78 @@ class LogConfig:
     """
 
     # -- segments and their indexes
-    segment_bytes: int = _number(1 << 30, 61, INT32_MAX)  #: roll before a segment grows past this
-    segment_ms: int = _number(604_800_000, 1, _FOREVER)  #: roll a segment older than this
-    segment_jitter_ms: int = _number(0, 0, _FOREVER)  #: taken off segment.ms at random, at most
-    segment_index_bytes: int = _number(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
-    index_interval_bytes: int = _number(4096, 0, INT32_MAX)  #: bytes of log between index entries
-    preallocate: bool = _boolean(False)  #: reserve room ahead, whatever logstore.write.strategy says
-    file_delete_delay_ms: int = _number(60_000, 0, _FOREVER)
+    segment_bytes: int = number(1 << 30, 61, INT32_MAX)  #: roll before a segment grows past this
+    segment_ms: int = number(604_800_000, 1, _FOREVER)  #: roll a segment older than this
+    segment_jitter_ms: int = number(0, 0, _FOREVER)  #: taken off segment.ms at random, at most
+    segment_index_bytes: int = number(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
+    index_interval_bytes: int = number(4096, 0, INT32_MAX)  #: bytes of log between index entries
+    preallocate: bool = boolean(False)  #: reserve room ahead, whatever logstore.write.strategy says
+    file_delete_delay_ms: int = number(60_000, 0, _FOREVER)
 
     # -- what may enter
-    max_message_bytes: int = _number(1_048_588, 0, INT32_MAX)  #: the largest batch
-    message_timestamp_type: str = _word("createtime", "createtime", "logappendtime")
-    message_timestamp_before_max_ms: int = _number(_FOREVER, 0, _FOREVER)
-    message_timestamp_after_max_ms: int = _number(3_600_000, 0, _FOREVER)
-    compression_type: str = _word("producer", "producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
-    compression_gzip_level: int = _number(-1, -1, 9)
-    compression_lz4_level: int = _number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
-    compression_zstd_level: int = _number(3, -131_072, 22)
-    min_insync_replicas: int = _number(1, 1, INT32_MAX)
+    max_message_bytes: int = number(1_048_588, 0, INT32_MAX)  #: the largest batch
+    message_timestamp_type: str = word("createtime", "createtime", "logappendtime")
+    message_timestamp_before_max_ms: int = number(_FOREVER, 0, _FOREVER)
+    message_timestamp_after_max_ms: int = number(3_600_000, 0, _FOREVER)
+    compression_type: str = word("producer", "producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+    compression_gzip_level: int = number(-1, -1, 9)
+    compression_lz4_level: int = number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
+    compression_zstd_level: int = number(3, -131_072, 22)
+    min_insync_replicas: int = number(1, 1, INT32_MAX)
 
     # -- flushing
-    flush_messages: int = _number(_FOREVER, 1, _FOREVER)  #: fdatasync after this many records
-    flush_ms: int = _number(_FOREVER, 0, _FOREVER)  #: fdatasync at least this often
+    flush_messages: int = number(_FOREVER, 1, _FOREVER)  #: fdatasync after this many records
+    flush_ms: int = number(_FOREVER, 0, _FOREVER)  #: fdatasync at least this often
 
     # -- retention and compaction
-    cleanup_policy: str = _word("delete", "delete", "compact", several=True)
-    retention_ms: int = _number(604_800_000, -1, _FOREVER)  #: -1 keeps for ever
-    retention_bytes: int = _number(-1, -1, _FOREVER)  #: -1 keeps all
-    delete_retention_ms: int = _number(86_400_000, 0, _FOREVER)
-    min_cleanable_dirty_ratio: float = _float(0.5, 0, 1)
-    min_compaction_lag_ms: int = _number(0, 0, _FOREVER)
-    max_compaction_lag_ms: int = _number(_FOREVER, 1, _FOREVER)
+    cleanup_policy: str = word("delete", "delete", "compact", several=True)
+    retention_ms: int = number(604_800_000, -1, _FOREVER)  #: -1 keeps for ever
+    retention_bytes: int = number(-1, -1, _FOREVER)  #: -1 keeps all
+    delete_retention_ms: int = number(86_400_000, 0, _FOREVER)
+    min_cleanable_dirty_ratio: float = ratio(0.5, 0, 1)
+    min_compaction_lag_ms: int = number(0, 0, _FOREVER)
+    max_compaction_lag_ms: int = number(_FOREVER, 1, _FOREVER)
 
     # -- replication
-    unclean_leader_election_enable: bool = _boolean(False)
+    unclean_leader_election_enable: bool = boolean(False)
 
     # -- a broker's setting in Kafka, a log's here
-    producer_id_expiration_ms: int = _number(86_400_000, 1, INT32_MAX)
+    producer_id_expiration_ms: int = number(86_400_000, 1, INT32_MAX)
 
     # -- our own
-    ack: str = _word("written", "written", "synced", key="logstore.ack")  #: default of every append
-    visible_after: str = _word("append", "append", "flush", key="logstore.visible.after")
-    tail: str = _word("file", "file", "memory", key="logstore.tail")  #: memory keeps the tail until a flush
-    tail_bytes: int = _number(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail at
-    write_strategy: str = _word(
+    ack: str = word("written", "written", "synced", key="logstore.ack")  #: default of every append
+    visible_after: str = word("append", "append", "flush", key="logstore.visible.after")
+    tail: str = word("file", "file", "memory", key="logstore.tail")  #: memory keeps the tail until a flush
+    tail_bytes: int = number(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail at
+    write_strategy: str = word(
         "preallocate", "preallocate", "extend", "chunked", key="logstore.write.strategy"
     )  #: how a segment's file grows
-    linger_ms: int = _number(5, 0, INT32_MAX, key="logstore.linger.ms")  #: of the buffered appender
-    batch_bytes: int = _number(65_536, 1, INT32_MAX, key="logstore.batch.bytes")  #: of the buffered appender
-    decompressed_max_bytes: int = _number(64 << 20, 1, INT32_MAX, key="logstore.decompressed.max.bytes")
+    linger_ms: int = number(5, 0, INT32_MAX, key="logstore.linger.ms")  #: of the buffered appender
+    batch_bytes: int = number(65_536, 1, INT32_MAX, key="logstore.batch.bytes")  #: of the buffered appender
+    offset_mode: str = word(
+        "logical", "logical", "bytes", key="logstore.offset.mode"
+    )  #: bytes: an offset is a position
+    decompressed_max_bytes: int = number(64 << 20, 1, INT32_MAX, key="logstore.decompressed.max.bytes")
 
     def __post_init__(self) -> None:
+        parse_fields(self)
         problems = {}
-        for spec in _fields():
-            try:
-                value = spec.metadata["rule"].parse(getattr(self, spec.name))
-            except ValueError as error:
-                problems[_key_of(spec)] = str(error)
-            else:
-                object.__setattr__(self, spec.name, value)
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            problems["min.compaction.lag.ms"] = (
+                f"expected at most max.compaction.lag.ms={self.max_compaction_lag_ms}"
+            )
+        if self.compression_gzip_level == 0:
+            problems["compression.gzip.level"] = "expected -1 or 1 to 9, found 0"
+        if self.offset_mode == "bytes":
+            if self.compacts:
+                problems["cleanup.policy"] = (
+                    "a log whose offsets are positions (logstore.offset.mode=bytes) cannot be compacted"
+                )
+            if self.codec not in (None, Codec.NONE):
+                problems["compression.type"] = (
+                    "a log whose offsets are positions (logstore.offset.mode=bytes) holds no compressed batches; "
+                    "set uncompressed"
+                )
         if problems:
             raise InvalidSettingError(problems)
 
@@ -181,10 +135,13 @@ class LogConfig:
         """Settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
         Kafka keys without effect here are accepted and logged once. ``fields`` win over
-        ``settings``.
+        ``settings``. Of several names for one setting the topic's wins over the broker's, and
+        milliseconds over minutes over hours, as in Kafka.
 
         >>> LogConfig.of({"segment.bytes": 4096}, retention_ms=-1).retention_ms
         -1
+        >>> LogConfig.of({"log.retention.hours": 2}).retention_ms
+        7200000
 
         Raises:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known, and
@@ -194,38 +151,39 @@ class LogConfig:
         if isinstance(settings, LogConfig):
             settings = settings.changed()
         values: dict[str, Setting] = {}
+        problems: dict[str, str] = {}
         unknown: dict[str, str] = {}
-        ignored = []
-        for key, value in {**(settings or {}), **fields}.items():
-            name = _NAMES.get(key)
-            if name is not None:
-                values[name] = value
-            elif key in WITHOUT_EFFECT:
-                ignored.append(key)
-            else:
-                unknown[key] = "unknown" + _nearest(key)
-        if unknown:
+        ignored = set()
+        for layer in (settings or {}, fields):
+            found = sort_out(layer, NAMES)
+            values |= found.fields
+            problems |= found.problems
+            for key in found.others:
+                if key in WITHOUT_EFFECT:
+                    ignored.add(key)
+                else:
+                    unknown[key] = nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
+        if unknown or problems:
             try:
                 cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
             except InvalidSettingError as error:
-                unknown |= error.problems
-            raise UnknownSettingError(unknown)
+                problems |= error.problems
+            raise (UnknownSettingError if unknown else InvalidSettingError)(unknown | problems)
         if ignored:
             _logger.info("settings without effect here: %s", ", ".join(sorted(ignored)))
         return cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
 
-    def items(self) -> Iterator[tuple[str, int | float | bool | str]]:
+    def items(self) -> Iterator[tuple[str, Value]]:
         """Every key with its value, in the order of this page."""
-        for spec in _fields():
-            yield _key_of(spec), getattr(self, spec.name)
+        return values_of(self)
 
-    def changed(self) -> dict[str, int | float | bool | str]:
+    def changed(self) -> dict[str, Value]:
         """The keys that differ from their defaults."""
         return {key: value for key, value in self.items() if value != DEFAULTS[key]}
 
     def replace(self, **fields: Setting) -> LogConfig:
         """A copy with some fields or keys changed; raises as `of` does."""
-        return LogConfig.of({**self.changed(), **{_key_or_same(name): v for name, v in fields.items()}})
+        return LogConfig.of(self.changed(), **fields)
 
     # -- what the words mean
 
@@ -263,74 +221,45 @@ class LogConfig:
         return "compact" in self.cleanup_policy.split(",")
 
 
-def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Settings by their dotted topic keys, as text: what a catalogue keeps.
+DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(LogConfig)}
 
-    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
+_HOUR_MS = 3_600_000
 
-    >>> canonical({"log.retention.ms": 1000, "segment_bytes": 4096})
-    {'retention.ms': '1000', 'segment.bytes': '4096'}
-
-    Raises:
-        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
-    """
-    LogConfig.of(settings)
-    kept = {}
-    for key, value in settings.items():
-        name = _NAMES.get(key)
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        kept[key if name is None else _KEYS[name]] = text
-    return kept
-
-
-def canonical_keys(keys: Iterable[str]) -> list[str]:
-    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
-    names = list(keys)
-    unknown = {
-        name: "unknown" + _nearest(name) for name in names if name not in _NAMES and name not in WITHOUT_EFFECT
-    }
-    if unknown:
-        raise UnknownSettingError(unknown)
-    return [_KEYS.get(_NAMES.get(name, ""), name) for name in names]
-
-
-def _fields() -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(LogConfig)
-
-
-def _key_of(spec: dataclasses.Field[Any]) -> str:
-    return str(spec.metadata["key"]) or spec.name.replace("_", ".")
-
-
-def _key_or_same(name: str) -> str:
-    return next((_key_of(spec) for spec in _fields() if spec.name == name), name)
-
-
-DEFAULTS: dict[str, Any] = {_key_of(spec): spec.default for spec in _fields()}
-
-#: Kafka's broker-wide names of the same settings (Kafka broker configuration reference).
-SYNONYMS: dict[str, str] = {
-    "log.segment.bytes": "segment.bytes",
-    "log.roll.ms": "segment.ms",
-    "log.roll.jitter.ms": "segment.jitter.ms",
-    "log.index.size.max.bytes": "segment.index.bytes",
-    "log.index.interval.bytes": "index.interval.bytes",
-    "log.preallocate": "preallocate",
-    "log.segment.delete.delay.ms": "file.delete.delay.ms",
-    "message.max.bytes": "max.message.bytes",
-    "log.message.timestamp.type": "message.timestamp.type",
-    "log.message.timestamp.before.max.ms": "message.timestamp.before.max.ms",
-    "log.message.timestamp.after.max.ms": "message.timestamp.after.max.ms",
-    "log.flush.interval.messages": "flush.messages",
-    "log.flush.interval.ms": "flush.ms",
-    "log.cleanup.policy": "cleanup.policy",
-    "log.retention.ms": "retention.ms",
-    "log.retention.bytes": "retention.bytes",
-    "log.cleaner.delete.retention.ms": "delete.retention.ms",
-    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
-    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
-    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+#: Kafka's broker-wide names of the same settings, and by what a value is multiplied; of several for one
+#: setting the first wins (Kafka's `ServerTopicConfigSynonyms`).
+_SYNONYMS: dict[str, tuple[str, int]] = {
+    "log.segment.bytes": ("segment.bytes", 1),
+    "log.roll.ms": ("segment.ms", 1),
+    "log.roll.hours": ("segment.ms", _HOUR_MS),
+    "log.roll.jitter.ms": ("segment.jitter.ms", 1),
+    "log.roll.jitter.hours": ("segment.jitter.ms", _HOUR_MS),
+    "log.index.size.max.bytes": ("segment.index.bytes", 1),
+    "log.index.interval.bytes": ("index.interval.bytes", 1),
+    "log.preallocate": ("preallocate", 1),
+    "log.segment.delete.delay.ms": ("file.delete.delay.ms", 1),
+    "message.max.bytes": ("max.message.bytes", 1),
+    "log.message.timestamp.type": ("message.timestamp.type", 1),
+    "log.message.timestamp.before.max.ms": ("message.timestamp.before.max.ms", 1),
+    "log.message.timestamp.after.max.ms": ("message.timestamp.after.max.ms", 1),
+    "log.flush.interval.messages": ("flush.messages", 1),
+    "log.flush.interval.ms": ("flush.ms", 1),
+    "log.flush.scheduler.interval.ms": ("flush.ms", 1),
+    "log.cleanup.policy": ("cleanup.policy", 1),
+    "log.retention.ms": ("retention.ms", 1),
+    "log.retention.minutes": ("retention.ms", 60_000),
+    "log.retention.hours": ("retention.ms", _HOUR_MS),
+    "log.retention.bytes": ("retention.bytes", 1),
+    "log.cleaner.delete.retention.ms": ("delete.retention.ms", 1),
+    "log.cleaner.min.cleanable.ratio": ("min.cleanable.dirty.ratio", 1),
+    "log.cleaner.min.compaction.lag.ms": ("min.compaction.lag.ms", 1),
+    "log.cleaner.max.compaction.lag.ms": ("max.compaction.lag.ms", 1),
 }
+
+#: Broker-wide name -> the topic's key, where both take the same value.
+SYNONYMS: dict[str, str] = {synonym: key for synonym, (key, scale) in _SYNONYMS.items() if scale == 1}
+
+#: Broker-wide name -> the topic's key, and by what the value is multiplied.
+SCALED: dict[str, tuple[str, int]] = {name: to for name, to in _SYNONYMS.items() if to[1] != 1}
 
 #: Keys of Kafka's topics that are accepted and change nothing in a log of ours.
 WITHOUT_EFFECT: frozenset[str] = frozenset(
@@ -347,17 +276,56 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     }
 )
 
-_KEYS: dict[str, str] = {spec.name: _key_of(spec) for spec in _fields()}
-_NAMES: dict[str, str] = {spec.name: spec.name for spec in _fields()}
-_NAMES |= {_key_of(spec): spec.name for spec in _fields()}
-_NAMES |= {synonym: _NAMES[key] for synonym, key in SYNONYMS.items()}
+#: Every name of a setting of a log.
+NAMES = names_of(LogConfig, _SYNONYMS)
+
+_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
 
 
-def _nearest(key: str) -> str:
-    import difflib  # only on the way to an error, and a share of the cost of `import logstore`
+def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Settings by their dotted topic keys, as text: what a catalogue keeps.
 
-    near = difflib.get_close_matches(key, [*DEFAULTS, *SYNONYMS, *WITHOUT_EFFECT], n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
+
+    >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
+    {'retention.ms': '3600000', 'segment.bytes': '4096'}
+
+    Raises:
+        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
+    """
+    config = LogConfig.of(settings)
+    found = sort_out(settings, NAMES)
+    kept = {_KEYS[name]: _text(getattr(config, name)) for name in found.fields}
+    return kept | {key: _text(settings[key]) for key in found.others}
 
 
-__all__ = ["DEFAULTS", "SYNONYMS", "WITHOUT_EFFECT", "ConfigError", "LogConfig", "Rule"]
+def canonical_keys(names: Iterable[str]) -> list[str]:
+    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
+    wanted = list(names)
+    unknown = {
+        name: nearest(name, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
+        for name in wanted
+        if name not in NAMES and name not in WITHOUT_EFFECT
+    }
+    if unknown:
+        raise UnknownSettingError(unknown)
+    return [_KEYS[NAMES[name].field] if name in NAMES else name for name in wanted]
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+__all__ = [
+    "DEFAULTS",
+    "NAMES",
+    "SCALED",
+    "SYNONYMS",
+    "WITHOUT_EFFECT",
+    "ConfigError",
+    "LogConfig",
+    "Rule",
+    "Setting",
+    "canonical",
+    "canonical_keys",
+]

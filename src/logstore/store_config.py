@@ -1,27 +1,354 @@
-"""The settings of a whole store: the defaults of its topics, and what belongs to no single log.
+"""The settings of a store: what holds for all its logs, and what only a store has.
 
-No I/O.
+A `StoreConfig` is a `LogConfig`, the default of every topic, and the keys of Kafka's broker that a
+directory of many logs can honour; our own begin with ``logstore.``. Values come from arguments, the
+environment, a file, and the defaults, in that order, and `StoreConfig.source` tells which it was. A
+key is honoured, Kafka's without effect here (accepted and logged once), or refused by name. A file is
+read only by `StoreConfig.load`; else no I/O.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+import logging
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from logstore.config import LogConfig, Setting
+from logstore import config as log_config
+from logstore import config_text, kafka_keys
+from logstore.config import LogConfig
+from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
+from logstore.settings import (
+    INT32_MAX,
+    INT64_MAX,
+    Setting,
+    Value,
+    boolean,
+    fields_of,
+    key_of,
+    names_of,
+    nearest,
+    number,
+    parse_fields,
+    ratio,
+    size_or_share,
+    sort_out,
+    text,
+    values_of,
+    word,
+)
+
+_logger = logging.getLogger(__name__)
+
+MAX_FLOAT = 1.7976931348623157e308
+
+
+class Origin(enum.IntEnum):
+    """Where a value came from; a greater one wins."""
+
+    DEFAULT = 0
+    FILE = 1
+    ENVIRONMENT = 2
+    ARGUMENT = 3
+
+
+class Source(NamedTuple):
+    """Where one value came from, and the name it was given by."""
+
+    origin: Origin = Origin.DEFAULT
+    name: str = ""  #: the key, or the environment's variable
+    path: str = ""  #: of the file
+
+    def __str__(self) -> str:
+        if self.origin is Origin.FILE:
+            return f"file {self.path} ({self.name})"
+        if self.origin is Origin.ENVIRONMENT:
+            return f"environment {self.name}"
+        return self.origin.name.lower() + (f" ({self.name})" if self.name else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Settings of a store."""
+    """Settings of one store. Each field is Kafka's broker config of the same name.
 
-    log: LogConfig = field(default_factory=LogConfig)  #: what a topic has that sets nothing itself
-    num_partitions: int = 1
-    node_id: int = 0
+    >>> config = StoreConfig.of({"log.retention.hours": 1, "num.partitions": 4})
+    >>> config.log.retention_ms, config.num_partitions
+    (3600000, 4)
+    """
+
+    log: LogConfig = field(default_factory=LogConfig)  #: the default of every topic
+
+    # -- topics
+    num_partitions: int = number(1, 1, INT32_MAX)  #: of a topic that is created without a number
+    default_replication_factor: int = number(1, 1, 32_767)  #: more than 1 needs a cluster
+    # Kafka's default is true. Here a misspelt topic is an error unless this is asked for.
+    auto_create_topics_enable: bool = boolean(False)
+    delete_topic_enable: bool = boolean(True)
+
+    # -- who and where
+    node_id: int = number(1, 0, INT32_MAX)  #: Kafka has no default
+    log_dirs: str = text("")  #: the store's directory where no path is given; only one
+
+    # -- committed offsets
+    offsets_topic_num_partitions: int = number(1, 1, INT32_MAX)  #: Kafka's default is 50; fixed at creation
+    offsets_topic_segment_bytes: int = number(104_857_600, 61, INT32_MAX)
+    offsets_topic_compression_codec: int = number(0, 0, 4)  #: the number of a `Codec`
+    offsets_retention_minutes: int = number(10_080, 1, INT32_MAX)
+    offsets_retention_check_interval_ms: int = number(600_000, 1, INT64_MAX)
+    offset_metadata_max_bytes: int = number(4_096, 0, INT32_MAX)
+
+    # -- housekeeping
+    log_retention_check_interval_ms: int = number(300_000, 1, INT64_MAX)
+    log_flush_offset_checkpoint_interval_ms: int = number(60_000, 0, INT32_MAX)
+    log_flush_start_offset_checkpoint_interval_ms: int = number(60_000, 0, INT32_MAX)
+    producer_id_expiration_check_interval_ms: int = number(600_000, 1, INT32_MAX)
+    log_cleaner_enable: bool = boolean(True)
+    log_cleaner_threads: int = number(1, 0, INT32_MAX)
+    log_cleaner_dedupe_buffer_size: int = number(134_217_728, 1, INT64_MAX)  #: bytes of the key maps, all threads
+    log_cleaner_io_buffer_load_factor: float = ratio(0.9, 0, 1)
+    log_cleaner_io_buffer_size: int = number(524_288, 0, INT32_MAX)
+    log_cleaner_io_max_bytes_per_second: float = ratio(MAX_FLOAT, 0, MAX_FLOAT)
+    log_cleaner_backoff_ms: int = number(15_000, 0, INT64_MAX)
+
+    # -- our own
+    housekeeping: str = word(
+        "thread", "thread", "manual", key="logstore.housekeeping"
+    )  #: manual: `Store.housekeep`
+    disk_budget: int | str = size_or_share(-1, "logstore.disk.budget")  #: what all logs may take; -1 for no limit
+    disk_reserve: int | str = size_or_share(0, "logstore.disk.reserve")  #: what stays free on the file system
+
+    sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parse_fields(self)
+
+    # -- made from what people write
 
     @classmethod
-    def of(cls, settings: Mapping[str, Setting] | StoreConfig | None = None, /, **fields: Setting) -> StoreConfig:
-        """Settings from dotted keys and fields by name."""
+    def of(
+        cls,
+        settings: Mapping[str, Setting] | StoreConfig | None = None,
+        /,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **fields: Setting,
+    ) -> StoreConfig:
+        """Settings from dotted keys (Kafka's topic or broker names) and fields by name.
+
+        ``settings`` may be a configuration that a file gave: ``environ``, where it is given, wins over
+        what that holds from the file, and arguments win over all. Kafka keys without effect
+        here are accepted and logged once.
+
+        >>> StoreConfig.of({"retention.ms": 5}, environ={"LOGSTORE_RETENTION_MS": "6"}).log.retention_ms
+        5
+
+        Raises:
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
+            InvalidSettingError: a value is outside its range; all such keys are named.
+        """
+        build = _Builder()
         if isinstance(settings, StoreConfig):
-            return settings
-        return cls(log=LogConfig.of(settings, **fields))
+            build.take_config(settings)
+        elif settings is not None:
+            build.take(settings, Origin.ARGUMENT)
+        if environ is not None:
+            build.take_environment(environ)
+        build.take(fields, Origin.ARGUMENT)
+        return build.config()
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> StoreConfig:
+        """Settings from variables: ``LOGSTORE_RETENTION_MS`` is ``retention.ms``.
+
+        The name is ``LOGSTORE_`` and a key in capitals with underscores for its dots; of our own keys
+        without a second ``LOGSTORE_``. Variables in `config_text.NOT_SETTINGS` are none.
+
+        Raises:
+            UnknownSettingError, InvalidSettingError: as `of`, naming the variables.
+        """
+        return cls.of(environ=environ)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> StoreConfig:
+        """Settings from a file: TOML, or a ``server.properties`` of Kafka as it is.
+
+        The form is chosen by the name's ending, else by what the file holds.
+
+        Raises:
+            StorageError: the file cannot be read.
+            UnknownSettingError, InvalidSettingError: as `of`; or the file has neither form.
+        """
+        name = os.fspath(path)
+        try:
+            with open(name, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise StorageError(f"settings cannot be read: {error.strerror}", path=name) from error
+        build = _Builder()
+        build.take(config_text.read_settings(data, name), Origin.FILE, path=name)
+        return build.config()
+
+    def replace(self, **fields: Setting) -> StoreConfig:
+        """A copy with some fields or keys changed; raises as `of` does."""
+        return StoreConfig.of(self, environ=None, **fields)
+
+    # -- read
+
+    def items(self) -> Iterator[tuple[str, Value]]:
+        """Every key with its value: those of a store, then those of its logs by their topic names."""
+        yield from values_of(self)
+        yield from self.log.items()
+
+    def changed(self) -> dict[str, Value]:
+        """The keys that differ from their defaults."""
+        return {key: value for key, value in self.items() if value != DEFAULTS[key]}
+
+    def source(self, key: str) -> Source:
+        """Where the value of a key came from."""
+        return self.sources.get(key, Source())
+
+    def topic_config(self, settings: Mapping[str, Setting] | None = None) -> LogConfig:
+        """The settings of a topic: these defaults and what the topic itself says.
+
+        Raises:
+            UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
+        """
+        return self.log.replace(**settings) if settings else self.log
+
+    def directory(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The directory of the store: ``path``, else ``log.dirs``.
+
+        A ``log.dirs`` that an argument gave must agree with ``path``; one from a file or the
+        environment gives way to it.
+
+        Raises:
+            InvalidSettingError: neither is given, they disagree, or ``log.dirs`` names several.
+        """
+        named = [part.strip() for part in self.log_dirs.split(",") if part.strip()]
+        if path is not None:
+            given = os.fspath(path)
+            differs = [part for part in named if os.path.abspath(part) != os.path.abspath(given)]
+            if differs and self.source("log.dirs").origin in (Origin.ARGUMENT, Origin.DEFAULT):
+                raise InvalidSettingError({"log.dirs": f"names {self.log_dirs}, but the path given is {given}"})
+            return given
+        if len(named) != 1:
+            what = (
+                f"names {len(named)} directories, a store has one" if named else "is not set, and no path is given"
+            )
+            raise InvalidSettingError({"log.dirs": what})
+        return named[0]
+
+    def budget_bytes(self, total_bytes: int) -> int | None:
+        """``logstore.disk.budget`` on a file system of so many bytes; None for no limit."""
+        return _bytes_of(self.disk_budget, total_bytes)
+
+    def reserve_bytes(self, total_bytes: int) -> int:
+        """``logstore.disk.reserve`` on a file system of so many bytes."""
+        return _bytes_of(self.disk_reserve, total_bytes) or 0
+
+
+def _bytes_of(value: int | str, total_bytes: int) -> int | None:
+    if isinstance(value, str):
+        return int(total_bytes * float(value.removesuffix("%")) / 100)
+    return None if value < 0 else value
+
+
+class _Builder:
+    """Collects values from the weakest source to the strongest, and every problem on the way."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}  # __post_init__ parses every value
+        self.log_fields: dict[str, Any] = {}
+        self.sources: dict[str, Source] = {}
+        self.problems: dict[str, str] = {}
+        self.unknown: dict[str, str] = {}
+        self.ignored: set[str] = set()
+
+    def take_config(self, config: StoreConfig) -> None:
+        changed = config.changed()
+        changed |= {key: value for key, value in config.items() if key in config.sources}
+        for key, value in changed.items():
+            if key in log_config.NAMES:
+                self.log_fields[log_config.NAMES[key].field] = value
+            else:
+                self.fields[_NAMES[key].field] = value
+            self.sources[key] = config.sources.get(key, Source(Origin.ARGUMENT))
+
+    def take_environment(self, environ: Mapping[str, str]) -> None:
+        found = config_text.read_environment(environ)
+        variables = {name: variable for name, (variable, _) in found.items()}
+        self.take({name: value for name, (_, value) in found.items()}, Origin.ENVIRONMENT, variables=variables)
+
+    def take(
+        self,
+        given: Mapping[str, Setting],
+        origin: Origin,
+        *,
+        path: str = "",
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        shown = variables or {}
+        ours = sort_out(given, _NAMES)
+        logs = sort_out({key: given[key] for key in ours.others}, log_config.NAMES)
+        for found, fields, keys in ((ours, self.fields, _KEYS), (logs, self.log_fields, _LOG_KEYS)):
+            for name, value in found.fields.items():
+                as_given = found.given_as[name]
+                if self.sources.get(keys[name], Source()).origin <= origin:
+                    fields[name] = value
+                    self.sources[keys[name]] = Source(origin, shown.get(as_given, as_given), path)
+            self.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
+        for key in logs.others:
+            self._take_other(key, shown.get(key, key), is_variable=variables is not None)
+
+    def _take_other(self, key: str, shown: str, *, is_variable: bool) -> None:
+        known = _with_underscores() if is_variable else None
+        if (key in known) if known is not None else kafka_keys.is_kafkas(key, "topic", "broker"):
+            self.ignored.add(shown)
+            return
+        candidates = [*_NAMES, *log_config.NAMES]
+        if is_variable:
+            said = nearest(key, [name for name in candidates if "." not in name])
+            head, mark, name = said.partition("did you mean ")
+            said = f"{head}{mark}{config_text.PREFIX}{name.upper()}" if mark else said
+            self.unknown[shown] = said
+        else:
+            broker = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic")]
+            self.unknown[shown] = nearest(key, [name for name in candidates if "." in name or "_" in key] + broker)
+
+    def config(self) -> StoreConfig:
+        """What was collected; every problem in one error."""
+        made: list[Any] = []
+        for cls, fields in ((LogConfig, self.log_fields), (StoreConfig, self.fields)):
+            try:
+                made.append(cls(**fields))
+            except InvalidSettingError as error:
+                for key, what in error.problems.items():
+                    source = self.sources.get(key, Source())
+                    self.problems.setdefault(source.name or key, what)
+        if self.unknown:
+            raise UnknownSettingError(self.unknown | self.problems)
+        if self.problems:
+            raise InvalidSettingError(self.problems)
+        if self.ignored:
+            _logger.info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+        log, _ = made
+        return StoreConfig(log=log, sources=self.sources, **self.fields)
+
+
+def _with_underscores() -> set[str]:
+    """Every key of Kafka's brokers and topics as part of a variable's name."""
+    every = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic"), *kafka_keys.REMOVED]
+    return {key.replace(".", "_").lower() for key in every}
+
+
+_SYNONYMS = {"broker.id": ("node.id", 1), "log.dir": ("log.dirs", 1)}
+_NAMES = names_of(StoreConfig, _SYNONYMS)
+_KEYS = {spec.name: key_of(spec) for spec in fields_of(StoreConfig)}
+_LOG_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+
+#: Every key that a store honours, with its default.
+DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(StoreConfig)} | log_config.DEFAULTS
+
+__all__ = ["DEFAULTS", "ConfigError", "Origin", "Source", "StoreConfig"]

@@ -1,0 +1,206 @@
+"""The settings of an embedded producer and an embedded consumer, by Kafka's names.
+
+Fields are the keys that mean something without a network; Kafka's other client keys (connections,
+passwords, serialisers named by class) are accepted without effect and logged once, so that settings
+written for Kafka's clients can be handed over as they are. No I/O.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from logstore import kafka_keys
+from logstore.errors import InvalidSettingError, UnknownSettingError
+from logstore.records import Ack, Codec, Isolation
+from logstore.settings import (
+    INT32_MAX,
+    INT64_MAX,
+    Name,
+    Rule,
+    Setting,
+    Value,
+    boolean,
+    fields_of,
+    key_of,
+    names_of,
+    nearest,
+    number,
+    parse_fields,
+    setting,
+    sort_out,
+    text,
+    values_of,
+    word,
+)
+
+_logger = logging.getLogger(__name__)
+
+_KAFKAS = "org.apache.kafka.clients.producer."
+
+
+class _ClientConfig:
+    """What both have: made from dotted keys, read as pairs."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        parse_fields(self)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
+        """Settings from Kafka's dotted keys and fields by name; ``fields`` win over ``settings``.
+
+        Raises:
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
+            InvalidSettingError: a value is outside its range; all such keys are named.
+        """
+        scope, names = _SCOPES[cls]
+        values: dict[str, Any] = {}
+        unknown: dict[str, str] = {}
+        ignored = set()
+        given = dict(settings.items()) if isinstance(settings, _ClientConfig) else (settings or {})
+        for layer in (given, fields):
+            found = sort_out(layer, names)
+            values |= found.fields
+            for key in found.others:
+                if kafka_keys.is_kafkas(key, scope) or kafka_keys.is_kafkas(key.replace("_", "."), scope):
+                    ignored.add(key)
+                else:
+                    unknown[key] = nearest(key, [*names, *kafka_keys.keys(scope)])
+        try:
+            made = cls(**values)
+        except InvalidSettingError as error:
+            if unknown:
+                raise UnknownSettingError(unknown | error.problems) from None
+            raise
+        if unknown:
+            raise UnknownSettingError(unknown)
+        if ignored:
+            _logger.info("settings without effect here: %s", ", ".join(sorted(ignored)))
+        return made
+
+    def items(self) -> Iterator[tuple[str, Value]]:
+        """Every key with its value, in the order of this page."""
+        return values_of(self)
+
+    def replace(self, **fields: Setting) -> Self:
+        """A copy with some fields or keys changed; raises as `of` does."""
+        return self.of(self, **fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(_ClientConfig):
+    """Settings of one producer. Each field is Kafka's producer config of the same name.
+
+    >>> ProducerConfig.of({"batch.size": 65_536, "acks": "-1"}, linger_ms=20).acks
+    'all'
+    """
+
+    # -- batches
+    batch_size: int = number(16_384, 0, INT32_MAX)  #: bytes; 0 sends every record alone
+    linger_ms: int = number(5, 0, INT64_MAX)  #: how long a batch waits for more
+    compression_type: str = word("none", "none", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+    compression_gzip_level: int = number(-1, -1, 9)
+    compression_lz4_level: int = number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
+    compression_zstd_level: int = number(3, -131_072, 22)
+    max_request_size: int = number(1_048_576, 0, INT32_MAX)  #: the largest record, in bytes
+
+    # -- back-pressure
+    buffer_memory: int = number(33_554_432, 0, INT64_MAX)  #: bytes that wait to be written
+    max_block_ms: int = number(60_000, 0, INT64_MAX)  #: how long `send` waits for room
+
+    # -- what is promised
+    acks: str = setting("all", Rule(words=("all", "1", "0"), aliases=(("-1", "all"),)))
+    ack: str = word("topic", "topic", "written", "synced", key="logstore.ack")  #: topic: as its setting says
+    enable_idempotence: bool = boolean(True)
+    delivery_timeout_ms: int = number(120_000, 0, INT32_MAX)  #: until a record that cannot be written fails
+    retries: int = number(INT32_MAX, 0, INT32_MAX)  #: of what failed retriably, such as a full disk
+    retry_backoff_ms: int = number(100, 0, INT64_MAX)
+    retry_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
+
+    # -- who gets what
+    partitioner_class: str = setting(
+        "default",
+        Rule(
+            words=("default", "murmur2", "sticky", "roundrobin", "random"),
+            aliases=(
+                (_KAFKAS + "RoundRobinPartitioner", "roundrobin"),
+                (_KAFKAS + "UniformStickyPartitioner", "sticky"),
+                (_KAFKAS + "internals.DefaultPartitioner", "default"),
+            ),
+        ),
+    )  #: default: by key, and without a key to one partition until a batch is full
+    partitioner_ignore_keys: bool = boolean(False)
+    client_id: str = text("")
+
+    @property
+    def codec(self) -> Codec:
+        return Codec["NONE" if self.compression_type == "uncompressed" else self.compression_type.upper()]
+
+    @property
+    def default_ack(self) -> Ack | None:
+        """None: as the topic's ``logstore.ack`` says."""
+        return None if self.ack == "topic" else Ack(self.ack)
+
+
+#: ``by_duration:P1DT2H``: the time of that long ago, Java's `Duration.parse`, which counts days as 24 hours.
+_DURATION = re.compile(
+    r"by_duration:P(?=[\dT])(?:(?P<days>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(_ClientConfig):
+    """Settings of one consumer. Each field is Kafka's consumer config of the same name.
+
+    >>> ConsumerConfig.of({"group.id": "billing", "auto.offset.reset": "earliest"}).group_id
+    'billing'
+    """
+
+    group_id: str = text("")  #: empty: no committed offsets
+    client_id: str = text("")
+    auto_offset_reset: str = setting(
+        "latest", Rule(words=("latest", "earliest", "none"), pattern=f"(?i:{_DURATION.pattern})")
+    )  #: where to begin without a committed offset, or with one that is gone
+    enable_auto_commit: bool = boolean(True)
+    auto_commit_interval_ms: int = number(5_000, 0, INT32_MAX)
+    max_poll_records: int = number(500, 1, INT32_MAX)
+    fetch_min_bytes: int = number(1, 0, INT32_MAX)
+    fetch_max_bytes: int = number(52_428_800, 0, INT32_MAX)  #: of one poll, all partitions together
+    fetch_max_wait_ms: int = number(500, 0, INT32_MAX)
+    max_partition_fetch_bytes: int = number(1_048_576, 0, INT32_MAX)
+    isolation_level: str = word("read_uncommitted", "read_uncommitted", "read_committed")
+    check_crcs: bool = boolean(True)
+    exclude_internal_topics: bool = boolean(True)
+
+    @property
+    def isolation(self) -> Isolation:
+        return Isolation(self.isolation_level)
+
+    @property
+    def reset_age_ms(self) -> int | None:
+        """How long ago ``auto.offset.reset=by_duration:…`` begins, else None."""
+        found = _DURATION.fullmatch(self.auto_offset_reset)
+        if found is None:
+            return None
+        days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+        return int(((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1_000)
+
+
+_SCOPES: dict[Any, tuple[str, Mapping[str, Name]]] = {
+    ProducerConfig: ("producer", names_of(ProducerConfig, {})),
+    ConsumerConfig: ("consumer", names_of(ConsumerConfig, {})),
+}
+
+#: Every key that a producer or a consumer honours, with its default.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    scope: {key_of(spec): spec.default for spec in fields_of(cls)} for cls, (scope, _) in _SCOPES.items()
+}
+
+__all__ = ["DEFAULTS", "ConsumerConfig", "ProducerConfig"]

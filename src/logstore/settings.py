@@ -1,0 +1,250 @@
+"""How a class of settings is made: what a key accepts, by which names it may be given, what is unknown.
+
+`LogConfig`, `StoreConfig`, `ProducerConfig` and `ConsumerConfig` are frozen dataclasses whose fields
+carry a `Rule` and their key; this module alone parses their values, finds a field by any of its names
+and says which key was probably meant by one that nobody knows. It knows no key itself. Any thread may
+use it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from typing import Any, NamedTuple
+
+from logstore.errors import InvalidSettingError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+Setting = str | int | float | bool | None
+Value = int | float | bool | str
+
+#: A share of the file system, such as ``80%``.
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
+
+
+class Rule(NamedTuple):
+    """What a key accepts: a range of whole numbers, one of some words, true or false, or any text."""
+
+    least: int | float | None = None
+    most: int | float | None = None
+    words: tuple[str, ...] = ()
+    several: bool = False  #: a comma-separated list of the words
+    boolean: bool = False
+    text: bool = False  #: anything, kept as it is given but for blanks around it
+    share: bool = False  #: a number of bytes within the range, or a share such as ``80%``
+    aliases: tuple[tuple[str, str], ...] = ()  #: other spellings of the words
+    pattern: str = ""  #: what is allowed beside the words
+
+    def parse(self, value: Setting) -> Value:
+        """The value in its own type; ValueError says what is allowed."""
+        if self.boolean:
+            return self._boolean(value)
+        if self.words:
+            return self._words(value)
+        if self.text:
+            return self._text(value)
+        if self.share and isinstance(value, str) and (found := _SHARE.fullmatch(value.strip())):
+            if float(found[1]) > 100:
+                raise ValueError(f"expected at most 100%, found {value!r}")
+            return f"{found[1]}%"
+        return self._number(value)
+
+    def describe(self) -> str:
+        """What is allowed, for people."""
+        if self.boolean:
+            return "true or false"
+        if self.words:
+            return ("any of " if self.several else "one of ") + ", ".join(self.words)
+        if self.text:
+            return "text"
+        return f"{self.least} to {self.most}" + (", or a share such as 80%" if self.share else "")
+
+    def _boolean(self, value: Setting) -> bool:
+        if isinstance(value, bool):
+            return value
+        word = str(value).strip().lower()
+        if word in ("true", "false"):
+            return word == "true"
+        raise ValueError(f"expected true or false, found {value!r}")
+
+    def _words(self, value: Setting) -> str:
+        word = str(value).strip()
+        if self.pattern and re.fullmatch(self.pattern, word):
+            return word
+        word = dict(self.aliases).get(word, word).lower()
+        parts = [part.strip() for part in word.split(",")] if self.several else [word]
+        if not all(part in self.words for part in parts) or (self.several and not word):
+            raise ValueError(f"expected one of {', '.join(self.words)}, found {value!r}")
+        return ",".join(parts)
+
+    def _text(self, value: Setting) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"expected text, found {value!r}")
+        return value.strip()
+
+    def _number(self, value: Setting) -> int | float:
+        floating = isinstance(self.most, float)
+        try:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError
+            number: int | float
+            if floating:
+                number = float(value)
+                if number != number:  # not a number, which no bound would stop
+                    raise ValueError
+            elif isinstance(value, float):
+                number = int(value)
+                if number != value:
+                    raise ValueError
+            else:
+                number = int(value)
+        except (ValueError, OverflowError):
+            also = " or a share such as 80%" if self.share else ""
+            raise ValueError(f"expected a {'' if floating else 'whole '}number{also}, found {value!r}") from None
+        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
+            raise ValueError(f"expected {self.least} to {self.most}, found {value!r}")
+        return number
+
+
+# --- fields ------------------------------------------------------------------------------------
+
+
+def setting(default: Value, rule: Rule, key: str = "") -> Any:
+    """A dataclass field; its key is ``key``, or its name with dots for underscores."""
+    return field(default=default, metadata={"rule": rule, "key": key})
+
+
+def number(default: int, least: int, most: int, key: str = "") -> Any:
+    return setting(default, Rule(least, most), key)
+
+
+def ratio(default: float, least: float, most: float, key: str = "") -> Any:
+    return setting(default, Rule(float(least), float(most)), key)
+
+
+def word(default: str, *words: str, several: bool = False, key: str = "") -> Any:
+    return setting(default, Rule(words=words, several=several), key)
+
+
+def boolean(default: bool, key: str = "") -> Any:
+    return setting(default, Rule(boolean=True), key)
+
+
+def text(default: str, key: str = "") -> Any:
+    return setting(default, Rule(text=True), key)
+
+
+def size_or_share(default: int, key: str) -> Any:
+    """Bytes, or a share of the file system; -1 for none."""
+    return setting(default, Rule(-1, INT64_MAX, share=True), key)
+
+
+def fields_of(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields of a class that are settings."""
+    return tuple(spec for spec in dataclasses.fields(cls) if "rule" in spec.metadata)
+
+
+def key_of(spec: dataclasses.Field[Any]) -> str:
+    return str(spec.metadata["key"]) or spec.name.replace("_", ".")
+
+
+def keys_of(cls: Any) -> dict[str, Rule]:
+    """Every key of a class with what it accepts."""
+    return {key_of(spec): spec.metadata["rule"] for spec in fields_of(cls)}
+
+
+def parse_fields(config: Any) -> None:
+    """Bring every field of a frozen dataclass to its own type; call it first in ``__post_init__``.
+
+    Raises:
+        InvalidSettingError: naming every key whose value is not allowed.
+    """
+    problems = {}
+    for spec in fields_of(config):
+        try:
+            value = spec.metadata["rule"].parse(getattr(config, spec.name))
+        except ValueError as error:
+            problems[key_of(spec)] = str(error)
+        else:
+            object.__setattr__(config, spec.name, value)
+    if problems:
+        raise InvalidSettingError(problems)
+
+
+def values_of(config: Any) -> Iterator[tuple[str, Value]]:
+    """Every key of a configuration with its value, in the order of its class."""
+    for spec in fields_of(config):
+        yield key_of(spec), getattr(config, spec.name)
+
+
+# --- names -------------------------------------------------------------------------------------
+
+
+class Name(NamedTuple):
+    """A way to give a field: of several in one place the smallest rank wins, as in Kafka."""
+
+    field: str
+    rank: int = 0
+    scale: int = 1  #: the value is multiplied by it: hours that become milliseconds
+
+
+#: Another name: which key it means, and by what its value is multiplied.
+Synonyms = Mapping[str, tuple[str, int]]
+
+
+def names_of(cls: Any, synonyms: Synonyms) -> dict[str, Name]:
+    """Every name of the fields of a class: the field's, its key, and synonyms in falling precedence."""
+    names = {spec.name: Name(spec.name) for spec in fields_of(cls)}
+    names |= {key_of(spec): Name(spec.name) for spec in fields_of(cls)}
+    for rank, (synonym, (key, scale)) in enumerate(synonyms.items(), 1):
+        names.setdefault(synonym, Name(names[key].field, rank, scale))
+        names.setdefault(synonym.replace(".", "_"), Name(names[key].field, rank, scale))
+    return names
+
+
+class Sorted(NamedTuple):
+    """Settings by the field that they are for."""
+
+    fields: dict[str, Setting]
+    given_as: dict[str, str]  #: field -> the name it was given by
+    others: list[str]  #: what is no name of a field
+    problems: dict[str, str]  #: name -> why its value cannot be scaled
+
+
+def sort_out(given: Mapping[str, Setting], names: Mapping[str, Name]) -> Sorted:
+    """Find the field of each setting; of several names for one field the one that Kafka prefers wins."""
+    out = Sorted({}, {}, [], {})
+    ranks: dict[str, int] = {}
+    for key, value in given.items():
+        name = names.get(key)
+        if name is None:
+            out.others.append(key)
+            continue
+        if name.rank > ranks.get(name.field, name.rank):
+            continue
+        try:
+            out.fields[name.field] = _scaled(value, name.scale)
+        except ValueError as error:
+            out.problems[key] = str(error)
+        ranks[name.field] = name.rank
+        out.given_as[name.field] = key
+    return out
+
+
+def _scaled(value: Setting, scale: int) -> Setting:
+    if scale == 1:
+        return value
+    whole = int(Rule(-INT64_MAX, INT64_MAX).parse(value))
+    return whole * scale if whole >= 0 else -1
+
+
+def nearest(key: str, known: Iterable[str]) -> str:
+    """``unknown``, and the name that was probably meant."""
+    import difflib  # only on the way to an error, and a share of the cost of `import logstore`
+
+    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+    return f"unknown; did you mean {near[0]}?" if near else "unknown"
