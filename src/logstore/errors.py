@@ -172,6 +172,19 @@ class FencedLeaderEpochError(NotLeaderError):
     code = 74
 
 
+# --- topics ----------------------------------------------------------------------------------
+
+
+class TopicError(LogstoreError):
+    """What was asked does not fit the topics that there are."""
+
+
+class UnknownPartitionError(TopicError, LookupError):
+    """The topic has no partition of that number."""
+
+    code = 3
+
+
 # --- files -----------------------------------------------------------------------------------
 
 
