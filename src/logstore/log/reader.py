@@ -461,6 +461,16 @@ class Scan:
         self._columns = columns
         self._max_bytes = max_bytes
 
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the range."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """The end of the range, exclusive."""
+        return self._bounds[0]
+
     def chunks(self) -> Iterator[Batches]:
         """The range as runs of whole batches, one read each."""
         log = self._log
