@@ -116,6 +116,7 @@ LOG: dict[str, set[str]] = {
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
+    "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},

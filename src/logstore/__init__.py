@@ -44,6 +44,7 @@ _HOMES = {
     **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.client_config"),
     "LogConfig": "logstore.config",
     "LogstoreError": "logstore.errors",
+    "StoreConfig": "logstore.store_config",
     **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
     **dict.fromkeys(
         (
@@ -62,7 +63,6 @@ _HOMES = {
         "logstore.records",
     ),
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
-    "StoreConfig": "logstore.store_config",
 }
 
 __all__ = [

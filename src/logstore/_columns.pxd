@@ -8,9 +8,10 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from logstore._arrow cimport ArrowSchema
 from logstore._batch cimport (
-    CODEC_MASK, HEADER_BYTES, BatchHeader, Bounds, RecordView, is_before, is_utf8, next_header, next_record,
-    parse_header,
+    CODEC_MASK, HEADER_BYTES, BatchHeader, Batches, Bounds, RecordView, is_before, is_utf8, next_header,
+    next_record, parse_header,
 )
 from logstore._bytes cimport MALFORMED, OK, read_varint
 
@@ -23,7 +24,7 @@ cdef enum:
     TIMESTAMP
     TIMESTAMP_TYPE
     HEADERS
-    COLUMNS
+    COLUMNS                       # and from here on: the fields that a `Decoder` makes of the values
 
 cdef enum:
     LEAST_RECORD_BYTES = 7        # length, attributes, two deltas, two sizes, header count
@@ -41,6 +42,7 @@ cdef struct Region:
 
 cdef struct Slices:               # a column of byte strings
     bint wanted
+    bint as_views
     Region starts                 # int32 offsets
     Region data
     Region views                  # instead of both, 16 bytes for each
@@ -53,12 +55,20 @@ cdef struct Segment:              # bytes that views point into
     const uint8_t *base
     int64_t size
 
+cdef struct Field:                # one column that was decoded
+    int kind                      # of `_payload`
+    bint is_slices                # else numbers in slices.data, or bits
+    Slices slices
+
 cdef struct Table:
     int64_t references            # atomic: one for each array handed out, one for the ColumnBatch
     int column_count
-    int columns[COLUMNS]
-    bint views
+    int *columns
+    bint views                    # any column points into the batches
     int64_t rows
+    int64_t payload_bytes         # at most so many bytes of values are to be decoded
+    int field_count
+    Field *fields
     Slices key
     Slices value
     Slices topic
@@ -192,7 +202,6 @@ cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bo
     cdef Slices value = table.value
     cdef int64_t *offsets = <int64_t *>table.offset.data
     cdef int64_t *timestamps = <int64_t *>table.timestamp.data
-    cdef bint views = table.views
     cdef bint headers = table.header_starts.data != NULL
     while left:
         status = next_record(&cursor, run.end, header.base_offset, header.base_timestamp, &record)
@@ -210,15 +219,15 @@ cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bo
             continue
         if headers:
             put_headers(table, row, record.headers, record.end)
-        if views:
-            if key.wanted:
+        if key.wanted:
+            if key.as_views:
                 put_view(&key, row, record.key, record.key_size, run.segment, run.base)
-            if value.wanted:
-                put_view(&value, row, record.value, record.value_size, run.segment, run.base)
-        else:
-            if key.wanted:
+            else:
                 put(&key, row, record.key, record.key_size)
-            if value.wanted:
+        if value.wanted:
+            if value.as_views:
+                put_view(&value, row, record.value, record.value_size, run.segment, run.base)
+            else:
                 put(&value, row, record.value, record.value_size)
         if offsets != NULL:
             offsets[row] = record.offset
@@ -252,3 +261,43 @@ cdef inline void measure(const uint8_t *p, const uint8_t *end, Extent *out) noex
             out.rows += min(<int64_t>header.record_count, (header.size - HEADER_BYTES) // LEAST_RECORD_BYTES)
             out.bytes += header.size - HEADER_BYTES
         p += header.size
+
+
+cdef inline bint is_null(const Slices *slices, int64_t row) noexcept nogil:
+    return slices.nulls and slices.valid.data != NULL and not slices.valid.data[row >> 3] >> (row & 7) & 1
+
+
+cdef inline const uint8_t *slice_at(const Table *table, const Slices *slices, int64_t row,
+                                    int32_t *size) noexcept nogil:
+    """Where the bytes of a row begin, which is not null, and how many there are."""
+    cdef const int32_t *starts
+    cdef const uint8_t *view
+    cdef int32_t words[2]
+    if not slices.as_views:
+        starts = <const int32_t *>slices.starts.data
+        size[0] = starts[row + 1] - starts[row]
+        return slices.data.data + starts[row]
+    view = slices.views.data + row * 16
+    memcpy(size, view, 4)
+    if size[0] <= 12:
+        return view + 4
+    memcpy(words, view + 8, 8)
+    return table.segments[words[0]].base + words[1]
+
+
+# --- what a decoder and an owner of tables share ----------------------------------------------
+
+cdef int reserve(Region *region, int64_t used, int64_t capacity) except -1
+cdef int reserve_bits(Region *region, int64_t rows) except -1
+cdef int reserve_slices(Slices *slices, bint views, int64_t rows, int64_t more_rows, int64_t more_bytes) except -1
+
+
+cdef class Decoder:
+    cdef readonly tuple names
+    cdef int set_up(self, Field *fields) except -1
+    cdef int decode(self, Table *table, Batches run) except -1
+    cdef int set_field_schema(self, ArrowSchema *out, int field) except -1
+
+
+cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,
+                    int64_t children) except -1

@@ -1,7 +1,16 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
+from typing_extensions import disjoint_base
+
 from logstore._batch import Batches
+
+@disjoint_base
+class Decoder:
+    """What makes columns of the values of a table; the base of those in `_payload`."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
 @final
 class ColumnBatch:
@@ -35,6 +44,7 @@ class ColumnStream:
         topic: str | None = None,
         partition: int | None = None,
         array_bytes: int = ...,
+        decoder: Decoder | None = None,
     ) -> None: ...
     @property
     def columns(self) -> tuple[str, ...]:
@@ -42,6 +52,9 @@ class ColumnStream:
 
     @property
     def error(self) -> BaseException | None: ...
+    def __iter__(self) -> Iterator[ColumnBatch]:
+        """Give the stream away as `ColumnBatch`es, one after the other."""
+
     def __arrow_c_schema__(self) -> object:
         """A capsule with the Arrow schema; does not use the stream up."""
 
@@ -49,6 +62,11 @@ class ColumnStream:
         """A capsule with the Arrow stream; another schema than ours is not provided."""
 
 def columns_of(
-    batches: Batches, columns: Sequence[str] | None = None, *, views: bool = False, array_bytes: int = ...
+    batches: Batches,
+    columns: Sequence[str] | None = None,
+    *,
+    views: bool = False,
+    array_bytes: int = ...,
+    decoder: Decoder | None = None,
 ) -> ColumnBatch:
     """The visible records of ``batches`` as one Arrow array."""

@@ -13,6 +13,9 @@ named and ordered as in Spark's Kafka source::
     timestampType   int32: 0 given by the producer, 1 by the log
     headers         list<struct<key: utf8, value: binary, nullable>>       only when asked for
 
+A `Decoder` adds columns of its own, made of the values of each table once it is filled; `_payload`
+has the kinds that there are. It reads the values where they lie, also if nobody asks for the column.
+
 A consumer may release what it was given from any thread, with or without the GIL, in any order,
 and after every object here is gone: the buffers are counted by themselves. Their sizes come from
 bytes that were received, so each is bounded by the bytes that it is read from before it is filled.
@@ -26,7 +29,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memset, strlen
 from posix.stdlib cimport posix_memalign
 
 from logstore._arrow cimport (
@@ -139,6 +142,7 @@ cdef void unpin(Table *table) noexcept with gil:
 
 cdef void let_go(Table *table) noexcept nogil:
     """Give up one reference; the last one frees the buffers."""
+    cdef int i
     if logstore_count_down(&table.references):
         return
     free_slices(&table.key)
@@ -151,6 +155,10 @@ cdef void let_go(Table *table) noexcept nogil:
     give_back(&table.header_starts)
     free_slices(&table.header_key)
     free_slices(&table.header_value)
+    for i in range(table.field_count):
+        free_slices(&table.fields[i].slices)
+    free(table.fields)
+    free(table.columns)
     # A consumer may release after the interpreter has ended; its bytes are gone by then.
     if table.segment_count and Py_IsInitialized():
         unpin(table)
@@ -216,16 +224,39 @@ cdef void trim_slices(Slices *slices, int64_t rows) noexcept nogil:
         give_back(&slices.valid)
 
 
-cdef tuple _chosen(object columns):
+@cython.no_gc
+cdef class Decoder:
+    """What makes columns of the values of a table; the base of those in `_payload`.
+
+    Owns: nothing here. Threads: immutable after construction; several tables may be decoded at once.
+    """
+
+    cdef int set_up(self, Field *fields) except -1:
+        """Say of which kind each field is; there is one for each of ``names``."""
+        raise NotImplementedError
+
+    cdef int decode(self, Table *table, Batches run) except -1:
+        """Fill the fields of all rows from the values; the offsets are there too."""
+        raise NotImplementedError
+
+    cdef int set_field_schema(self, ArrowSchema *out, int field) except -1:
+        """Make the schema of one field."""
+        raise NotImplementedError
+
+
+cdef tuple _chosen(object columns, Decoder decoder):
     """The names of columns, each known and given once."""
+    cdef tuple fields = () if decoder is None else decoder.names
     if columns is None:
-        return _DEFAULT
+        # What is decoded stands in the place of the value.
+        return _DEFAULT if decoder is None else _DEFAULT[:VALUE] + fields + _DEFAULT[VALUE + 1:]
     if isinstance(columns, str):
         raise ValueError(f"columns are a list of names, found the str {columns!r}; write [{columns!r}]")
     names = tuple(columns)
-    unknown = [name for name in names if name not in _NAMES]
+    unknown = [name for name in names if name not in _NAMES and name not in fields]
     if unknown:
-        raise ValueError(f"unknown column(s) {', '.join(map(repr, unknown))}; known are {', '.join(_NAMES)}")
+        raise ValueError(
+            f"unknown column(s) {', '.join(map(repr, unknown))}; known are {', '.join(_NAMES + fields)}")
     if len(set(names)) != len(names):
         raise ValueError(f"a column can be asked for once, found {', '.join(map(repr, names))}")
     return names
@@ -242,13 +273,18 @@ cdef class _Filler:
     cdef tuple _names
     cdef bytes _topic
     cdef int32_t _partition
+    cdef Decoder _decoder
     cdef bint _views
+    cdef bint _offsets                    # are needed, if only to name a value that cannot be decoded
     cdef int64_t _most_bytes
     cdef bint pending                     # the reader stands at a batch that is in no table yet
     cdef Table *_table
 
-    def __cinit__(self, Batches run not None, tuple names, bint views, int64_t most_bytes, topic, partition):
+    def __cinit__(self, Batches run not None, tuple names, bint views, int64_t most_bytes, topic, partition,
+                  Decoder decoder):
         self._reader = RunReader(run)
+        # One of which no field is asked for has nothing to do.
+        self._decoder = decoder if decoder is not None and decoder.names else None
         self._names = names
         self._views = views
         self._most_bytes = most_bytes
@@ -267,15 +303,31 @@ cdef class _Filler:
             raise MemoryError
         self._table = table
         table.references = 1
-        table.views = self._views
+        table.columns = <int *>calloc(<size_t>len(self._names) + 1, sizeof(int))
+        if table.columns == NULL:
+            raise MemoryError
+        self._offsets = self._decoder is not None
         for name in self._names:
-            column = _NAMES.index(name)
+            column = _column_of(name, self._decoder)
             table.columns[table.column_count] = column
             table.column_count += 1
             if column == KEY:
                 table.key.wanted = True
+                table.key.as_views = self._views
             elif column == VALUE:
                 table.value.wanted = True
+                table.value.as_views = self._views
+            elif column == OFFSET:
+                self._offsets = True
+        if self._decoder is not None:
+            table.fields = <Field *>calloc(<size_t>len(self._decoder.names), sizeof(Field))
+            if table.fields == NULL:
+                raise MemoryError
+            table.field_count = <int>len(self._decoder.names)
+            self._decoder.set_up(table.fields)
+            if not table.value.wanted:
+                table.value.wanted = table.value.as_views = True
+        table.views = table.key.as_views or table.value.as_views
         # One reservation for all batches that say how much they hold. They may claim what they like:
         # the bytes that are there bound it.
         measure(self._reader._next, self._reader._end, &extent)
@@ -290,15 +342,15 @@ cdef class _Filler:
         cdef Table *table = self._table
         cdef int64_t rows = table.rows
         cdef int i, column
+        if table.key.wanted:
+            reserve_slices(&table.key, table.key.as_views, rows, more, more_bytes)
+        if table.value.wanted:
+            reserve_slices(&table.value, table.value.as_views, rows, more, more_bytes)
+        if self._offsets:
+            reserve(&table.offset, rows * 8, (rows + more + 1) * 8)
         for i in range(table.column_count):
             column = table.columns[i]
-            if column == KEY:
-                reserve_slices(&table.key, table.views, rows, more, more_bytes)
-            elif column == VALUE:
-                reserve_slices(&table.value, table.views, rows, more, more_bytes)
-            elif column == OFFSET:
-                reserve(&table.offset, rows * 8, (rows + more + 1) * 8)
-            elif column == TIMESTAMP:
+            if column == TIMESTAMP:
                 reserve(&table.timestamp, rows * 8, (rows + more + 1) * 8)
             elif column == TIMESTAMP_TYPE:
                 reserve(&table.timestamp_type, rows * 4, (rows + more + 1) * 4)
@@ -316,9 +368,12 @@ cdef class _Filler:
         """Whether a batch can be added with every int32 offset of the array inside its limit."""
         cdef Table *table = self._table
         cdef int64_t most = self._most_bytes
-        if not table.views and (table.key.wanted or table.value.wanted):
-            if max(table.key.size, table.value.size) + more_bytes > most:
+        # What is not copied has no size here.
+        if max(table.key.size, table.value.size) + more_bytes > most:
+            if (table.key.wanted and not table.key.as_views) or (table.value.wanted and not table.value.as_views):
                 return False
+        if table.field_count and table.payload_bytes + more_bytes > most:
+            return False
         if max(table.header_key.size + headers.key_bytes, table.header_value.size + headers.value_bytes,
                table.headers + headers.count) > most:
             return False
@@ -368,6 +423,8 @@ cdef class _Filler:
         run.segment = 0
         run.base = NULL
         memset(&headers, 0, sizeof(headers))
+        if not table.rows:
+            table.payload_bytes = 0
         if table.header_starts.data != NULL:
             with nogil:
                 status = measure_headers(&run, &headers)
@@ -383,6 +440,7 @@ cdef class _Filler:
                 f"the batch at base offset {reader.header.base_offset} holds up to {bytes_ahead} bytes in "
                 f"{rows_ahead} records, a column of an Arrow array at most {self._most_bytes} bytes")
         self._reserve(rows_ahead, bytes_ahead)
+        table.payload_bytes += bytes_ahead
         if headers.count:
             self._reserve_headers(headers.count, headers.key_bytes, headers.value_bytes)
         if table.views:
@@ -408,11 +466,29 @@ cdef class _Filler:
                 break
             self._reader.left = 0
             self.pending = False
+        if self._decoder is not None:
+            self._decode()
         self._fill_constants()
         taken = ColumnBatch.__new__(ColumnBatch)
+        taken._names = self._names
+        taken._decoder = self._decoder
+        taken._views = self._views
         taken._table = self._table
         self._table = NULL
         return taken
+
+    cdef int _decode(self) except -1:
+        """The columns that are made of the values; what was there for them alone goes."""
+        cdef Table *table = self._table
+        self._decoder.decode(table, self._reader.run)
+        if "value" not in self._names:
+            free_slices(&table.value)
+            table.value.wanted = table.value.as_views = False
+            if not table.key.as_views:
+                table.views = False
+                unpin(table)
+                table.segment_count = 0
+        return 0
 
     cdef int _fill_constants(self) except -1:
         """The columns that are the same for all records; and what was reserved for more goes back."""
@@ -444,6 +520,8 @@ cdef class _Filler:
             trim(&table.timestamp, rows * 8)
             trim(&table.timestamp_type, rows * 4)
             trim(&table.header_starts, (rows + 1) * 4)
+            for i in range(table.field_count):
+                trim_slices(&table.fields[i].slices, rows)
         if table.segment_count:
             reserve(&table.segment_sizes, 0, table.segment_count * 8)
             for i in range(table.segment_count):
@@ -523,6 +601,15 @@ cdef int set_slices(ArrowArray *out, Table *table, const Slices *slices, int64_t
     return 0
 
 
+cdef int set_field(ArrowArray *out, Table *table, const Field *field) except -1:
+    if field.is_slices:
+        return set_slices(out, table, &field.slices, table.rows)
+    set_array(out, table, table.rows, field.slices.nulls, 2, 0)
+    out.buffers[0] = field.slices.valid.data
+    out.buffers[1] = field.slices.data.data
+    return 0
+
+
 cdef int set_columns(ArrowArray *out, Table *table) except -1:
     cdef int i, column
     cdef ArrowArray *child
@@ -544,6 +631,8 @@ cdef int set_columns(ArrowArray *out, Table *table) except -1:
             set_numbers(child, table, &table.timestamp)
         elif column == TIMESTAMP_TYPE:
             set_numbers(child, table, &table.timestamp_type)
+        elif column >= COLUMNS:
+            set_field(child, table, &table.fields[column - COLUMNS])
         else:
             set_array(child, table, table.rows, 0, 2, 1)
             child.buffers[1] = table.header_starts.data
@@ -563,23 +652,26 @@ cdef void release_schema(ArrowSchema *schema) noexcept nogil:
 
 cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,
                     int64_t children) except -1:
-    """Make a schema whose children are still to be set. Name and format are constants."""
+    """Make a schema whose children are still to be set; it has copies of its name and format."""
     cdef int64_t i
-    cdef ArrowSchema **pointers = NULL
-    if children:
-        pointers = <ArrowSchema **>calloc(<size_t>children, sizeof(ArrowSchema) + sizeof(void *))
-        if pointers == NULL:
-            raise MemoryError
-        for i in range(children):
-            pointers[i] = <ArrowSchema *>(pointers + children) + i
-    out.format = format
-    out.name = name
+    cdef size_t name_bytes = strlen(name) + 1, format_bytes = strlen(format) + 1
+    cdef size_t nodes = <size_t>children * (sizeof(ArrowSchema) + sizeof(void *))
+    cdef char *block = <char *>calloc(1, nodes + name_bytes + format_bytes)
+    cdef ArrowSchema **pointers = <ArrowSchema **>block
+    if block == NULL:
+        raise MemoryError
+    for i in range(children):
+        pointers[i] = <ArrowSchema *>(pointers + children) + i
+    memcpy(block + nodes, name, name_bytes)
+    memcpy(block + nodes + name_bytes, format, format_bytes)
+    out.name = block + nodes
+    out.format = block + nodes + name_bytes
     out.metadata = NULL
     out.flags = flags
     out.n_children = children
-    out.children = pointers
+    out.children = pointers if children else NULL
     out.dictionary = NULL
-    out.private_data = pointers
+    out.private_data = block
     out.release = release_schema
     return 0
 
@@ -606,16 +698,27 @@ cdef int set_column_schema(ArrowSchema *out, int column, bint views) except -1:
     return set_schema(out.children[0].children[1], "value", "z", ARROW_FLAG_NULLABLE, 0)
 
 
-cdef int set_columns_schema(ArrowSchema *out, tuple names, bint views) except -1:
-    cdef int i = 0
+cdef int _column_of(object name, Decoder decoder) except -1:
+    """The number of a column that is known."""
+    if name in _NAMES:
+        return _NAMES.index(name)
+    return COLUMNS + <int>decoder.names.index(name)
+
+
+cdef int set_columns_schema(ArrowSchema *out, tuple names, bint views, Decoder decoder) except -1:
+    cdef int i = 0, column
     set_schema(out, "", "+s", 0, len(names))
     for name in names:
-        set_column_schema(out.children[i], _NAMES.index(name), views)
+        column = _column_of(name, decoder)
+        if column < COLUMNS:
+            set_column_schema(out.children[i], column, views)
+        else:
+            decoder.set_field_schema(out.children[i], column - COLUMNS)
         i += 1
     return 0
 
 
-cdef object schema_capsule(tuple names, bint views):
+cdef object schema_capsule(tuple names, bint views, Decoder decoder):
     cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
     if schema == NULL:
         raise MemoryError
@@ -624,7 +727,7 @@ cdef object schema_capsule(tuple names, bint views):
     except BaseException:
         free(schema)
         raise
-    set_columns_schema(schema, names, views)
+    set_columns_schema(schema, names, views, decoder)
     return capsule
 
 
@@ -640,6 +743,9 @@ cdef class ColumnBatch:
     """
 
     cdef Table *_table
+    cdef tuple _names
+    cdef Decoder _decoder
+    cdef bint _views                      # asked for, whether or not there is a column to hand out so
 
     def __init__(self):
         raise TypeError("a ColumnBatch is made by columns_of()")
@@ -654,12 +760,11 @@ cdef class ColumnBatch:
     @property
     def columns(self):
         """The names of the columns, in their order."""
-        cdef int i
-        return tuple([_NAMES[self._table.columns[i]] for i in range(self._table.column_count)])
+        return self._names
 
     def __arrow_c_schema__(self):
         """A capsule with the Arrow schema."""
-        return schema_capsule(self.columns, self._table.views)
+        return schema_capsule(self._names, self._views, self._decoder)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Capsules with the Arrow schema and array; another schema than ours is not provided."""
@@ -677,8 +782,9 @@ cdef class ColumnBatch:
     def __arrow_c_stream__(self, requested_schema=None):
         """A capsule with an Arrow stream of this one array, for those who take streams only."""
         cdef _Source source = _Source.__new__(_Source)
-        source._names = self.columns
-        source._views = self._table.views
+        source._names = self._names
+        source._views = self._views
+        source._decoder = self._decoder
         source._chunks = iter((self,))
         return stream_capsule(source)
 
@@ -686,7 +792,8 @@ cdef class ColumnBatch:
         return f"<ColumnBatch of {self._table.rows} records: {', '.join(self.columns)}>"
 
 
-def columns_of(Batches batches not None, columns=None, *, bint views=False, int32_t array_bytes=INT32_MAX):
+def columns_of(Batches batches not None, columns=None, *, bint views=False, int32_t array_bytes=INT32_MAX,
+               Decoder decoder=None):
     """The visible records of ``batches`` as one Arrow array.
 
     ``columns`` names the columns wanted, in their order: key, value, topic, partition, offset,
@@ -694,9 +801,11 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     are ``binary_view``: they point into the bytes of ``batches``, or into the decompressed bytes
     of each batch, and keep these alive. ``array_bytes`` limits the bytes of one column, in
     [1, 2**31-1]: Arrow's offsets are of 32 bits. `ColumnStream` splits where one array is not enough.
+    The columns of a ``decoder`` can be named too; without ``columns`` they stand in place of the value.
 
     Raises:
         ValueError: a column is unknown, or named twice.
+        PayloadError: a value is not what the decoder was told.
         CorruptRecordError: a record, or a header that was asked for, is not whole.
         OverflowError: the records do not fit one array.
 
@@ -705,7 +814,8 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     >>> columns_of(Batches(encode([b"a", b"b"], timestamp_ms=1)), ["offset", "value"])
     <ColumnBatch of 2 records: offset, value>
     """
-    cdef _Filler filler = _Filler(batches, _chosen(columns), views, array_bytes, None, None)
+    cdef _Filler filler = _Filler(
+        batches, _chosen(columns, decoder), views, array_bytes, None, None, decoder)
     cdef ColumnBatch taken = filler.take()
     if filler.pending:
         raise OverflowError(
@@ -726,6 +836,7 @@ cdef class _Source:
     cdef object _chunks
     cdef ColumnStream _stream             # is told of an error; None for the stream of one array
     cdef tuple _names
+    cdef Decoder _decoder
     cdef bint _views
     cdef int64_t _array_bytes
     cdef object _topic
@@ -746,7 +857,8 @@ cdef class _Source:
                     raise TypeError(
                         f"a chunk of a ColumnStream must be Batches, found {type(chunk).__name__}")
                 self._filler = _Filler(
-                    chunk, self._names, self._views, self._array_bytes, self._topic, self._partition)
+                    chunk, self._names, self._views, self._array_bytes, self._topic, self._partition,
+                    self._decoder)
                 chunk = None
             taken = self._filler.take()
             if not self._filler.pending:
@@ -776,7 +888,7 @@ cdef int get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gi
     cdef _Source source = <_Source>stream.private_data
     memset(out, 0, sizeof(ArrowSchema))
     try:
-        set_columns_schema(out, source._names, source._views)
+        set_columns_schema(out, source._names, source._views, source._decoder)
         return 0
     except BaseException as error:
         drop_schema(out)
@@ -835,6 +947,14 @@ cdef object stream_capsule(_Source source):
     return capsule
 
 
+def _drawn(_Source source):
+    """What a source has to give, for Python."""
+    cdef ColumnBatch taken = source.next_batch()
+    while taken is not None:
+        yield taken
+        taken = source.next_batch()
+
+
 @cython.final
 cdef class ColumnStream:
     """Runs of batches as a stream of Arrow arrays, one for each run, read as the consumer asks.
@@ -854,6 +974,7 @@ cdef class ColumnStream:
 
     cdef object _chunks
     cdef tuple _names
+    cdef Decoder _decoder
     cdef bint _views
     cdef int64_t _array_bytes
     cdef object _topic
@@ -861,8 +982,9 @@ cdef class ColumnStream:
     cdef readonly object error
 
     def __init__(self, chunks, columns=None, *, bint views=False, topic=None, partition=None,
-                 int32_t array_bytes=INT32_MAX):
-        self._names = _chosen(columns)
+                 int32_t array_bytes=INT32_MAX, Decoder decoder=None):
+        self._names = _chosen(columns, decoder)
+        self._decoder = decoder
         self._views = views
         self._topic = topic
         self._partition = partition
@@ -876,7 +998,15 @@ cdef class ColumnStream:
 
     def __arrow_c_schema__(self):
         """A capsule with the Arrow schema; does not use the stream up."""
-        return schema_capsule(self._names, self._views)
+        return schema_capsule(self._names, self._views, self._decoder)
+
+    def __iter__(self):
+        """Give the stream away as `ColumnBatch`es, one after the other.
+
+        Raises:
+            RuntimeError: the stream was given away before.
+        """
+        return _drawn(self._source())
 
     def __arrow_c_stream__(self, requested_schema=None):
         """A capsule with the Arrow stream; another schema than ours is not provided.
@@ -884,20 +1014,24 @@ cdef class ColumnStream:
         Raises:
             RuntimeError: the stream was given away before.
         """
+        cdef _Source source = self._source()
+        source._stream = self
+        return stream_capsule(source)
+
+    cdef _Source _source(self):
         cdef _Source source
         if self._chunks is None:
             raise RuntimeError("this ColumnStream was consumed before; read again to get another one")
         source = _Source.__new__(_Source)
-        source._stream = self
         source._names = self._names
+        source._decoder = self._decoder
         source._views = self._views
         source._array_bytes = self._array_bytes
         source._topic = self._topic
         source._partition = self._partition
         source._chunks = self._chunks
-        capsule = stream_capsule(source)
         self._chunks = None
-        return capsule
+        return source
 
     def __repr__(self):
         return f"<ColumnStream: {', '.join(self._names)}{'' if self._chunks is not None else ', consumed'}>"

@@ -111,6 +111,11 @@ class Readable(ABC):
 
     # -- reading
 
+    @property
+    def generation(self) -> int:
+        """Changes when records that may have been read are taken back: by a cut, or by opening after a crash."""
+        return self._cuts()
+
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
         """The offset before which a reader of that isolation may read."""
         if Isolation(isolation) is Isolation.READ_COMMITTED:
@@ -460,6 +465,16 @@ class Scan:
         self._isolation = isolation
         self._columns = columns
         self._max_bytes = max_bytes
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the range."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """The end of the range, exclusive."""
+        return self._bounds[0]
 
     def chunks(self) -> Iterator[Batches]:
         """The range as runs of whole batches, one read each."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import uuid
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,8 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
-from logstore.store.names import INTERNAL
+from logstore.store.catalogue import decode_id
+from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -245,6 +247,34 @@ class Store:
         self._check_open()
         return self._table.entry(topic, topic_id).partitions
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if there is no such topic."""
+        return self.partition_count(topic) if topic in self else 0
+
+    def topic_id(self, partition: TopicPartition) -> uuid.UUID | None:
+        """The id of a partition's topic, or None if it has none.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is no such partition.
+        """
+        self._check_open()
+        self._table.check_partition(*partition)
+        return decode_id(self._table.entry(partition.topic).id)
+
+    def create_offsets_topic(self) -> None:
+        """Make ``__consumer_offsets`` if there is none yet, with Kafka's settings for it."""
+        config = self.config
+        self.create_topic(
+            CONSUMER_OFFSETS,
+            config.offsets_topic_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": config.offsets_topic_segment_bytes,
+            },
+            if_not_exists=True,
+        )
+
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """The settings of a topic's logs: its own, and the store's for all others."""
         self._check_open()
@@ -380,22 +410,27 @@ class _Life:
 
 
 def open_store(
-    path: Path,
-    settings: Settings = None,
+    path: Path | None = None,
+    settings: Settings | Path = None,
     *,
     read_only: bool = False,
     create: bool = True,
     clock: Clock = SYSTEM_CLOCK,
     files: Files = LIBC,
     rng: random.Random | None = None,
+    environ: Mapping[str, str] | None = None,
     **more_settings: Setting,
 ) -> Store:
     """Open the store in a directory, which is made if there is none.
 
-    ``settings`` are Kafka's broker and topic settings by their dotted keys, or a `StoreConfig`; what
-    they say of logs holds for every topic that does not say otherwise. One process at a time writes a
-    store; with ``read_only`` any number of others read it beside, and see what is written. A store that
-    was not closed is recovered, each partition when it is first used.
+    ``settings`` are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or of
+    a ``server.properties`` with them, or a `StoreConfig`; ``more_settings`` the same keys with underscores. What
+    they say of logs holds for every topic that does not say otherwise. Arguments win over variables
+    ``LOGSTORE_…`` of ``environ`` (the process's, if it is None), those over a file. Without a ``path``,
+    ``log.dirs`` names it.
+
+    One process at a time writes a store; with ``read_only`` any number of others read it beside, and see
+    what is written. A store that was not closed is recovered, each partition when it is first used.
 
     Raises:
         DirectoryLockedError: another process writes here; its pid is named.
@@ -404,5 +439,7 @@ def open_store(
         ConfigError: settings are unknown or out of range; every one is named.
         ReadOnlyError: the directory cannot be written.
     """
-    config = StoreConfig.of(settings, **more_settings)
-    return Store(path, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)
+    given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else settings
+    config = StoreConfig.layered(given, environ=os.environ if environ is None else environ, arguments=more_settings)
+    where = config.directory(path)
+    return Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)

@@ -7,7 +7,7 @@ bytes nor files; records that come one by one in a hurry belong into a `Producer
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore._encode import timestamp_of
@@ -20,7 +20,8 @@ from logstore.store.partitions import Opened
 if TYPE_CHECKING:
     from logstore._batch import Batches
     from logstore.log.reader import Time
-    from logstore.store.source import Source
+    from logstore.store.scans import Bound, TopicScan
+    from logstore.store.source import PartitionSource
 
 DEFAULT_READ_BYTES = 1 << 20
 
@@ -35,7 +36,7 @@ class Topic:
     [b'AA 1141']
     """
 
-    def __init__(self, store: Source, name: str, topic_id: str) -> None:
+    def __init__(self, store: PartitionSource, name: str, topic_id: str) -> None:
         self.store = store
         self.name = name
         self.id = topic_id  #: tells it from an earlier or later topic of the same name
@@ -210,11 +211,41 @@ class Topic:
         """For every partition the first record that is at least so new, or None; see `Log.offset_for_time`."""
         return {log.name.partition: log.offset_for_time(timestamp, isolation=isolation) for log in self.partitions}
 
-    def scan(self, **options: Any) -> Any:
-        """The topic as a table, bounded and lazy; see `TopicScan` for the options."""
+    def scan(
+        self,
+        *,
+        partitions: Iterable[int] | int | None = None,
+        start: Bound = None,
+        end: Bound = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        columns: Sequence[str] | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        **options: Any,
+    ) -> TopicScan:
+        """The topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
+
+        The range is fixed by this call; see `TopicScan` for the arguments and the other options.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is no such place.
+            OffsetOutOfRangeError: a start or end lies outside of its partition.
+            ValueError: a column or a word for an offset is unknown.
+        """
         from logstore.store.scans import TopicScan
 
-        return TopicScan.of(self, **options)
+        return TopicScan(
+            self.name,
+            {log.name.partition: log for log in self.partitions},
+            partitions=partitions,
+            start=start,
+            end=end,
+            since=since,
+            until=until,
+            columns=columns,
+            isolation=isolation,
+            **options,
+        )
 
     # -- deleting
 

@@ -342,7 +342,7 @@ class FollowedTopics(TopicTable):
         self._data: bytes | None = None
         self._catalogue = Catalogue(cluster_id="")
         self.refresh()
-        if self._data is None and not self._catalogue.topics and not files.is_ours(root.names()):
+        if not self._catalogue.topics and not files.is_ours(root.names()):
             raise NotALogError(
                 "there is no store here: no catalogue and no partitions; check the path", path=root.path
             )

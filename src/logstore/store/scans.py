@@ -1,0 +1,184 @@
+"""One bounded look at a topic: which range of which partition, and in which shape it is handed out.
+
+A `TopicScan` strings the scans of single logs together, partition after partition, and adds nothing to
+what each of them promises: the rows of one partition are in the order of their offsets, and there is no
+order across partitions, which is why every row may name its partition and its offset. The range is
+fixed when the scan is made; the records are read as they are asked for, one chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from logstore._batch import Batches, Record
+from logstore.errors import UnknownPartitionError
+from logstore.log.reader import DEFAULT_READ_BYTES, Readable, Scan, Time
+from logstore.records import Isolation
+
+if TYPE_CHECKING:
+    from logstore._columns import ColumnBatch, ColumnStream
+
+#: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each.
+Bound = int | str | Mapping[int, int | str] | None
+
+_WORDS = ("earliest", "latest")
+
+
+class TopicScan:
+    """A range of a topic's records: an Arrow stream, an iterator of `Record`s, numpy columns or a count.
+
+    Made by `Topic.scan`. Every use begins anew at the start of the range, and several may be under
+    way at once, in any threads. Memory is that of one chunk, whatever the size of the range, except for
+    `to_numpy`. Partitions come one after the other, each in the order of its offsets; across partitions
+    there is no order.
+
+    >>> import polars                                                      # doctest: +SKIP
+    >>> polars.from_arrow(topic.scan(columns=["partition", "offset", "value"]))     # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        logs: Mapping[int, Readable],
+        *,
+        partitions: Iterable[int] | int | None = None,
+        start: Bound = None,
+        end: Bound = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        columns: Sequence[str] | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        views: bool = False,
+        max_bytes: int = DEFAULT_READ_BYTES,
+    ) -> None:
+        """Fix the range; nothing is read yet but, with ``since``, an index.
+
+        ``start`` is inclusive and by default "earliest", ``end`` exclusive and by default "latest": what a
+        reader of ``isolation`` may see now. A partition that a mapping leaves out has the default.
+        ``since`` (inclusive) and ``until`` (exclusive) are milliseconds or aware datetimes and choose by
+        the records' timestamps. ``columns`` names the Arrow columns, in their order; None means all but
+        headers. With ``views`` keys and values are ``binary_view``, not copied out of what was read.
+        A read takes ``max_bytes``, or one batch where that is larger.
+
+        Raises:
+            UnknownPartitionError: the topic has no such partition.
+            OffsetOutOfRangeError: a start or end lies outside of its partition.
+            ValueError: a column or a word for an offset is unknown.
+        """
+        self.topic = topic
+        self._isolation = Isolation(isolation)
+        self._columns = columns
+        self._views = views
+        chosen = _chosen(topic, logs, partitions)
+        starts = _bounds(topic, logs, chosen, "start", start)
+        ends = _bounds(topic, logs, chosen, "end", end)
+        self._scans: dict[int, Scan] = {
+            number: logs[number].scan(
+                _offset(logs[number], starts[number], self._isolation),
+                _offset(logs[number], ends[number], self._isolation),
+                since=since,
+                until=until,
+                isolation=self._isolation,
+                max_bytes=max_bytes,
+            )
+            for number in chosen
+        }
+        self.columns = self._stream().columns
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The partitions, in the order in which they are read."""
+        return tuple(self._scans)
+
+    @property
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """Partition -> (start offset, end offset) as they were fixed; the end is exclusive."""
+        return {number: (scan.start_offset, scan.end_offset) for number, scan in self._scans.items()}
+
+    def chunks(self) -> Iterator[Batches]:
+        """The range as runs of whole batches, one read each.
+
+        Raises:
+            OffsetOutOfRangeError: retention or `delete_records` has taken what is still to be read.
+            CorruptRecordError: a stored batch is damaged; names file and position.
+            LogClosedError: the store was closed.
+        """
+        for scan in self._scans.values():
+            yield from scan.chunks()
+
+    def __iter__(self) -> Iterator[Record]:
+        for chunk in self.chunks():
+            yield from chunk
+
+    def values(self) -> Iterator[list[bytes | None]]:
+        """The values alone, in one list for each read."""
+        for chunk in self.chunks():
+            yield chunk.values()
+
+    def batches(self) -> Iterator[ColumnBatch]:
+        """The range as Arrow record batches (objects with ``__arrow_c_array__``), at least one for each read."""
+        return iter(self._stream())
+
+    def count(self) -> int:
+        """How many records the range holds: those that iterating it would give."""
+        return sum(scan.count() for scan in self._scans.values())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A new Arrow stream over the range, from its start; an error on the way reaches the consumer as text."""
+        return self._stream().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._stream().__arrow_c_schema__()
+
+    def _stream(self) -> ColumnStream:
+        # Not imported with the store: who reads records needs no columns.
+        from logstore._columns import ColumnStream
+
+        return ColumnStream(self.chunks(), self._columns, views=self._views)
+
+    def __repr__(self) -> str:
+        ranges = ", ".join(f"{number}: {start}..{end}" for number, (start, end) in self.bounds.items())
+        return f"<TopicScan {self.topic} {{{ranges}}}>"
+
+
+def _chosen(topic: str, logs: Mapping[int, Readable], partitions: Iterable[int] | int | None) -> list[int]:
+    """The numbers of the partitions to read, in the order given, each of them known."""
+    if partitions is None:
+        return sorted(logs)
+    chosen = [partitions] if isinstance(partitions, int) else list(dict.fromkeys(partitions))
+    _check_known(topic, logs, chosen)
+    return chosen
+
+
+def _check_known(topic: str, logs: Mapping[int, Readable], numbers: Iterable[Any]) -> None:
+    unknown = [number for number in numbers if number not in logs]
+    if unknown:
+        raise UnknownPartitionError(
+            f"topic {topic!r} has no partition {', '.join(map(str, unknown))}; it has {len(logs)}, numbered from 0"
+        )
+
+
+def _bounds(
+    topic: str, logs: Mapping[int, Readable], chosen: list[int], name: str, bound: Bound
+) -> dict[int, int | str]:
+    """The bound of each chosen partition: an offset or a word that is known."""
+    default = "earliest" if name == "start" else "latest"
+    if isinstance(bound, Mapping):
+        _check_known(topic, logs, bound)
+        found = {number: bound.get(number, default) for number in chosen}
+    else:
+        found = dict.fromkeys(chosen, default if bound is None else bound)
+    for value in found.values():
+        if isinstance(value, bool) or not (isinstance(value, int) or value in _WORDS):
+            raise ValueError(
+                f"{name} is an offset, 'earliest', 'latest' or a mapping of partitions to these, found {value!r}; "
+                "since and until choose by time"
+            )
+    return found
+
+
+def _offset(log: Readable, bound: int | str, isolation: Isolation) -> int:
+    if isinstance(bound, int):
+        return bound
+    return log.log_start_offset if bound == "earliest" else log.end_offset(isolation)

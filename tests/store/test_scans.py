@@ -1,0 +1,253 @@
+"""A scan of a topic is a table: every visible record once, with its partition and offset, lazily."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore import Log, ProducerStamp
+from logstore._batch import Batches
+from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, UnknownPartitionError
+from logstore.records import Marker
+from logstore.store.scans import TopicScan
+from logstore.testing import SimDisk
+from tests.log.logs import log_files
+
+ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+COUNTS = (30, 0, 7)
+
+
+def records_of(partition: int, count: int) -> list[Any]:
+    return [
+        (b"k%d" % n, b"%d of %d" % (n, partition), 1_000 * partition + n, [("h", b"%d" % n)]) for n in range(count)
+    ]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[dict[int, Log]]:
+    """Three partitions of 30, 0 and 7 records, each append a batch of up to ten."""
+    opened = {}
+    for partition, count in enumerate(COUNTS):
+        opened[partition] = log = Log.open(tmp_path / f"flights-{partition}")
+        records = records_of(partition, count)
+        for begin in range(0, count, 10):
+            log.append(records[begin : begin + 10])
+    yield opened
+    for log in opened.values():
+        log.close()
+
+
+def scan_of(logs: dict[int, Any], **choices: Any) -> TopicScan:
+    return TopicScan("flights", logs, **choices)
+
+
+def places(scan: TopicScan) -> list[tuple[int, int]]:
+    return [(record.partition, record.offset) for record in scan]
+
+
+# --- the range ---------------------------------------------------------------------------------
+
+
+@pytest.mark.row("M7", "M9")
+def test_every_row_names_its_partition_and_offset_and_partitions_follow_each_other(logs: dict[int, Log]) -> None:
+    scan = scan_of(logs)
+    expected = [(partition, offset) for partition, count in enumerate(COUNTS) for offset in range(count)]
+    assert places(scan) == expected
+    table = pa.table(scan_of(logs, columns=["partition", "offset", "topic"]))
+    assert list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)) == expected
+    assert set(table["topic"].to_pylist()) == {"flights"}
+    assert scan.partitions == (0, 1, 2)
+    assert scan.bounds == {0: (0, 30), 1: (0, 0), 2: (0, 7)}
+    assert repr(scan) == "<TopicScan flights {0: 0..30, 1: 0..0, 2: 0..7}>"
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ({"partitions": [2, 0], "start": {0: 28}, "end": {2: 1}}, [(2, 0), (0, 28), (0, 29)]),
+        ({"partitions": 2, "start": 5}, [(2, 5), (2, 6)]),
+        ({"start": "latest"}, []),
+        ({"start": {0: "latest", 2: "earliest"}, "end": {2: 1}}, [(2, 0)]),
+        ({"end": "earliest"}, []),
+        ({"partitions": [0], "start": 9, "end": 11}, [(0, 9), (0, 10)]),
+        ({"partitions": [0, 0], "start": 29}, [(0, 29)]),
+        ({"partitions": []}, []),
+        ({"since": 2_005}, [(2, 5), (2, 6)]),
+        ({"since": 28, "until": 2_001}, [(0, 28), (0, 29), (2, 0)]),
+        (
+            {"until": datetime.datetime(1970, 1, 1, 0, 0, 0, 1_000, tzinfo=datetime.UTC)},
+            [(0, 0)],
+        ),
+    ],
+)
+def test_ranges_by_partition_offset_and_time(logs: dict[int, Log], choices: Any, expected: Any) -> None:
+    scan = scan_of(logs, **choices)
+    assert places(scan) == expected
+    assert scan.count() == len(expected)
+    assert pa.table(scan).num_rows == len(expected)
+    assert sum(map(len, scan.values())) == len(expected)
+
+
+def test_the_bounds_are_those_of_the_moment_when_the_scan_was_made(logs: dict[int, Log]) -> None:
+    scan = scan_of(logs)
+    logs[1].append([b"later"])
+    logs[2].append([b"later"] * 5)
+    assert scan.count() == len(places(scan)) == sum(COUNTS)
+    assert scan_of(logs).count() == sum(COUNTS) + 6
+
+
+def test_each_use_begins_anew_and_several_go_on_at_once(logs: dict[int, Log]) -> None:
+    scan = scan_of(logs)
+    first, second = iter(scan), iter(scan)
+    ours = [next(first).offset, next(first).offset, next(second).offset]
+    assert ours == [0, 1, 0]
+    assert pa.table(scan) == pa.table(scan)
+    assert pa.schema(scan) == pa.table(scan).schema
+
+
+def test_reading_is_lazy(logs: dict[int, Log], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    original = Log._read
+
+    def counting(self: Log, offset: int, *rest: Any) -> Any:
+        read.append(offset)
+        return original(self, offset, *rest)
+
+    monkeypatch.setattr(Log, "_read", counting)
+    scan = scan_of(logs, max_bytes=1)
+    reader = pa.RecordBatchReader.from_stream(scan)
+    assert read == []
+    assert reader.read_next_batch().num_rows == 10
+    assert read == [0]
+    assert [len(batch) for batch in scan.batches()] == [10, 10, 10, 7]
+
+
+def test_committed_readers_count_and_see_neither_aborted_records_nor_markers(tmp_path: Path) -> None:
+    with Log.open(tmp_path / "flights-0") as log:
+        log.append([b"a"])
+        stamp = {"producer_id": 1, "producer_epoch": 0}
+        log.append([b"b", b"c"], producer=ProducerStamp(**stamp, base_sequence=0, transactional=True))
+        log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+        log.append([b"d"], producer=ProducerStamp(**stamp, base_sequence=2, transactional=True))
+        logs = {0: log}
+        for isolation, values in (("read_uncommitted", [b"a", b"b", b"c", b"d"]), ("read_committed", [b"a"])):
+            scan = scan_of(logs, isolation=isolation)
+            assert [record.value for record in scan] == values
+            assert scan.count() == len(values)
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+def test_wrong_choices_are_refused_with_what_there_is(logs: dict[int, Log]) -> None:
+    for choices in ({"partitions": [1, 3, -1]}, {"start": {3: 0, -1: 0}}):
+        with pytest.raises(UnknownPartitionError, match=r"'flights' has no partition 3, -1; it has 3") as caught:
+            scan_of(logs, **choices)  # type: ignore[arg-type]
+        assert caught.value.code == 3
+    with pytest.raises(OffsetOutOfRangeError, match=r"flights-1: offset 5 is out of range"):
+        scan_of(logs, start={1: 5})
+    with pytest.raises(OffsetOutOfRangeError, match=r"flights-2: offset 8 is out of range"):
+        scan_of(logs, end={2: 8})
+    for bound in ("newest", 1.5, True, {0: None}, datetime.datetime.now(datetime.UTC)):
+        with pytest.raises(ValueError, match="an offset, 'earliest', 'latest' or a mapping"):
+            scan_of(logs, start=bound)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"unknown column\(s\) 'valu'; known are key, value"):
+        scan_of(logs, columns=["valu"])
+
+
+@pytest.mark.row("S8")
+def test_damage_on_the_way_is_named_to_every_reader(logs: dict[int, Log], tmp_path: Path) -> None:
+    import duckdb
+    import polars as pl
+
+    scan = scan_of(logs, columns=["offset"], max_bytes=1)
+    (path,) = log_files(logs[0]).values()
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[8:12], "big") + 12
+    data[size + 80] ^= 1
+    path.write_bytes(data)
+    text = rf"CRC-32C.*{path.name}.*position {size}"
+    reader = pa.RecordBatchReader.from_stream(scan)
+    assert reader.read_next_batch()["offset"].to_pylist() == list(range(10))
+    with pytest.raises(pa.ArrowInvalid, match=text):
+        reader.read_next_batch()
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        pl.DataFrame(scan)
+    with pytest.raises(duckdb.Error, match=text):
+        duckdb.sql('select max("offset") from scan').fetchall()
+    with pytest.raises(CorruptRecordError, match=text):
+        places(scan)
+
+
+def test_what_was_deleted_before_it_was_read_is_out_of_range(logs: dict[int, Log]) -> None:
+    scan = scan_of(logs, max_bytes=1)
+    logs[0].delete_before(20)
+    with pytest.raises(OffsetOutOfRangeError, match="flights-0: offset 0 is out of range, the log holds 20 to 29"):
+        places(scan)
+
+
+# --- every reader ------------------------------------------------------------------------------
+
+
+@pytest.mark.row("M9", "M7")
+@pytest.mark.parametrize("views", [False, True], ids=["binary", "view"])
+def test_every_arrow_library_reads_a_scan(logs: dict[int, Log], views: bool) -> None:
+    import arro3.core as arro3
+    import duckdb
+    import nanoarrow as na
+    import pandas as pd
+    import polars as pl
+
+    scan = scan_of(logs, columns=ALL, views=views)
+    values = [record.value for record in scan]
+    assert pa.table(scan)["value"].to_pylist() == values
+    assert pl.DataFrame(scan)["value"].to_list() == values
+    assert pd.DataFrame.from_arrow(scan)["value"].tolist() == values
+    assert arro3.Table.from_arrow(scan)["value"].to_pylist() == values
+    with na.ArrayStream(scan) as stream:
+        assert sum(len(array) for array in stream.iter_chunks()) == len(values)
+    assert duckdb.sql('select "partition", "offset", value from scan order by all').fetchall() == [
+        (record.partition, record.offset, record.value) for record in scan
+    ]
+
+
+@pytest.mark.row("M9")
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=3), st.data(), st.booleans())
+def test_a_count_in_sql_equals_the_arithmetic_of_offsets(
+    sizes: list[int], data: st.DataObject, plain: bool
+) -> None:
+    import duckdb
+
+    disk = SimDisk()
+    logs = {}
+    for partition, size in enumerate(sizes):
+        logs[partition] = log = Log.open(
+            f"/data/flights-{partition}", files=disk, compression_type="none" if plain else "lz4"
+        )
+        for begin in range(0, size, 7):
+            log.append([b"%d" % n for n in range(begin, min(begin + 7, size))])
+    starts = {partition: data.draw(st.integers(0, size)) for partition, size in enumerate(sizes)}
+    ends = {partition: data.draw(st.integers(start, sizes[partition])) for partition, start in starts.items()}
+    scan = scan_of(logs, start=starts, end=ends, columns=["partition", "offset"])
+    found = duckdb.sql(
+        'select "partition", count(*), max("offset") - min("offset") + 1 from scan group by 1 order by 1'
+    ).fetchall()
+    expected = {partition: ends[partition] - start for partition, start in starts.items()}
+    assert found == [(partition, count, count) for partition, count in expected.items() if count]
+    assert scan.count() == sum(expected.values())
+    for log in logs.values():
+        log.close()
+
+
+def test_chunks_are_runs_of_whole_batches(logs: dict[int, Log]) -> None:
+    chunks = list(scan_of(logs).chunks())
+    assert all(isinstance(chunk, Batches) for chunk in chunks)
+    assert [chunk.count() for chunk in chunks] == [30, 7]
