@@ -54,6 +54,7 @@ VOCABULARY: dict[str, set[str]] = {
     "config": {"errors", "records", "settings"},
     "config_text": {"errors", "settings"},
     "client_config": {"errors", "records", "settings", "kafka_keys"},
+    "checks": {"client_config", "config", "settings", "store_config"},
     "store_config": {"errors", "settings", "config", "config_text", "kafka_keys"},
 }
 

@@ -162,7 +162,7 @@ class LogConfig:
                 if key in WITHOUT_EFFECT:
                     ignored.add(key)
                 else:
-                    unknown[key] = nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
+                    unknown[key] = _nearest(key)
         if unknown or problems:
             try:
                 cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
@@ -221,6 +221,38 @@ class LogConfig:
         return "compact" in self.cleanup_policy.split(",")
 
 
+def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Settings by their dotted topic keys, as text: what a catalogue keeps.
+
+    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
+
+    >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
+    {'retention.ms': '3600000', 'segment.bytes': '4096'}
+
+    Raises:
+        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
+    """
+    LogConfig.of(settings)
+    found = sort_out(settings, NAMES)
+    kept = {_KEYS[name]: value for name, value in found.fields.items()} | {
+        key: settings[key] for key in found.others
+    }
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in kept.items()}
+
+
+def canonical_keys(keys: Iterable[str]) -> list[str]:
+    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
+    names = list(keys)
+    unknown = {name: _nearest(name) for name in names if name not in NAMES and name not in WITHOUT_EFFECT}
+    if unknown:
+        raise UnknownSettingError(unknown)
+    return [_KEYS[NAMES[name].field] if name in NAMES else name for name in names]
+
+
+def _nearest(key: str) -> str:
+    return nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
+
+
 DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(LogConfig)}
 
 _HOUR_MS = 3_600_000
@@ -276,45 +308,10 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     }
 )
 
+_KEYS: dict[str, str] = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+
 #: Every name of a setting of a log.
 NAMES = names_of(LogConfig, _SYNONYMS)
-
-_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
-
-
-def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Settings by their dotted topic keys, as text: what a catalogue keeps.
-
-    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
-
-    >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
-    {'retention.ms': '3600000', 'segment.bytes': '4096'}
-
-    Raises:
-        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
-    """
-    config = LogConfig.of(settings)
-    found = sort_out(settings, NAMES)
-    kept = {_KEYS[name]: _text(getattr(config, name)) for name in found.fields}
-    return kept | {key: _text(settings[key]) for key in found.others}
-
-
-def canonical_keys(names: Iterable[str]) -> list[str]:
-    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
-    wanted = list(names)
-    unknown = {
-        name: nearest(name, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
-        for name in wanted
-        if name not in NAMES and name not in WITHOUT_EFFECT
-    }
-    if unknown:
-        raise UnknownSettingError(unknown)
-    return [_KEYS[NAMES[name].field] if name in NAMES else name for name in wanted]
-
-
-def _text(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
 
 __all__ = [
     "DEFAULTS",
@@ -326,6 +323,4 @@ __all__ = [
     "LogConfig",
     "Rule",
     "Setting",
-    "canonical",
-    "canonical_keys",
 ]

@@ -9,7 +9,6 @@ when they are first asked for: when a key is met that no class of settings knows
 from __future__ import annotations
 
 import functools
-import pkgutil
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -59,11 +58,19 @@ REMOVED = frozenset(
 PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.", "sasl.oauthbearer.", "zookeeper.ssl.")
 
 
+def _package_file(name: str) -> str:
+    import pkgutil  # finds it in a zipped package, too
+
+    data = pkgutil.get_data("logstore", name)
+    assert data is not None
+    return data.decode()
+
+
 @functools.cache
 def _data() -> dict[str, Any]:
     import json  # not when the package is imported
 
-    found: dict[str, Any] = json.loads(pkgutil.get_data("logstore", "kafka_keys.json") or b"")
+    found: dict[str, Any] = json.loads(_package_file("kafka_keys.json"))
     return found
 
 
@@ -100,5 +107,5 @@ def meanings() -> Mapping[str, str]:
     """Key -> what it does here, in a sentence; of every key that is honoured."""
     import tomllib
 
-    found = tomllib.loads((pkgutil.get_data("logstore", "meanings.toml") or b"").decode())
+    found = tomllib.loads(_package_file("meanings.toml"))
     return {key: str(meaning) for key, meaning in found.items()}

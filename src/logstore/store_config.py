@@ -88,7 +88,7 @@ class StoreConfig:
     delete_topic_enable: bool = boolean(True)
 
     # -- who and where
-    node_id: int = number(1, 0, INT32_MAX)  #: Kafka has no default
+    node_id: int = number(0, 0, INT32_MAX)  #: Kafka has no default
     log_dirs: str = text("")  #: the store's directory where no path is given; only one
 
     # -- committed offsets
@@ -127,26 +127,35 @@ class StoreConfig:
     # -- made from what people write
 
     @classmethod
-    def of(
-        cls,
-        settings: Mapping[str, Setting] | StoreConfig | None = None,
-        /,
-        *,
-        environ: Mapping[str, str] | None = None,
-        **fields: Setting,
-    ) -> StoreConfig:
+    def of(cls, settings: Mapping[str, Setting] | StoreConfig | None = None, /, **fields: Setting) -> StoreConfig:
         """Settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
-        ``settings`` may be a configuration that a file gave: ``environ``, where it is given, wins over
-        what that holds from the file, and arguments win over all. Kafka keys without effect
-        here are accepted and logged once.
-
-        >>> StoreConfig.of({"retention.ms": 5}, environ={"LOGSTORE_RETENTION_MS": "6"}).log.retention_ms
-        5
+        ``fields`` win over ``settings``. Kafka keys without effect here are accepted and logged once.
+        The environment is not looked at; see `layered`.
 
         Raises:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
             InvalidSettingError: a value is outside its range; all such keys are named.
+        """
+        return cls.layered(settings, arguments=fields)
+
+    @classmethod
+    def layered(
+        cls,
+        settings: Mapping[str, Setting] | StoreConfig | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        arguments: Mapping[str, Setting] | None = None,
+    ) -> StoreConfig:
+        """Settings from all sources: arguments win over the environment, that over a file.
+
+        ``settings`` may be what `load` gave: then ``environ`` wins over what stood in the file.
+
+        >>> StoreConfig.layered({"retention.ms": 5}, environ={"LOGSTORE_RETENTION_MS": "6"}).log.retention_ms
+        5
+
+        Raises:
+            UnknownSettingError, InvalidSettingError: as `of`.
         """
         build = _Builder()
         if isinstance(settings, StoreConfig):
@@ -155,7 +164,7 @@ class StoreConfig:
             build.take(settings, Origin.ARGUMENT)
         if environ is not None:
             build.take_environment(environ)
-        build.take(fields, Origin.ARGUMENT)
+        build.take(arguments or {}, Origin.ARGUMENT)
         return build.config()
 
     @classmethod
@@ -168,7 +177,7 @@ class StoreConfig:
         Raises:
             UnknownSettingError, InvalidSettingError: as `of`, naming the variables.
         """
-        return cls.of(environ=environ)
+        return cls.layered(environ=environ)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> StoreConfig:
@@ -192,7 +201,7 @@ class StoreConfig:
 
     def replace(self, **fields: Setting) -> StoreConfig:
         """A copy with some fields or keys changed; raises as `of` does."""
-        return StoreConfig.of(self, environ=None, **fields)
+        return StoreConfig.of(self, **fields)
 
     # -- read
 
