@@ -27,7 +27,9 @@ def clone_of(repository: Path, work: Path) -> tuple[Path, list[str], str]:
 
 
 def build_sdist(source: Path, tracked: list[str], work: Path) -> Path:
-    run(tool("python"), "-m", "build", "--sdist", "--no-isolation", "--outdir", work / "sdist", source)
+    # Nothing has to be translated for it: the files in it are those that git tracks.
+    env = {"LOGSTORE_BUILD_EXTENSIONS": "0"}
+    run(tool("python"), "-m", "build", "--sdist", "--no-isolation", "--outdir", work / "sdist", source, env=env)
     (path,) = (work / "sdist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = [member.name.partition("/")[2] for member in archive if member.isfile()]
