@@ -2,7 +2,8 @@
 
     python examples/tour.py
 
-`make release` runs it on each Python, with nothing installed but logstore. It ends with status 1 if an answer is wrong.
+`make release` runs it on each Python, with nothing installed but logstore. It ends with status 1 if an
+answer is wrong.
 """
 
 # row: D4

@@ -1,6 +1,6 @@
 """`make release`: everything between a commit and files that may be published.
 
-1. clone the commit, build the source distribution, and from it one wheel for each Python and one for the stable ABI;
+1. clone the commit, build the source distribution, from it a wheel for each Python and one for the stable ABI;
 2. auditwheel, abi3audit, check-wheel-contents, twine check;
 3. publish to a throw-away private index that also holds a stranger's `logstore` 1.0.0, install from it on each
    Python by `--index-url`, and run the tour;

