@@ -115,6 +115,7 @@ LOG: dict[str, set[str]] = {
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
+    "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},

@@ -223,9 +223,20 @@ class RunReader:
 
 @final
 class RecordIterator:
-    """The visible records of a run, one by one."""
+    """The visible records of a run, one by one. It says how far it has come, and can be held up on the way."""
 
     def __new__(cls, run: Batches) -> Self: ...
+    @property
+    def position(self) -> int:
+        """The offset behind the last record that was handed out; at the end, where the next read goes on."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the end of the run was reached."""
+
+    def allow(self, count: int) -> Self:
+        """Hand out ``count`` more records at most, then stop until the next call of this."""
+
     def __iter__(self) -> Self: ...
     def __next__(self) -> Record: ...
 

@@ -763,22 +763,41 @@ cdef class RunReader:
 
 @cython.final
 cdef class RecordIterator:
-    """The visible records of a run, one by one."""
+    """The visible records of a run, one by one. It says how far it has come, and can be held up on the way.
+
+    Owns: the run.
+    """
 
     cdef RunReader _reader
+    cdef int64_t _allowed               # how many more it may hand out before it stops
+    cdef readonly int64_t position
+    cdef readonly bint exhausted
 
     def __cinit__(self, Batches run):
         self._reader = RunReader(run)
+        self._allowed = INT64_MAX
+        self.position = run.bounds.start_offset
 
     def __iter__(self):
+        return self
+
+    def allow(self, int64_t count):
+        """Hand out ``count`` more records at most, then stop until the next call of this. Returns the iterator."""
+        self._allowed = max(count, 0)
         return self
 
     def __next__(self):
         cdef RecordView view
         cdef Record record
         cdef RunReader reader = self._reader
-        if not reader.next_visible(&view):
+        if self._allowed == 0:
             raise StopIteration
+        if not reader.next_visible(&view):
+            self.exhausted = True
+            self.position = max(self.position, reader.run.next_offset)
+            raise StopIteration
+        self._allowed -= 1
+        self.position = view.offset + 1
         record = Record.__new__(Record)
         record._owner = reader.payload
         record._key = view.key

@@ -144,6 +144,59 @@ class CoordinatorFencedError(ProducerStateError):
     code = 52
 
 
+# --- consumers and groups --------------------------------------------------------------------
+
+
+class ConsumerError(LogstoreError):
+    """A consumer was asked for something that does not fit its state."""
+
+
+class NotAssignedError(ConsumerError, LookupError):
+    """The consumer has no partitions, or not this one. Call `assign` first."""
+
+    code = 3
+
+
+class ConcurrentUseError(ConsumerError, RuntimeError):
+    """Two threads use one consumer at the same time. Give each thread a consumer of its own."""
+
+
+class WakeupError(ConsumerError):
+    """Another thread has called `wakeup`; nothing was lost, call again or close."""
+
+
+class ConsumerClosedError(ConsumerError, ValueError):
+    """The consumer is closed."""
+
+
+class NoOffsetError(ConsumerError, LookupError):
+    """A partition has no committed offset and auto.offset.reset is none. Seek, or commit one."""
+
+
+class InvalidGroupError(ConsumerError, ValueError):
+    """The group's name cannot be used, or there is none where one is needed."""
+
+    code = 24
+
+
+class InvalidOffsetError(ConsumerError, ValueError):
+    """An offset or its metadata cannot be committed or sought."""
+
+    code = 1
+
+
+class OffsetMetadataTooLargeError(ConsumerError, ValueError):
+    """The metadata of a committed offset is longer than ``offset.metadata.max.bytes``."""
+
+    code = 12
+
+
+class GroupFencedError(ConsumerError):
+    """Another consumer has taken over these partitions of the group. Nothing was stored; stop, or begin anew."""
+
+    code = 22
+
+
 # --- where a log stands ----------------------------------------------------------------------
 
 

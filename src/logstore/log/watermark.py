@@ -12,6 +12,38 @@ from collections.abc import Callable
 from logstore.clock import SYSTEM_CLOCK, Clock
 
 
+class Bell:
+    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `ring`.
+
+    A ring is kept until the next `wait`, so none is missed between a look and the wait that follows it.
+    """
+
+    __slots__ = ("_changed", "_clock", "_rung")
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._rung = False
+
+    def ring(self) -> None:
+        """Let the waiter go, or the next one pass."""
+        with self._changed:
+            self._rung = True
+            self._changed.notify_all()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until somebody rings; False if the time is over first."""
+        deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        with self._changed:
+            while not self._rung:
+                left = None if deadline is None else deadline - self._clock.monotonic_s()
+                if left is not None and left <= 0:
+                    return False
+                self._clock.wait(self._changed, left)
+            self._rung = False
+            return True
+
+
 class Watermark:
     """An offset that only its owner moves. Any thread may read it and wait for it.
 
@@ -22,7 +54,7 @@ class Watermark:
     True
     """
 
-    __slots__ = ("_changed", "_clock", "_closed", "_value", "_waiters")
+    __slots__ = ("_bells", "_changed", "_clock", "_closed", "_value", "_waiters")
 
     def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._value = value
@@ -30,6 +62,7 @@ class Watermark:
         self._changed = threading.Condition()
         self._waiters = 0
         self._closed = False
+        self._bells: tuple[Bell, ...] = ()
 
     @property
     def value(self) -> int:
@@ -76,6 +109,19 @@ class Watermark:
             finally:
                 self._waiters -= 1
 
+    def attach(self, bell: Bell) -> None:
+        """Ring ``bell`` whenever the offset changes, until `detach`: for whoever waits for several marks."""
+        with self._changed:
+            self._bells += (bell,)
+            self._waiters += 1
+
+    def detach(self, bell: Bell) -> None:
+        """Ring ``bell`` no more."""
+        with self._changed:
+            if bell in self._bells:
+                self._bells = tuple(other for other in self._bells if other is not bell)
+                self._waiters -= 1
+
     def close(self) -> None:
         """Let every waiter go."""
         self._closed = True
@@ -84,6 +130,9 @@ class Watermark:
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
+        # Outside the lock: a bell has one of its own, and whoever waits at it may be about to detach.
+        for bell in self._bells:
+            bell.ring()
 
     def __repr__(self) -> str:
         return f"<Watermark {self._value}>"
