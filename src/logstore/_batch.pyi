@@ -234,6 +234,10 @@ class RecordIterator:
     def exhausted(self) -> bool:
         """Whether the end of the run was reached."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether a record or batch was found damaged; nothing follows then."""
+
     def allow(self, count: int) -> Self:
         """Hand out ``count`` more records at most, then stop until the next call of this."""
 

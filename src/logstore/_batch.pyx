@@ -772,6 +772,7 @@ cdef class RecordIterator:
     cdef int64_t _allowed               # how many more it may hand out before it stops
     cdef readonly int64_t position
     cdef readonly bint exhausted
+    cdef readonly bint failed
 
     def __cinit__(self, Batches run):
         self._reader = RunReader(run)
@@ -789,10 +790,17 @@ cdef class RecordIterator:
     def __next__(self):
         cdef RecordView view
         cdef Record record
+        cdef bint found
         cdef RunReader reader = self._reader
         if self._allowed == 0:
             raise StopIteration
-        if not reader.next_visible(&view):
+        if self.failed:
+            # What is damaged is not stepped over: whoever goes on reads it anew and is told again.
+            raise StopIteration
+        self.failed = True
+        found = reader.next_visible(&view)
+        self.failed = False
+        if not found:
             self.exhausted = True
             self.position = max(self.position, reader.run.next_offset)
             raise StopIteration

@@ -111,6 +111,11 @@ class Readable(ABC):
 
     # -- reading
 
+    @property
+    def generation(self) -> int:
+        """Changes when records that were there may be gone: by a truncation, or by opening after a crash."""
+        return self._cuts()
+
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
         """The offset before which a reader of that isolation may read."""
         if Isolation(isolation) is Isolation.READ_COMMITTED:

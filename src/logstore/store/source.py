@@ -6,10 +6,11 @@ ends, and a test may hand in something smaller.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from logstore.clock import Clock
-from logstore.config import LogConfig
+from logstore.config import LogConfig, Setting
 from logstore.store.partitions import Opened
 
 
@@ -35,6 +36,19 @@ class Source(Protocol):
 
     def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
         """One partition's log, which belongs to the store."""
+
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> object:
+        """Make a topic."""
 
     def next_producer_id(self) -> int:
         """A producer id that was never given before."""

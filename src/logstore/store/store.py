@@ -245,6 +245,11 @@ class Store:
         self._check_open()
         return self._table.entry(topic, topic_id).partitions
 
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""
+        self._check_open()
+        return self._table.entry(topic).id
+
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """The settings of a topic's logs: its own, and the store's for all others."""
         self._check_open()
