@@ -111,6 +111,11 @@ def check_group(group: object) -> str:
     return group
 
 
+def is_whole(number: object) -> bool:
+    """Whether something is a whole number, and none of Python's truth values."""
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
 def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_max: int = METADATA_MAX) -> None:
     """Refuse a commit that no record can hold.
 
@@ -123,7 +128,7 @@ def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_m
         raise InvalidOffsetError(
             f"{partition}: an offset from 0 to {_INT64_MAX} can be committed, found {offset!r}"
         )
-    if not isinstance(metadata, str):
+    if type(metadata) is not str:
         raise InvalidOffsetError(f"{partition}: the metadata of a commit is a str, found {metadata!r}")
     size = len(metadata.encode("utf-16-be", "surrogatepass")) // 2
     if size > metadata_max:
