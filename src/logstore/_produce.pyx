@@ -49,17 +49,21 @@ cdef class Ticket:
     cdef readonly int64_t first_offset       # -1 until it is known
     cdef int64_t _append_time_ms             # -1: each record has its own
     cdef readonly object error
-    cdef readonly int64_t kept               # futures that live
+    cdef int64_t _claimed                    # futures that were made
+    cdef int64_t _kept                       # and live
     cdef State _state
     cdef readonly bint seen                  # somebody was told the error
     cdef object _clock
+    cdef list _failures                      # where a failure goes that a dropped future would have told
     cdef object _drive                       # called by who waits for what is appended already
     cdef object _waiter                      # a Condition
     cdef list _callbacks                     # (what to call, with which future)
 
-    def __cinit__(self, str topic, int32_t partition, clock=SYSTEM_CLOCK):
+    def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
+        """With ``failures``, a failed ticket some of whose futures were dropped goes there; None forgives it."""
         self.topic = topic
         self.partition = partition
+        self._failures = failures
         self.first_offset = -1
         self._append_time_ms = -1
         self._clock = clock
@@ -69,7 +73,8 @@ cdef class Ticket:
         future._ticket = self
         future._index = <int32_t>(encoder.record_count + encoder._batch_records - 1)
         future._timestamp_ms = timestamp_ms
-        self.kept += 1
+        self._claimed += 1
+        self._kept += 1
         return future
 
     def claim(self, Encoder encoder not None, timestamp_ms):
@@ -82,6 +87,8 @@ cdef class Ticket:
 
     def appended(self, int64_t first_offset, int64_t append_time_ms, drive):
         """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        if self._state != GATHERED:
+            return
         self.first_offset = first_offset
         self._append_time_ms = append_time_ms
         self._drive = drive
@@ -96,9 +103,18 @@ cdef class Ticket:
         self._answer(ACKNOWLEDGED)
 
     def fail(self, error not None):
-        """Answer every future with an error. Holds no lock: callbacks run here."""
-        self.error = error
-        self._answer(FAILED)
+        """Answer every future with an error. Holds no lock: callbacks run here.
+
+        Nobody is told of the failure of a ticket that has no place for it: its futures give offset -1.
+        """
+        if self._failures is None:
+            self.acknowledge(-1)
+            return
+        if self._state < ACKNOWLEDGED:
+            self.error = error
+            if self._kept < self._claimed:
+                self._failures.append(self)
+            self._answer(FAILED)
 
     cdef _answer(self, State state):
         cdef list callbacks
@@ -178,7 +194,7 @@ cdef class SendFuture:
 
     def __dealloc__(self):
         if self._ticket is not None:
-            self._ticket.kept -= 1
+            self._ticket._kept -= 1
 
     def done(self):
         """Whether the record is acknowledged or has failed."""

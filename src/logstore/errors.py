@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from logstore.records import AppendResult
+from typing import ClassVar
 
 
 class LogstoreError(Exception):
@@ -354,7 +351,7 @@ class PartialAppendError(StorageError):
     ``results`` says where the records of which partition went: do not append those again.
     """
 
-    def __init__(self, message: str, *, results: Mapping[int, AppendResult]) -> None:
+    def __init__(self, message: str, *, results: Mapping[int, tuple[int, int, int, bool]]) -> None:
         self.results = dict(results)
         super().__init__(message)
 
