@@ -21,14 +21,14 @@ from typing import Any
 
 from logstore._encode import Encoder, timestamp_of
 from logstore._produce import Lane, SendFuture, Ticket
+from logstore.client_config import ProducerConfig
 from logstore.clock import Clock
 from logstore.errors import DiskFullError, RecordTooLargeError, StoreClosedError
 from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
 from logstore.log.reader import Time
-from logstore.records import Ack, TimestampType, TopicPartition
+from logstore.records import Ack, Codec, TimestampType, TopicPartition
 from logstore.store.buffer import BufferMemory
-from logstore.store.producer_config import ProducerConfig
 from logstore.store.syncing import Syncing
 
 _logger = logging.getLogger(__name__)
@@ -58,12 +58,13 @@ class Shared:
     memory: BufferMemory
     syncing: Syncing
     stamp: tuple[int, int] | None  #: producer id and epoch; None: not idempotent
+    ack: Ack | None  #: None: what the topic says
     active: set[PartitionLane] = field(default_factory=set)  #: lanes that hold records
     failures: list[Ticket] = field(default_factory=list)  #: of which no future tells
     spare: list[Encoder] = field(default_factory=list)  #: encoders with buffers that have grown
 
     def ticket(self, name: TopicPartition) -> Ticket:
-        failures = self.failures if self.config.reports_failures else None
+        failures = None if self.config.acks == "0" else self.failures
         return Ticket(name.topic, name.partition, clock=self.clock, failures=failures)
 
     def encoder(self) -> Encoder:
@@ -166,7 +167,7 @@ class PartitionLane(Lane):
         now = shared.clock.now_ms()
         if codec is None:
             codec = self._config.codec
-            level = self._config.level_of(codec)
+            level = _level(self._config, codec)
         else:
             level = config.level_of(codec)
         encoder.begin(
@@ -273,7 +274,7 @@ class PartitionLane(Lane):
         counts.batches += 1
         counts.bytes += size
         self._let_go(batch)
-        if (self._config.settled_ack or self.log.config.default_ack) is Ack.SYNCED:
+        if (shared.ack or self.log.config.default_ack) is Ack.SYNCED:
             shared.syncing.add(self.log, ticket, result.first_offset, result.last_offset, result.timestamp_ms)
         else:
             answers.append(partial(ticket.acknowledge, result.first_offset, result.timestamp_ms))
@@ -323,6 +324,16 @@ class PartitionLane(Lane):
 
     def __repr__(self) -> str:
         return f"<PartitionLane {self.name}>"
+
+
+def _level(config: ProducerConfig, codec: Codec) -> int:
+    """The compression level of a codec; 0 for codecs without levels."""
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec, 0)
 
 
 def _size(data: Any) -> int:

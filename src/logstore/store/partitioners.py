@@ -90,6 +90,7 @@ _WORDS: dict[str, type[Partitioner]] = {
     "murmur2": DefaultPartitioner,
     "sticky": StickyPartitioner,
     "uniform_sticky": StickyPartitioner,
+    "roundrobin": RoundRobinPartitioner,
     "round_robin": RoundRobinPartitioner,
     "random": RandomPartitioner,
     # Kafka's own classes of Java, so that its settings mean the same here.

@@ -8,13 +8,17 @@ clock of its own, by `tick`. So nothing is handed to another thread and back whi
 
 from __future__ import annotations
 
+import logging
 import random
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logstore._files import fork_generation
 from logstore._produce import Lanes, SendFuture, Sender
+from logstore.client_config import ProducerConfig
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import (
     BufferExhaustedError,
@@ -26,15 +30,18 @@ from logstore.errors import (
 )
 from logstore.log import Log
 from logstore.log.ticker import TICKER
-from logstore.records import TopicPartition
+from logstore.records import Ack, TopicPartition
 from logstore.store.buffer import BufferMemory
 from logstore.store.lane import PartitionLane, Shared
-from logstore.store.partitioners import checked, partitioner_of
-from logstore.store.producer_config import ProducerConfig
+from logstore.store.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.store.syncing import Syncing
 
 if TYPE_CHECKING:
+    from logstore.settings import Setting
     from logstore.store.topic import Topic
+
+
+_logger = logging.getLogger(__name__)
 
 
 class Host(Protocol):
@@ -98,9 +105,17 @@ class Producer(Sender):
     """
 
     def __init__(
-        self, store: Host, config: ProducerConfig | Mapping[str, Any] | None = None, **settings: Any
+        self,
+        store: Host,
+        config: ProducerConfig | Mapping[str, Setting] | None = None,
+        *,
+        partitioner: str | Partitioner | Choice | None = None,
+        **settings: Setting,
     ) -> None:
         """A producer of an open store; settings as in `ProducerConfig`.
+
+        ``partitioner`` is a word (default, sticky, round_robin, random), a `Partitioner`, or a function
+        ``choose(topic, key, value, partition_count)``; else ``partitioner.class`` says.
 
         Raises:
             ConfigError: settings are unknown or out of range; every one is named.
@@ -115,14 +130,17 @@ class Producer(Sender):
         self._clock = store.clock
         self._rng = store.rng or random.Random()  # noqa: S311  spreads load, hides nothing
         self.partitioner = partitioner_of(
-            self.config.partitioner, ignore_keys=self.config.partitioner_ignore_keys, rng=self._rng
+            self.config.partitioner_class if partitioner is None else partitioner,
+            ignore_keys=self.config.partitioner_ignore_keys,
+            rng=self._rng,
         )
         self._shared = Shared(
             config=self.config,
             clock=self._clock,
             memory=BufferMemory(self.config.buffer_memory, self._clock),
             syncing=Syncing(self._clock),
-            stamp=(store.next_producer_id(), 0) if self.config.enable_idempotence else None,
+            stamp=(store.next_producer_id(), 0) if _is_idempotent(self.config) else None,
+            ack=_ack_of(self.config),
         )
         self._ids: dict[str, str] = {}
         self._lanes: list[PartitionLane] = []
@@ -333,6 +351,15 @@ class Producer(Sender):
             self._store.detach(self)
         self._raise_failures()
 
+    def __del__(self) -> None:
+        if getattr(self, "_closed", True) or self._fork != fork_generation() or sys.is_finalizing():
+            return
+        warnings.warn(f"{self!r} was dropped without close(): it is flushed now", ResourceWarning, stacklevel=1)
+        try:
+            self.close()
+        except LogstoreError as error:
+            _logger.error("records of a dropped producer were not written: error=%s", error)
+
     def __enter__(self) -> Producer:
         return self
 
@@ -362,6 +389,18 @@ class Producer(Sender):
         self._check_process()
         if self._closed:
             raise StoreClosedError("the producer is closed; make another one")
+
+
+def _is_idempotent(config: ProducerConfig) -> bool:
+    """As in Kafka, other settings turn off what is on by default: nobody waits, or nothing is tried again."""
+    return bool(config.enable_idempotence and config.acks == "all" and config.retries)
+
+
+def _ack_of(config: ProducerConfig) -> Ack | None:
+    """``logstore.ack`` if it says; acks=0 and 1 do not wait for the disk, acks=all leaves it to the topic."""
+    if config.default_ack is not None:
+        return config.default_ack
+    return None if config.acks == "all" else Ack.WRITTEN
 
 
 def _opener(topic: Topic, partition: int) -> Callable[[], Log]:
