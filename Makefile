@@ -17,7 +17,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build test lint sanitize fuzz soak interop fixtures bench rows clean
+.PHONY: help demo build release docs test lint sanitize fuzz soak interop fixtures bench rows clean
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
@@ -29,7 +29,9 @@ help:
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table (a part: make bench ARGS="-k append")'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
+	@echo 'make docs    the pages as HTML in build/docs'
 	@echo 'make build   make the source distribution and the wheel in dist/'
+	@echo 'make release wheels for each Python of this machine, checked, installed from a private index, tried'
 	@echo 'make clean   remove everything that these commands have made'
 	@echo 'PYTHON=/path/to/python chooses the interpreter when .venv is made.'
 
@@ -114,6 +116,17 @@ build: $(VENV)/.with-release
 	@rm -rf dist
 	@$(PY) -m build --no-isolation --outdir dist . >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
 	@ls -1 dist
+
+# About six minutes. Pythons are found on PATH and below pyenv; ARGS="--out DIRECTORY": elsewhere than in dist/.
+release: $(VENV)/.with-release
+	$(SAY) 'release: from the last commit to what may be published'
+	@$(PY) -m release $(ARGS)
+
+docs: $(VENV)/.with-docs $(VENV)/.built
+	$(SAY) 'docs: Sphinx, every warning is an error'
+	@rm -rf build/docs
+	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going --nitpicky -b html docs build/docs
+	@echo 'build/docs/index.html'
 
 clean:
 	@rm -rf $(VENV) build dist demo-data benchmarks/results .benchmarks

@@ -7,6 +7,8 @@ LOGSTORE_BUILD_SANITIZE=1    -O1, lines of the .pyx in reports, and AddressSanit
                              which end the process at the first finding; another list of sanitizers may stand in
                              place of the 1 (thread). Own build directory; `make sanitize` runs what it gives.
 LOGSTORE_BUILD_EXTENSIONS=0  no extensions, for an editable install that `build_ext --inplace` completes.
+LOGSTORE_BUILD_ABI3=3.12      against the stable ABI of that Python: one wheel for it and for every later one,
+                             slower by what the stable ABI costs. Own build directory.
 LOGSTORE_BUILD_JOBS=N        N processes translate Cython to C.
 """
 
@@ -22,6 +24,7 @@ from setuptools import Extension, setup
 PACKAGE = Path("src/logstore")
 DEBUG = os.environ.get("LOGSTORE_BUILD_DEBUG") == "1"
 STRICT = os.environ.get("LOGSTORE_BUILD_STRICT") == "1"
+ABI3 = [int(part) for part in os.environ.get("LOGSTORE_BUILD_ABI3", "").split(".") if part]
 SANITIZERS = {"0": "", "1": "address,undefined"}.get(
     os.environ.get("LOGSTORE_BUILD_SANITIZE", "0"), os.environ.get("LOGSTORE_BUILD_SANITIZE", "")
 )
@@ -38,6 +41,7 @@ COMPILE_ARGS = [
     "-fvisibility=hidden",
     *(["-O1", "-g"] if DEBUG or SANITIZERS else ["-O3", "-g0", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]),
     *(["-Werror"] if STRICT else []),
+    *(["-include", str(PACKAGE / "_limited.h")] if ABI3 else []),
 ]
 LINK_ARGS = ["-Wl,-z,relro,-z,now", *([] if DEBUG or SANITIZERS else ["-Wl,-s"])]
 if SANITIZERS:
@@ -72,6 +76,8 @@ def extensions() -> list[Extension]:
             name,
             [str(source)],
             include_dirs=[str(PACKAGE)],
+            define_macros=[("Py_LIMITED_API", f"0x{ABI3[0]:02x}{ABI3[1]:02x}0000")] if ABI3 else [],
+            py_limited_api=bool(ABI3),
             extra_compile_args=COMPILE_ARGS,
             extra_link_args=LINK_ARGS,
             depends=[str(header) for header in sorted(PACKAGE.glob("_*.h")) + sorted(PACKAGE.glob("*.pxd"))],
@@ -83,15 +89,16 @@ def extensions() -> list[Extension]:
 # Cython translates only what has changed, so a file that has warned once would pass from then on:
 # a strict build keeps generated C of its own, which exists only where nothing was to be warned of.
 Options.warning_errors = STRICT
-CYTHON_DIRECTORY = "build/strict/cython" if STRICT else "build/sanitize/cython" if SANITIZERS else "build/cython"
+KIND = "strict/" if STRICT else "sanitize/" if SANITIZERS else "abi3/" if ABI3 else ""
 
 setup(
     ext_modules=cythonize(
         extensions(),
-        build_dir=CYTHON_DIRECTORY,
+        build_dir=f"build/{KIND}cython",
         emit_linenums=bool(SANITIZERS),
         include_path=["src"],
         compiler_directives=DIRECTIVES,
         nthreads=int(os.environ.get("LOGSTORE_BUILD_JOBS", "0")),
-    )
+    ),
+    options={"bdist_wheel": {"py_limited_api": f"cp{ABI3[0]}{ABI3[1]}"}} if ABI3 else {},
 )

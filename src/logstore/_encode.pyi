@@ -62,6 +62,9 @@ class Encoder:
     def renew(self, timestamp_ms: int) -> Self:
         """As `begin`, with the settings of the last one."""
 
+    def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> Self:
+        """Give the batches that are not closed yet a producer id and the sequence of their first record."""
+
     def add(
         self,
         value: Buffer | None,

@@ -197,6 +197,16 @@ cdef class Encoder:
         self.null_keys = 0
         return self
 
+    def number(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+        """Give the batches that are not closed yet a producer id and the sequence of their first record.
+
+        So that records can be gathered before it is known which sequence they get.
+        """
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._next_sequence = base_sequence
+        return self
+
     # -- adding ----------------------------------------------------------------------------------
 
     cdef int try_add(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
@@ -542,9 +552,6 @@ cdef class Gatherer:
     quick way is paused every record goes there.
     """
 
-    cdef Encoder _open
-    cdef Py_ssize_t _full_bytes
-
     def pause(self):
         """Send every record the slow way from now on."""
         self._open = None
@@ -554,21 +561,26 @@ cdef class Gatherer:
         self._full_bytes = full_bytes
         self._open = encoder
 
-    def append(self, value, key=None, timestamp_ms=None, headers=None):
-        """Gather one record; see `Appender`."""
+    cdef bint gather(self, object value, object key) except -1:
+        """Add a record of plain bytes to the open batch; False: nothing is done, go the slow way."""
         cdef Encoder encoder = self._open
         cdef const uint8_t *key_data = NULL
         cdef int64_t key_size = -1
-        if (encoder is not None and encoder.size < self._full_bytes
-                and headers is None and timestamp_ms is None
-                and PyBytes_CheckExact(value) and (key is None or PyBytes_CheckExact(key))):
-            if key is not None:
-                key_data = <const uint8_t *>PyBytes_AS_STRING(key)
-                key_size = PyBytes_GET_SIZE(key)
-            if encoder.try_add(encoder._default_timestamp, key_data, key_size,
+        if encoder is None or encoder.size >= self._full_bytes or not PyBytes_CheckExact(value):
+            return False
+        if key is not None:
+            if not PyBytes_CheckExact(key):
+                return False
+            key_data = <const uint8_t *>PyBytes_AS_STRING(key)
+            key_size = PyBytes_GET_SIZE(key)
+        return encoder.try_add(encoder._default_timestamp, key_data, key_size,
                                <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value),
-                               NULL, 0) == ADDED:
-                return
+                               NULL, 0) == ADDED
+
+    def append(self, value, key=None, timestamp_ms=None, headers=None):
+        """Gather one record; see `Appender`."""
+        if headers is None and timestamp_ms is None and self.gather(value, key):
+            return
         self._append_slowly(value, key, timestamp_ms, headers)
 
     def _append_slowly(self, value, key, timestamp_ms, headers):

@@ -19,6 +19,7 @@ cdef extern from *:
     #include <errno.h>
     #include <fcntl.h>
     #include <pthread.h>
+    #include <stdio.h>
     #include <string.h>
     #include <sys/mman.h>
     #include <sys/sendfile.h>

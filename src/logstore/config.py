@@ -162,7 +162,11 @@ class LogConfig:
                 if key in WITHOUT_EFFECT:
                     ignored.add(key)
                 else:
+<<<<<<< HEAD
                     unknown[key] = nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
+=======
+                    unknown[key] = _nearest(key)
+>>>>>>> origin/main
         if unknown or problems:
             try:
                 cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
@@ -221,10 +225,45 @@ class LogConfig:
         return "compact" in self.cleanup_policy.split(",")
 
 
+def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Settings by their dotted topic keys, as text: what a catalogue keeps.
+
+    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
+
+<<<<<<< HEAD
+=======
+    >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
+    {'retention.ms': '3600000', 'segment.bytes': '4096'}
+
+    Raises:
+        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
+    """
+    LogConfig.of(settings)
+    found = sort_out(settings, NAMES)
+    kept = {_KEYS[name]: value for name, value in found.fields.items()} | {
+        key: settings[key] for key in found.others
+    }
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in kept.items()}
+
+
+def canonical_keys(keys: Iterable[str]) -> list[str]:
+    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
+    names = list(keys)
+    unknown = {name: _nearest(name) for name in names if name not in NAMES and name not in WITHOUT_EFFECT}
+    if unknown:
+        raise UnknownSettingError(unknown)
+    return [_KEYS[NAMES[name].field] if name in NAMES else name for name in names]
+
+
+def _nearest(key: str) -> str:
+    return nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
+
+
 DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(LogConfig)}
 
 _HOUR_MS = 3_600_000
 
+>>>>>>> origin/main
 #: Kafka's broker-wide names of the same settings, and by what a value is multiplied; of several for one
 #: setting the first wins (Kafka's `ServerTopicConfigSynonyms`).
 _SYNONYMS: dict[str, tuple[str, int]] = {
@@ -276,12 +315,17 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     }
 )
 
+<<<<<<< HEAD
 #: Every name of a setting of a log.
 NAMES = names_of(LogConfig, _SYNONYMS)
 
 _KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+=======
+_KEYS: dict[str, str] = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+>>>>>>> origin/main
 
 
+<<<<<<< HEAD
 def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
     """Settings by their dotted topic keys, as text: what a catalogue keeps.
 
@@ -316,6 +360,8 @@ def _text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+=======
+>>>>>>> origin/main
 __all__ = [
     "DEFAULTS",
     "NAMES",
@@ -326,6 +372,9 @@ __all__ = [
     "LogConfig",
     "Rule",
     "Setting",
+<<<<<<< HEAD
     "canonical",
     "canonical_keys",
+=======
+>>>>>>> origin/main
 ]

@@ -9,6 +9,7 @@ programmer would catch (`LookupError`, `ValueError`, `BlockingIOError` and so on
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -144,6 +145,27 @@ class CoordinatorFencedError(ProducerStateError):
     code = 52
 
 
+class _TimedOutError(LogstoreError, TimeoutError):
+    """Something took longer than a setting or an argument allows."""
+
+    code = 7
+    retriable = True
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class DeliveryTimeoutError(_TimedOutError):
+    """A record was not acknowledged in time. It is still gathered, and may be written later."""
+
+
+class BufferExhaustedError(_TimedOutError):
+    """``buffer.memory`` is full of records that wait to be written, and was so for ``max.block.ms``.
+
+    The record was not taken: send it again when there is room.
+    """
+
+
 # --- consumers and groups --------------------------------------------------------------------
 
 
@@ -210,6 +232,18 @@ class UnexpectedOffsetError(LogstoreError, ValueError):
     """A replicated batch does not begin at the log end offset."""
 
     code = 1
+
+
+class ExpectedOffsetError(UnexpectedOffsetError):
+    """A conditional append found the log at another offset: somebody wrote in between. Nothing is written.
+
+    ``found`` is the log end offset, ``expected`` the one that the append named.
+    """
+
+    def __init__(self, message: str, *, found: int, expected: int) -> None:
+        self.found = found
+        self.expected = expected
+        super().__init__(message)
 
 
 class NotLeaderError(LogstoreError):
@@ -309,6 +343,17 @@ class NotSyncedError(StorageError):
 
     Do not append them again: make room, then call `flush`.
     """
+
+
+class PartialAppendError(StorageError):
+    """Some partitions of one append were written before another refused; its error is the ``__cause__``.
+
+    ``results`` says where the records of which partition went: do not append those again.
+    """
+
+    def __init__(self, message: str, *, results: Mapping[int, tuple[int, int, int, bool]]) -> None:
+        self.results = dict(results)
+        super().__init__(message)
 
 
 class DirectoryLockedError(StorageError, BlockingIOError):

@@ -88,7 +88,7 @@ class StoreConfig:
     delete_topic_enable: bool = boolean(True)
 
     # -- who and where
-    node_id: int = number(1, 0, INT32_MAX)  #: Kafka has no default
+    node_id: int = number(0, 0, INT32_MAX)  #: Kafka has no default
     log_dirs: str = text("")  #: the store's directory where no path is given; only one
 
     # -- committed offsets

@@ -6,9 +6,9 @@ ordinary tests compare with; `test_offsets` here asks Kafka again.
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
-import uuid
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from tests.interop.broker import ROOT, VERSION, fetch, java
 
 FIXTURE = ROOT / "tests" / "fixtures" / f"offset-records-{VERSION}.json"
 
-ID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
+ID = "ABEiM0RVZneImaq7zN3u_w"
 NOW_MS = 1_700_000_000_000
 
 
@@ -55,18 +55,11 @@ def ask_kafka() -> list[Written]:
     """Every case, with what Kafka's serializer writes for it."""
     lines = []
     for key, found in CASES:
-        words = (key.group, key.partition.topic, found.metadata)
-        group, topic, metadata = (word.encode().hex() for word in words)
-        topic_id = (found.topic_id or uuid.UUID(int=0)).bytes.hex()
-        numbers = (found.commit_ms, found.expire_ms, topic_id)
-        lines.append(
-            "\t".join(
-                map(
-                    str,
-                    (group, topic, key.partition.partition, found.offset, found.leader_epoch, metadata, *numbers),
-                )
-            )
-        )
+        group, topic, metadata = (word.encode().hex() for word in (key.group, key.partition.topic, found.metadata))
+        topic_id = (base64.urlsafe_b64decode(found.topic_id + "==") or bytes(16)).hex()
+        place = (group, topic, key.partition.partition)
+        rest = (found.offset, found.leader_epoch, metadata, found.commit_ms, found.expire_ms, topic_id)
+        lines.append("\t".join(map(str, (*place, *rest))))
     program = Path(__file__).with_name("OffsetRecords.java")
     done = subprocess.run(
         [java(), "-Xmx256m", "-cp", f"{fetch()}/*", str(program)],
@@ -88,7 +81,7 @@ def load() -> list[Written]:
     return [
         Written(
             OffsetKey(group, TopicPartition(topic, partition)),
-            OffsetAndMetadata(*found[:5], None if found[5] is None else uuid.UUID(found[5])),
+            OffsetAndMetadata(*found),
             bytes.fromhex(key),
             bytes.fromhex(value),
             place,
@@ -102,7 +95,7 @@ def main() -> None:
         [
             each.key.group,
             *each.key.partition,
-            [*each.found[:5], None if each.found.topic_id is None else str(each.found.topic_id)],
+            list(each.found),
             each.key_bytes.hex(),
             each.value_bytes.hex(),
             each.partition_of_50,

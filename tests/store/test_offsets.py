@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import uuid
 
 import pytest
 
+import logstore
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
@@ -14,26 +14,29 @@ from logstore.errors import (
     InvalidOffsetError,
     OffsetMetadataTooLargeError,
     ReadOnlyError,
+    UnknownPartitionError,
+    UnknownTopicError,
 )
 from logstore.groups.offsets import OFFSETS_TOPIC, decode_key, decode_value
 from logstore.records import Ack, TopicPartition
 from logstore.store.offsets import CommittedOffsets, OffsetAndMetadata
+from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
-from tests.store.sources import Logs, UnknownPartitionError
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def logs(tmp_path):
-    with Logs(tmp_path, {"flights": 2}) as logs:
-        yield logs
+def store(tmp_path):
+    with logstore.open(tmp_path, clock=ManualClock()) as store:
+        store.create_topic("flights", 2)
+        yield store
 
 
 @pytest.fixture
-def offsets(logs):
-    return CommittedOffsets(logs)
+def offsets(store):
+    return CommittedOffsets(store)
 
 
 def numbers(found):
@@ -41,12 +44,12 @@ def numbers(found):
 
 
 @pytest.mark.row("C11")
-def test_what_is_committed_is_there_and_after_a_restart(tmp_path, logs, offsets):
+def test_what_is_committed_is_there_and_after_a_restart(tmp_path, store, offsets):
     offsets.commit("crew", {A: 5, B: OffsetAndMetadata(7, "seven", 3)})
     offsets.commit("crew", {A: 6})
     offsets.commit("tower", {A: 1})
-    logs.close()
-    with Logs(tmp_path, {"flights": 2, OFFSETS_TOPIC: 1}) as again:
+    store.close()
+    with logstore.open(tmp_path, clock=store.clock) as again:
         found = CommittedOffsets(again)
         assert numbers(found.committed("crew")) == {A: 6, B: 7}
         assert found.committed("crew", [B])[B][:4] == (7, "seven", 3, again.clock.now_ms())
@@ -55,60 +58,58 @@ def test_what_is_committed_is_there_and_after_a_restart(tmp_path, logs, offsets)
         assert found.groups() == ["crew", "tower"]
 
 
-def test_nothing_is_made_before_the_first_commit(logs, offsets):
+def test_nothing_is_made_before_the_first_commit(store, offsets):
     assert offsets.committed("crew") == {}
     assert offsets.delete("crew") == 0
     assert offsets.groups() == []
-    assert OFFSETS_TOPIC not in logs.topics
+    assert OFFSETS_TOPIC not in store
 
 
-def test_records_are_those_of_kafka(logs, offsets):
-    logs.topic_ids["flights"] = uuid.UUID(int=7)
+def test_records_are_those_of_kafka(store, offsets):
     offsets.commit("crew", {B: OffsetAndMetadata(3, "three")})
-    (record,) = logs.partition(OFFSETS_TOPIC, 0).scan()
+    (record,) = store.partition(OFFSETS_TOPIC, 0).scan()
     assert decode_key(record.key) == ("crew", B)
-    assert decode_value(record.value) == (3, "three", -1, logs.clock.now_ms(), -1, uuid.UUID(int=7))
+    assert decode_value(record.value) == (3, "three", -1, store.clock.now_ms(), -1, store.topic("flights").id)
 
 
-def test_a_group_lies_in_the_partition_of_its_hash(logs, offsets):
-    logs.topics[OFFSETS_TOPIC] = 50
-    offsets.commit("crew", {A: 3})
-    assert numbers(CommittedOffsets(logs).committed("crew")) == {A: 3}
-    assert [n for n in range(50) if logs.partition(OFFSETS_TOPIC, n).log_end_offset] == [13]
+def test_a_group_lies_in_the_partition_of_its_hash(store, offsets):
+    CommittedOffsets(store, partition_count=50).commit("crew", {A: 3})
+    assert numbers(CommittedOffsets(store).committed("crew")) == {A: 3}
+    assert [n for n in range(50) if store.partition(OFFSETS_TOPIC, n).log_end_offset] == [13]
 
 
-def test_deleted_offsets_are_gone_for_good(logs, offsets):
+def test_deleted_offsets_are_gone_for_good(store, offsets):
     offsets.commit("crew", {A: 5, B: 7})
     assert offsets.delete("crew", [A, TopicPartition("other", 0)]) == 1
     assert numbers(offsets.committed("crew")) == {B: 7}
     assert offsets.delete("crew") == 1
-    for found in (offsets, CommittedOffsets(logs)):
+    for found in (offsets, CommittedOffsets(store)):
         assert found.committed("crew") == {}
         assert found.groups() == []
 
 
-def test_a_deleted_topic_takes_its_offsets_along(logs, offsets):
-    logs.topics["other"] = 1
+def test_a_deleted_topic_takes_its_offsets_along(store, offsets):
+    store.create_topic("other")
     other = TopicPartition("other", 0)
     offsets.commit("crew", {A: 5, other: 1})
     offsets.commit("tower", {B: 2})
     assert offsets.forget_topic("flights") == 2
     assert numbers(offsets.committed("crew")) == {other: 1}
-    assert CommittedOffsets(logs).groups() == ["crew"]
+    assert CommittedOffsets(store).groups() == ["crew"]
 
 
-def test_an_offset_of_an_earlier_topic_of_that_name_does_not_count(logs, offsets):
-    logs.topic_ids["flights"] = uuid.UUID(int=1)
+def test_an_offset_of_an_earlier_topic_of_that_name_does_not_count(store, offsets):
     offsets.commit("crew", {A: 5})
-    logs.topic_ids["flights"] = uuid.UUID(int=2)
+    store.delete_topic("flights")
+    assert numbers(offsets.committed("crew")) == {A: 5}
+    store.create_topic("flights", 2)
     assert offsets.committed("crew") == {}
     offsets.commit("crew", {A: 1})
     assert numbers(offsets.committed("crew")) == {A: 1}
 
 
-def test_a_read_only_store_follows_and_commits_nothing(tmp_path, logs, offsets):
-    logs.partition("flights", 0), logs.partition("flights", 1)
-    with Logs(tmp_path, {"flights": 2}, read_only=True) as reading:
+def test_a_read_only_store_follows_and_commits_nothing(tmp_path, store, offsets):
+    with logstore.open(tmp_path, read_only=True) as reading:
         beside = CommittedOffsets(reading)
         assert beside.committed("crew") == {}
         offsets.commit("crew", {A: 5})
@@ -121,13 +122,13 @@ def test_a_read_only_store_follows_and_commits_nothing(tmp_path, logs, offsets):
         assert numbers(offsets.committed("crew")) == {A: 6}
 
 
-def test_what_the_writer_took_back_is_taken_back_here(tmp_path, logs, offsets):
+def test_what_the_writer_took_back_is_taken_back_here(tmp_path, store, offsets):
     offsets.commit("crew", {A: 5})
-    with Logs(tmp_path, {"flights": 2}, read_only=True) as reading:
+    with logstore.open(tmp_path, read_only=True) as reading:
         beside = CommittedOffsets(reading)
         offsets.commit("crew", {A: 9})
         assert numbers(beside.committed("crew")) == {A: 9}
-        logs.partition(OFFSETS_TOPIC, 0).truncate_to(1)
+        store.partition(OFFSETS_TOPIC, 0).truncate_to(1)
         # As long as before, so that only the generation tells.
         offsets.commit("tower", {A: 2})
         for found in (beside, offsets):
@@ -141,43 +142,43 @@ def test_what_the_writer_took_back_is_taken_back_here(tmp_path, logs, offsets):
         ({A: -1}, InvalidOffsetError),
         ({A: 1, B: OffsetAndMetadata(1, "m" * 4097)}, OffsetMetadataTooLargeError),
         ({A: 1, TopicPartition("flights", 2): 1}, UnknownPartitionError),
-        ({A: 1, TopicPartition("nowhere", 0): 1}, UnknownPartitionError),
+        ({A: 1, TopicPartition("nowhere", 0): 1}, UnknownTopicError),
     ],
 )
-def test_a_bad_commit_stores_nothing(logs, offsets, given, error):
+def test_a_bad_commit_stores_nothing(store, offsets, given, error):
     with pytest.raises(error):
         offsets.commit("crew", given)
     with pytest.raises(InvalidGroupError):
         offsets.commit("", {A: 1})
     assert offsets.groups() == []
-    assert OFFSETS_TOPIC not in logs.topics
+    assert OFFSETS_TOPIC not in store
 
 
-def test_old_offsets_expire_unless_somebody_reads(logs, offsets):
+def test_old_offsets_expire_unless_somebody_reads(store, offsets):
     class Holder:
         pass
 
     holder = Holder()
     offsets.commit("old", {A: 1, B: 2})
-    offsets.commit("own-time", {A: OffsetAndMetadata(1, expire_ms=logs.clock.now_ms() + DAY_MS)})
+    offsets.commit("own-time", {A: OffsetAndMetadata(1, expire_ms=store.clock.now_ms() + DAY_MS)})
     offsets.commit("held", {A: 1})
     offsets.hold("held", holder)
-    logs.clock.advance(6 * DAY_MS)
+    store.clock.advance(6 * DAY_MS)
     offsets.commit("young", {A: 1})
     assert offsets.expire() == 1
-    logs.clock.advance(DAY_MS - 1)
+    store.clock.advance(DAY_MS - 1)
     assert offsets.expire() == 0
-    logs.clock.advance(1)
+    store.clock.advance(1)
     assert offsets.expire() == 2
-    assert CommittedOffsets(logs).groups() == ["held", "young"]
+    assert CommittedOffsets(store).groups() == ["held", "young"]
     offsets.let_go(holder)
     assert offsets.expire() == 1
     assert offsets.groups() == ["young"]
 
 
-def test_a_synced_commit_is_on_disk_on_return(logs, offsets):
+def test_a_synced_commit_is_on_disk_on_return(store, offsets):
     offsets.commit("crew", {A: 1})
-    log = logs.partition(OFFSETS_TOPIC, 0)
+    log = store.partition(OFFSETS_TOPIC, 0)
     assert log.synced_end == 0
     offsets.commit("crew", {A: 2}, ack="synced")
     assert log.synced_end == 2
@@ -185,30 +186,30 @@ def test_a_synced_commit_is_on_disk_on_return(logs, offsets):
     assert log.synced_end == 2
 
 
-def test_other_records_of_the_topic_are_stepped_over(logs, offsets):
+def test_other_records_of_the_topic_are_stepped_over(store, offsets):
     offsets.commit("crew", {A: 1})
-    logs.partition(OFFSETS_TOPIC, 0).append([(b"\0\x02\0\x04crew", b"members"), (b"\0\x0ccrew", None)])
+    store.partition(OFFSETS_TOPIC, 0).append([(b"\0\x02\0\x04crew", b"members"), (b"\0\x0ccrew", None)])
     offsets.commit("crew", {A: 2})
-    for found in (offsets, CommittedOffsets(logs)):
+    for found in (offsets, CommittedOffsets(store)):
         assert numbers(found.committed("crew")) == {A: 2}
 
 
-def test_a_record_that_cannot_be_read_is_named(logs, offsets):
+def test_a_record_that_cannot_be_read_is_named(store, offsets):
     offsets.commit("crew", {A: 1})
-    logs.partition(OFFSETS_TOPIC, 0).append([(b"\0\x01\0\x40crew", b"")])
+    store.partition(OFFSETS_TOPIC, 0).append([(b"\0\x01\0\x40crew", b"")])
     with pytest.raises(CorruptRecordError, match="__consumer_offsets") as caught:
         offsets.committed("crew")
     assert caught.value.offset == 1
     assert caught.value.path.endswith("__consumer_offsets-0")
 
 
-def test_offsets_of_an_aborted_transaction_do_not_count(logs, offsets):
+def test_offsets_of_an_aborted_transaction_do_not_count(store, offsets):
     from logstore import ProducerStamp
     from logstore.groups.offsets import OffsetKey, encode_key, encode_value
     from logstore.records import Marker
 
     offsets.commit("crew", {A: 1})
-    log = logs.partition(OFFSETS_TOPIC, 0)
+    log = store.partition(OFFSETS_TOPIC, 0)
     for number, marker in enumerate((Marker.ABORT, Marker.COMMIT)):
         record = (encode_key(OffsetKey("crew", A)), encode_value(OffsetAndMetadata(50 + number, commit_ms=0)))
         log.append([record], producer=ProducerStamp(7, 0, number, transactional=True))
@@ -219,8 +220,9 @@ def test_offsets_of_an_aborted_transaction_do_not_count(logs, offsets):
 
 def test_a_full_disk_stores_nothing_and_heals(tmp_path):
     files = FaultyFiles()
-    with Logs(tmp_path, {"flights": 2}, files=files) as logs:
-        offsets = CommittedOffsets(logs)
+    with logstore.open(tmp_path, files=files) as store:
+        store.create_topic("flights", 2)
+        offsets = CommittedOffsets(store)
         offsets.commit("crew", {A: 1})
         files.fail("pwrite", errno=errno.ENOSPC, times=-1, path_contains=OFFSETS_TOPIC)
         with pytest.raises(DiskFullError):
@@ -228,5 +230,5 @@ def test_a_full_disk_stores_nothing_and_heals(tmp_path):
         assert numbers(offsets.committed("crew")) == {A: 1}
         files.heal()
         offsets.commit("crew", {A: 3})
-        for found in (offsets, CommittedOffsets(logs)):
+        for found in (offsets, CommittedOffsets(store)):
             assert numbers(found.committed("crew")) == {A: 3}

@@ -22,8 +22,8 @@ are stepped over here. A value that is null deletes what its key names.
 
 from __future__ import annotations
 
+import base64
 import struct
-import uuid
 from typing import NamedTuple
 
 from logstore.errors import CorruptRecordError, InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError
@@ -40,7 +40,8 @@ _KEY_TYPE = 1
 _WITH_EXPIRY = 1
 _CURRENT = 4
 _TAG_TOPIC_ID = 0
-_NO_ID = uuid.UUID(int=0)
+_ID_BYTES = 16
+_NO_ID = bytes(_ID_BYTES)
 _STRING_MAX = 2**15 - 1
 _INT64_MAX = 2**63 - 1
 
@@ -50,7 +51,7 @@ class OffsetAndMetadata(NamedTuple):
 
     ``leader_epoch`` is that of the last record read, or -1; ``commit_ms`` when it was committed, or -1 in
     a commit that is still to be made; ``expire_ms`` when it may be forgotten if it has a time of its own;
-    ``topic_id`` tells a topic from a later one of the same name, or is None if nobody has said.
+    ``topic_id`` tells a topic from a later one of the same name: 128 bits in Kafka's text form, "" if unknown.
     """
 
     offset: int
@@ -58,7 +59,7 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
     commit_ms: int = -1
     expire_ms: int = -1
-    topic_id: uuid.UUID | None = None
+    topic_id: str = ""
 
 
 class OffsetKey(NamedTuple):
@@ -110,6 +111,11 @@ def check_group(group: object) -> str:
     return group
 
 
+def is_whole(number: object) -> bool:
+    """Whether something is a whole number, and none of Python's truth values."""
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
 def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_max: int = METADATA_MAX) -> None:
     """Refuse a commit that no record can hold.
 
@@ -122,7 +128,7 @@ def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_m
         raise InvalidOffsetError(
             f"{partition}: an offset from 0 to {_INT64_MAX} can be committed, found {offset!r}"
         )
-    if not isinstance(metadata, str):
+    if type(metadata) is not str:
         raise InvalidOffsetError(f"{partition}: the metadata of a commit is a str, found {metadata!r}")
     size = len(metadata.encode("utf-16-be", "surrogatepass")) // 2
     if size > metadata_max:
@@ -168,9 +174,8 @@ def encode_value(found: OffsetAndMetadata) -> bytes:
                 struct.pack(">qq", found.commit_ms, found.expire_ms),
             )
         )
-    tags = b"\0"
-    if found.topic_id is not None and found.topic_id != _NO_ID:
-        tags = bytes((1, _TAG_TOPIC_ID, 16)) + found.topic_id.bytes
+    topic_id = base64.urlsafe_b64decode(found.topic_id + "==") if found.topic_id else _NO_ID
+    tags = b"\0" if topic_id == _NO_ID else bytes((1, _TAG_TOPIC_ID, _ID_BYTES)) + topic_id
     return b"".join(
         (
             struct.pack(">hqi", _CURRENT, found.offset, found.leader_epoch),
@@ -219,7 +224,7 @@ class _Cursor:
         self._at += size
         return self._data[self._at - size : self._at]
 
-    def int(self, size: int) -> int:
+    def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def varint(self) -> int:
@@ -242,7 +247,7 @@ class _Cursor:
             raise CorruptRecordError(f"{self._what} of {OFFSETS_TOPIC}: no UTF-8 at byte {self._at}") from error
 
     def string(self) -> str:
-        return self.text(self.int(2))
+        return self.text(self.number(2))
 
 
 def decode_key(key: bytes | None) -> OffsetKey | None:
@@ -255,7 +260,7 @@ def decode_key(key: bytes | None) -> OffsetKey | None:
         return None
     cursor = _Cursor(key, "a key")
     cursor.take(2)
-    group, topic, partition = cursor.string(), cursor.string(), cursor.int(4)
+    group, topic, partition = cursor.string(), cursor.string(), cursor.number(4)
     if partition < 0:
         raise CorruptRecordError(f"a key of {OFFSETS_TOPIC}: partition {partition} of topic {topic!r}")
     return OffsetKey(group, TopicPartition(topic, partition))
@@ -268,21 +273,21 @@ def decode_value(value: bytes) -> OffsetAndMetadata:
         CorruptRecordError: the bytes are no commit, or one of a version above 4.
     """
     cursor = _Cursor(value, "a value")
-    version = cursor.int(2)
+    version = cursor.number(2)
     if not 0 <= version <= _CURRENT:
         raise CorruptRecordError(
             f"a value of {OFFSETS_TOPIC}: version {version} is unknown, 0 to {_CURRENT} can be read"
         )
-    offset = cursor.int(8)
-    leader_epoch = cursor.int(4) if version >= 3 else -1
+    offset = cursor.number(8)
+    leader_epoch = cursor.number(4) if version >= 3 else -1
     metadata = cursor.text(cursor.varint() - 1) if version >= 4 else cursor.string()
-    commit_ms = cursor.int(8)
-    expire_ms = cursor.int(8) if version == _WITH_EXPIRY else -1
-    topic_id = None
+    commit_ms = cursor.number(8)
+    expire_ms = cursor.number(8) if version == _WITH_EXPIRY else -1
+    topic_id = ""
     for _ in range(cursor.varint() if version >= 4 else 0):
         tag, data = cursor.varint(), cursor.take(cursor.varint())
         if tag == _TAG_TOPIC_ID:
-            if len(data) != 16:
+            if len(data) != _ID_BYTES:
                 raise CorruptRecordError(f"a value of {OFFSETS_TOPIC}: a topic id of {len(data)} bytes")
-            topic_id = uuid.UUID(bytes=data)
+            topic_id = "" if data == _NO_ID else base64.urlsafe_b64encode(data).decode().rstrip("=")
     return OffsetAndMetadata(offset, metadata, leader_epoch, commit_ms, expire_ms, topic_id)

@@ -24,7 +24,13 @@ from logstore._files import LIBC, Files, fork_generation
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
-from logstore.errors import DiskFullError, InvalidRecordError, NotSyncedError, OffsetOutOfRangeError
+from logstore.errors import (
+    DiskFullError,
+    ExpectedOffsetError,
+    InvalidRecordError,
+    NotSyncedError,
+    OffsetOutOfRangeError,
+)
 from logstore.log import admission, cut
 from logstore.log.appender import Appender
 from logstore.log.epochs import Epochs
@@ -312,6 +318,7 @@ class Log(Readable):
         codec: Codec | None = None,
         producer: ProducerStamp | None = None,
         ack: Ack | str | None = None,
+        expect: int | None = None,
     ) -> AppendResult:
         """Write records at the log end offset, in one batch unless they are too large for one.
 
@@ -319,7 +326,8 @@ class Log(Readable):
         timestamp, headers), or of `Record`s; an Arrow array of values or an Arrow table with columns
         key, value, timestamp, headers; or a numpy array of fixed-size values. Keys and values are
         buffers or None. Records without a timestamp (ms or an aware datetime) get ``timestamp``, or
-        the time of the append. ``producer`` makes the append idempotent; it must fit one batch.
+        the time of the append. ``producer`` makes the append idempotent; it must fit one batch. With
+        ``expect`` the append takes place only if its first record gets this offset.
 
         With ``ack="written"`` the records are in the page cache on return and survive the process;
         with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
@@ -332,6 +340,7 @@ class Log(Readable):
                 records cannot be written. Nothing is.
             OutOfOrderSequenceError, DuplicateSequenceError, ProducerFencedError,
                 InvalidTransactionError: ``producer`` does not fit. Nothing is written.
+            ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
             DiskFullError: there is no room. Nothing is written; try again when there is.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
@@ -357,7 +366,7 @@ class Log(Readable):
                 add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
             return self._append_encoded(
-                encoder, None if producer is None else produced_by(producer, encoder), now, ack
+                encoder, None if producer is None else produced_by(producer, encoder), now, ack, expect
             )
         finally:
             encoders.append(encoder)
@@ -377,13 +386,29 @@ class Log(Readable):
             transactional=producer.transactional,
         )
 
-    def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None = None) -> AppendResult:
-        """Write the finished batches of an encoder; raises as `append`. For `Appender`."""
+    def append_encoded(
+        self,
+        encoder: Encoder,
+        *,
+        producer: ProducerStamp | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write the finished batches of an encoder; raises as `append`. For whoever gathers records.
+
+        ``producer`` is who stands in the header of its one batch.
+        """
         self._state.check_writable()
-        return self._append_encoded(encoder, None, self._clock.now_ms(), ack)
+        produced = None if producer is None else produced_by(producer, encoder)
+        return self._append_encoded(encoder, produced, self._clock.now_ms(), ack, expect)
 
     def _append_encoded(
-        self, encoder: Encoder, produced: ProducedBatch | None, now: int, ack: Ack | str | None
+        self,
+        encoder: Encoder,
+        produced: ProducedBatch | None,
+        now: int,
+        ack: Ack | str | None,
+        expect: int | None,
     ) -> AppendResult:
         settled = self._default_ack if ack is None else self._ack_of(ack)
         count = encoder.record_count
@@ -395,6 +420,8 @@ class Log(Readable):
         if not self._append_time:
             admission.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
         with self._lock:
+            if expect is not None:
+                self._check_expected_locked(expect)
             result = write_locked(
                 self._state, encoder, count, count, encoder.batch_count, newest, produced, Origin.CLIENT, now
             )
@@ -403,6 +430,17 @@ class Log(Readable):
         if self._append_time and not result.duplicate:
             return result._replace(timestamp_ms=newest)
         return result
+
+    def _check_expected_locked(self, expect: int) -> None:
+        self._state.check_whole_locked()
+        found = self._state.end.value
+        if found != expect:
+            raise ExpectedOffsetError(
+                f"{self.name}: the append expects offset {expect}, the log ends at {found}; "
+                "read what was written meanwhile and decide anew",
+                found=found,
+                expected=expect,
+            )
 
     def append_batch(
         self, batch: Any, *, ack: Ack | str | None = None, origin: Origin = Origin.CLIENT

@@ -113,7 +113,7 @@ class Readable(ABC):
 
     @property
     def generation(self) -> int:
-        """Changes when records that may have been read are taken back: by a cut, or by opening after a crash."""
+        """Changes when records that were there may be gone: by a truncation, or by opening after a crash."""
         return self._cuts()
 
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:

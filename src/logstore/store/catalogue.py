@@ -23,7 +23,6 @@ import dataclasses
 import enum
 import json
 import secrets
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -185,19 +184,6 @@ def new_id(rng: random.Random | None = None) -> str:
         # Kafka gives out none that begins with a dash: it would look like an option.
         if not text.startswith("-"):
             return text
-
-
-def decode_id(text: str) -> uuid.UUID | None:
-    """The 128 bits behind an id in text form; None for none, or for what is no id.
-
-    >>> decode_id(new_id()) is None, decode_id("")
-    (False, None)
-    """
-    try:
-        data = base64.urlsafe_b64decode(text + "==")
-    except ValueError:
-        return None
-    return uuid.UUID(bytes=data) if len(data) == 16 else None
 
 
 def _damaged(what: str, path: str) -> DamagedCatalogueError:

@@ -13,7 +13,14 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 
-from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, ReadOnlyError
+from logstore.config import Setting
+from logstore.errors import (
+    CorruptRecordError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
 from logstore.groups.offsets import (
     METADATA_MAX,
     OFFSETS_TOPIC,
@@ -29,7 +36,8 @@ from logstore.groups.offsets import (
 )
 from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.store.source import AnyLog, PartitionSource
+from logstore.store.partitions import Opened
+from logstore.store.source import Source
 
 _logger = logging.getLogger(__name__)
 
@@ -69,9 +77,15 @@ class CommittedOffsets:
     """
 
     def __init__(
-        self, source: PartitionSource, *, metadata_max: int = METADATA_MAX, retention_ms: int = RETENTION_MS
+        self,
+        source: Source,
+        *,
+        partition_count: int = 1,
+        metadata_max: int = METADATA_MAX,
+        retention_ms: int = RETENTION_MS,
     ) -> None:
         self._source = source
+        self._partition_count = partition_count
         self._metadata_max = metadata_max
         self._retention_ms = retention_ms
         self._lock = threading.Lock()
@@ -104,10 +118,13 @@ class CommittedOffsets:
             return sorted(name for part in self._caught_up_locked().values() for name in part.groups)
 
     def _is_of_today(self, partition: TopicPartition, commit: OffsetAndMetadata) -> bool:
-        if commit.topic_id is None or partition.partition >= self._source.partitions_of(partition.topic):
+        if not commit.topic_id:
             return True
-        today = self._source.topic_id(partition)
-        return today is None or today == commit.topic_id
+        try:
+            return self._source.topic_id(partition.topic) in ("", commit.topic_id)
+        except UnknownTopicError:
+            # Deleted since, or not made yet; whoever reads it is told so then.
+            return True
 
     # -- committing
 
@@ -125,7 +142,7 @@ class CommittedOffsets:
 
         Raises:
             InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError: nothing is stored.
-            UnknownTopicError: a partition does not exist. Nothing is stored.
+            UnknownTopicError, UnknownPartitionError: there is no such place. Nothing is stored.
             ReadOnlyError: the store is open read-only. Nothing is stored.
             DiskFullError: there is no room. Nothing is stored; try again when there is.
             StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
@@ -137,7 +154,7 @@ class CommittedOffsets:
             partition = TopicPartition(*place)
             commit = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
             check_commit(partition, commit, self._metadata_max)
-            topic_id = self._source.topic_id(partition)
+            topic_id = self._check_place(partition)
             commits[partition] = commit._replace(
                 commit_ms=now if commit.commit_ms < 0 else commit.commit_ms, topic_id=commit.topic_id or topic_id
             )
@@ -191,6 +208,33 @@ class CommittedOffsets:
 
     # -- the topic
 
+    def _count(self) -> int:
+        """How many partitions the topic has; 0 if there is none yet."""
+        try:
+            return self._source.partition_count(OFFSETS_TOPIC)
+        except UnknownTopicError:
+            return 0
+
+    def _create(self) -> int:
+        # As Kafka makes it, with segments small enough to be compacted soon.
+        settings: dict[str, Setting] = {
+            "cleanup.policy": "compact",
+            "segment.bytes": 100 << 20,
+            "compression.type": "producer",
+        }
+        self._source.create_topic(OFFSETS_TOPIC, self._partition_count, settings, if_not_exists=True)
+        return self._count()
+
+    def _check_place(self, partition: TopicPartition) -> str:
+        """The id of a partition's topic; raises if there is no such partition."""
+        count = self._source.partition_count(partition.topic)
+        if not 0 <= partition.partition < count:
+            raise UnknownPartitionError(
+                f"topic {partition.topic!r} has partitions 0 to {count - 1}, there is none with number "
+                f"{partition.partition}"
+            )
+        return self._source.topic_id(partition.topic)
+
     def _forget(self, keys: list[OffsetKey]) -> int:
         groups: dict[str, dict[TopicPartition, OffsetAndMetadata | None]] = {}
         for key in keys:
@@ -213,8 +257,8 @@ class CommittedOffsets:
             (encode_key(keys[partition]), None if commit is None else encode_value(commit))
             for partition, commit in commits.items()
         ]
-        source.create_offsets_topic()
-        number = partition_of(group, source.partitions_of(OFFSETS_TOPIC))
+        count = self._count() or self._create()
+        number = partition_of(group, count)
         log = source.partition(OFFSETS_TOPIC, number)
         assert isinstance(log, Log)
         settled = log.config.default_ack if ack is None else Ack(ack)
@@ -243,7 +287,7 @@ class CommittedOffsets:
 
     def _caught_up_locked(self) -> dict[int, _Partition]:
         """What the topic says now: only what has come since is read."""
-        for number in range(self._source.partitions_of(OFFSETS_TOPIC)):
+        for number in range(self._count()):
             log = self._source.partition(OFFSETS_TOPIC, number)
             part = self._partitions.get(number)
             if part is None:
@@ -262,7 +306,7 @@ class CommittedOffsets:
         return self._partitions
 
 
-def _follow(log: AnyLog, part: _Partition) -> None:
+def _follow(log: Opened, part: _Partition) -> None:
     """Apply what lies behind the last record that was applied."""
     while part.read_to < log.end_offset(Isolation.READ_COMMITTED):
         batches = log.read(part.read_to, isolation=Isolation.READ_COMMITTED)

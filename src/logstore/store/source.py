@@ -1,58 +1,54 @@
-"""What topics, producers, consumers and committed offsets need of the store that they belong to.
+"""What topics, producers and consumers need of the store that they belong to.
 
-`Store` is one such source; they are written against this, so that they know nothing of how a store opens,
-locks or ends, and a test may hand in something smaller.
+`Store` is one; they are written against this, so that they know nothing of how a store opens, locks or
+ends, and a test may hand in something smaller.
 """
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Mapping
 from typing import Protocol
 
 from logstore.clock import Clock
-from logstore.config import LogConfig
-from logstore.records import TopicPartition
+from logstore.config import LogConfig, Setting
 from logstore.store.partitions import Opened
 
-#: A log of this process, or one that another process writes.
-AnyLog = Opened
 
-
-class PartitionSource(Protocol):
-    """A directory of logs. Every method may be called from any thread."""
+class Source(Protocol):
+    """Where partitions come from. Any thread may call it."""
 
     @property
     def path(self) -> str:
         """The directory, for messages."""
 
     @property
-    def read_only(self) -> bool:
-        """Whether nothing can be written."""
-
-    @property
     def clock(self) -> Clock: ...
 
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be appended."""
+
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
-        """How many partitions a topic has; with ``topic_id``, that very topic and none made later.
-
-        Raises:
-            UnknownTopicError: there is no such topic.
-        """
-
-    def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if there is no such topic."""
+        """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
 
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """The settings of a topic's logs."""
 
-    def topic_id(self, partition: TopicPartition) -> uuid.UUID | None:
-        """The id of a partition's topic, or None if it has none. Raises if there is no such partition."""
+    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
+        """One partition's log, which belongs to the store."""
 
-    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> AnyLog:
-        """The log of one partition, which stays the store's. Raises if there is none."""
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""
 
-    def create_offsets_topic(self) -> None:
-        """Make ``__consumer_offsets`` if there is none yet."""
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> object:
+        """Make a topic."""
 
     def next_producer_id(self) -> int:
         """A producer id that was never given before."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import uuid
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
@@ -24,8 +23,7 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
-from logstore.store.catalogue import decode_id
-from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
+from logstore.store.names import INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -247,33 +245,10 @@ class Store:
         self._check_open()
         return self._table.entry(topic, topic_id).partitions
 
-    def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if there is no such topic."""
-        return self.partition_count(topic) if topic in self else 0
-
-    def topic_id(self, partition: TopicPartition) -> uuid.UUID | None:
-        """The id of a partition's topic, or None if it has none.
-
-        Raises:
-            UnknownTopicError, UnknownPartitionError: there is no such partition.
-        """
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""
         self._check_open()
-        self._table.check_partition(*partition)
-        return decode_id(self._table.entry(partition.topic).id)
-
-    def create_offsets_topic(self) -> None:
-        """Make ``__consumer_offsets`` if there is none yet, with Kafka's settings for it."""
-        config = self.config
-        self.create_topic(
-            CONSUMER_OFFSETS,
-            config.offsets_topic_num_partitions,
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": config.offsets_topic_segment_bytes,
-            },
-            if_not_exists=True,
-        )
+        return self._table.entry(topic).id
 
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """The settings of a topic's logs: its own, and the store's for all others."""

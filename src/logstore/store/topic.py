@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from logstore._batch import Batches
     from logstore.log.reader import Time
     from logstore.store.scans import Bound, TopicScan
-    from logstore.store.source import PartitionSource
+    from logstore.store.source import Source
 
 DEFAULT_READ_BYTES = 1 << 20
 
@@ -36,7 +36,7 @@ class Topic:
     [b'AA 1141']
     """
 
-    def __init__(self, store: PartitionSource, name: str, topic_id: str) -> None:
+    def __init__(self, store: Source, name: str, topic_id: str) -> None:
         self.store = store
         self.name = name
         self.id = topic_id  #: tells it from an earlier or later topic of the same name

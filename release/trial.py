@@ -1,0 +1,57 @@
+"""Installs logstore from an index as a user would, into an empty environment, and runs the tour there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from release.commands import ReleaseError, run
+
+_REPORT = """
+import json, sys
+from importlib.metadata import distribution
+found = distribution("logstore")
+tags = [line.split()[1] for line in found.read_text("WHEEL").splitlines() if line.startswith("Tag:")]
+import logstore
+print(json.dumps([found.version, tags, logstore.__version__]))
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with logstore in it: which version, and the tags of the wheel that was chosen."""
+
+    python: Path
+    version: str
+    tags: list[str]
+
+    @property
+    def is_abi3(self) -> bool:
+        return all("-abi3-" in tag for tag in self.tags)
+
+
+def install(python: Path, index_url: str, environment: Path, what: str | Path = "logstore") -> Installed:
+    """Into a new environment without pip, by ``--index-url`` alone: no setting of this machine counts."""
+    run(python, "-m", "venv", "--without-pip", environment)
+    inside = environment / "bin" / "python"
+    installer = environment.parent / f"{environment.name}-pip"
+    run(python, "-m", "venv", installer)
+    run(
+        *(installer / "bin" / "python", "-m", "pip", "--isolated", "--python", inside, "install", "--quiet"),
+        *("--no-cache-dir", "--only-binary", ":all:", "--index-url", index_url, what),
+    )
+    shutil.rmtree(installer)
+    version, tags, said = json.loads(run(inside, "-I", "-c", _REPORT, cwd=environment))
+    if said != version:
+        raise ReleaseError(f"logstore.__version__ is {said}, its metadata say {version}")
+    return Installed(inside, version, tags)
+
+
+def run_tour(installed: Installed, tour: Path, directory: Path) -> str:
+    """The tour's output, run where nothing of the source tree can be imported."""
+    directory.mkdir(parents=True)
+    copy = directory / tour.name
+    shutil.copy(tour, copy)
+    return run(installed.python, "-I", copy, cwd=directory)

@@ -1,0 +1,448 @@
+# cython: language_level=3
+"""What a producer does for every record: choose a partition, gather the record, hand back its future.
+
+A `Sender` knows for each topic one `Lane` for each partition. A record of plain bytes whose lane has an
+open batch with room is gathered under the GIL alone; everything else goes to `_send_slowly` of the
+subclass, which locks, opens and writes batches. All futures of one batch share one `Ticket`, so an
+acknowledgement costs the same for one record and for a thousand, and a future that nobody keeps costs
+little more than its call.
+
+Any thread may send, and wait for a future. A ticket is answered once, by whoever holds its batch.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from logstore._encode cimport Encoder, Gatherer
+from logstore._partition cimport partition_of_key
+
+import logging
+import threading
+
+from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import DeliveryTimeoutError
+from logstore.records import RecordMetadata
+
+_logger = logging.getLogger(__name__)
+
+cdef enum State:
+    GATHERED            # in memory
+    APPENDED            # in the log, waiting for the disk
+    ACKNOWLEDGED
+    FAILED
+
+
+@cython.final
+cdef class Ticket:
+    """What becomes of one batch: where it went, or why it did not. Its records' futures share it.
+
+    Threads: answered by one, asked by any. `waiter` is made by the first that waits.
+    """
+
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly int64_t first_offset       # -1 until it is known
+    cdef int64_t _append_time_ms             # -1: each record has its own
+    cdef readonly object error
+    cdef int64_t _claimed                    # futures that were made
+    cdef int64_t _kept                       # and live
+    cdef State _state
+    cdef readonly bint seen                  # somebody was told the error
+    cdef object _clock
+    cdef list _failures                      # where a failure goes that a dropped future would have told
+    cdef object _drive                       # called by who waits for what is appended already
+    cdef object _waiter                      # a Condition
+    cdef list _callbacks                     # (what to call, with which future)
+
+    def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
+        """With ``failures``, a failed ticket some of whose futures were dropped goes there; None forgives it."""
+        self.topic = topic
+        self.partition = partition
+        self._failures = failures
+        self.first_offset = -1
+        self._append_time_ms = -1
+        self._clock = clock
+
+    cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
+        cdef SendFuture future = SendFuture.__new__(SendFuture)
+        future._ticket = self
+        future._index = <int32_t>(encoder.record_count + encoder._batch_records - 1)
+        future._timestamp_ms = timestamp_ms
+        self._claimed += 1
+        self._kept += 1
+        return future
+
+    def claim(self, Encoder encoder not None, timestamp_ms):
+        """The future of the record that was added last."""
+        return self.claim_next(encoder, encoder._default_timestamp if timestamp_ms is None else timestamp_ms)
+
+    @property
+    def is_answered(self):
+        return self._state >= ACKNOWLEDGED
+
+    def appended(self, int64_t first_offset, int64_t append_time_ms, drive):
+        """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        if self._state != GATHERED:
+            return
+        self.first_offset = first_offset
+        self._append_time_ms = append_time_ms
+        self._drive = drive
+        self._state = APPENDED
+        # Whoever waited for the batch to be written may drive the sync now.
+        self._wake()
+
+    def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
+        """Answer every future with its offset. Holds no lock: callbacks run here."""
+        self.first_offset = first_offset
+        self._append_time_ms = append_time_ms
+        self._answer(ACKNOWLEDGED)
+
+    def fail(self, error not None):
+        """Answer every future with an error. Holds no lock: callbacks run here.
+
+        Nobody is told of the failure of a ticket that has no place for it: its futures give offset -1.
+        """
+        if self._failures is None:
+            self.acknowledge(-1)
+            return
+        if self._state < ACKNOWLEDGED:
+            self.error = error
+            if self._kept < self._claimed:
+                self._failures.append(self)
+            self._answer(FAILED)
+
+    cdef _answer(self, State state):
+        cdef list callbacks
+        if self._state >= ACKNOWLEDGED:
+            return
+        self._state = state
+        self._drive = None
+        # Taken under the GIL after the state is set: who comes later calls back at once.
+        callbacks, self._callbacks = self._callbacks, None
+        self._wake()
+        if callbacks is not None:
+            self.seen = True
+            for call, future in callbacks:
+                _call(call, future)
+
+    cdef _wake(self):
+        if self._waiter is not None:
+            with self._waiter:
+                self._waiter.notify_all()
+
+    cdef _await(self, timeout_s):
+        """Return when the ticket is answered, having synced if nothing else is missing."""
+        cdef bint appended
+        deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        if self._waiter is None:
+            waiter = threading.Condition()
+            if self._waiter is None:          # a Condition takes more than one step to make
+                self._waiter = waiter
+        while self._state < ACKNOWLEDGED:
+            drive = self._drive
+            if drive is not None:
+                drive()
+                if self._state >= ACKNOWLEDGED:
+                    return
+            with self._waiter:
+                if self._state >= ACKNOWLEDGED or (self._drive is not None and self._drive is not drive):
+                    continue
+                left_s = None if deadline_s is None else deadline_s - self._clock.monotonic_s()
+                if left_s is not None and left_s <= 0:
+                    raise DeliveryTimeoutError(
+                        f"{self.topic}-{self.partition}: not acknowledged within {timeout_s} s; the record is "
+                        "still gathered or waits for the disk, and its future is still answered later")
+                self._clock.wait(self._waiter, left_s)
+
+    def __repr__(self):
+        state = ("gathered", "appended", "acknowledged", "failed")[<int>self._state]
+        return f"<Ticket {self.topic}-{self.partition} {state}>"
+
+
+cdef _call(call, future):
+    try:
+        call(future)
+    except Exception:
+        _logger.exception("a callback of %r failed", future)
+
+
+@cython.final
+@cython.freelist(256)
+@cython.no_gc
+cdef class SendFuture:
+    """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`.
+
+    Has the methods of `concurrent.futures.Future` that make sense for a record, `get` as in
+    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be
+    taken back, so there is no cancelling.
+
+    Owns: a share of its batch's ticket. Not tracked by the garbage collector: a cycle through a
+    callback ends when the batch is answered, as every batch is when its producer closes.
+    """
+
+    cdef Ticket _ticket
+    cdef int32_t _index
+    cdef int64_t _timestamp_ms
+
+    def __init__(self):
+        raise TypeError("a SendFuture comes from Producer.send")
+
+    def __dealloc__(self):
+        if self._ticket is not None:
+            self._ticket._kept -= 1
+
+    def done(self):
+        """Whether the record is acknowledged or has failed."""
+        return self._ticket._state >= ACKNOWLEDGED
+
+    def result(self, timeout=None):
+        """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp.
+
+        ``timeout`` is in seconds; None waits for ever. A record that is still gathered is waited for
+        until its batch is full, has lingered, or somebody flushes.
+
+        Raises:
+            DeliveryTimeoutError: ``timeout`` has passed first; the record may still be written.
+            LogstoreError: the record was not written, and why.
+        """
+        cdef Ticket ticket = self._ticket
+        if ticket._state < ACKNOWLEDGED:
+            ticket._await(timeout)
+        if ticket._state == FAILED:
+            ticket.seen = True
+            raise ticket.error
+        return self._metadata()
+
+    def get(self, timeout=None):
+        """As `result`: kafka-python's name for it."""
+        return self.result(timeout)
+
+    def exception(self, timeout=None):
+        """Wait as `result` does; the error, or None if the record is acknowledged."""
+        cdef Ticket ticket = self._ticket
+        if ticket._state < ACKNOWLEDGED:
+            ticket._await(timeout)
+        if ticket._state == FAILED:
+            ticket.seen = True
+        return ticket.error
+
+    def add_done_callback(self, call):
+        """Call ``call(future)`` once it is done, in the thread that answers; at once if it is done already."""
+        cdef Ticket ticket = self._ticket
+        if ticket._state >= ACKNOWLEDGED:
+            ticket.seen = True
+            _call(call, self)
+        elif ticket._callbacks is None:
+            ticket._callbacks = [(call, self)]
+        else:
+            ticket._callbacks.append((call, self))
+
+    cdef _metadata(self):
+        cdef Ticket ticket = self._ticket
+        cdef int64_t offset = -1, timestamp_ms = self._timestamp_ms
+        if ticket.first_offset >= 0:
+            offset = ticket.first_offset + self._index
+        if ticket._append_time_ms >= 0:
+            timestamp_ms = ticket._append_time_ms
+        return _new_metadata(RecordMetadata, (ticket.topic, ticket.partition, offset, timestamp_ms))
+
+    def __await__(self):
+        import asyncio
+
+        if self._ticket._state < ACKNOWLEDGED:
+            loop = asyncio.get_running_loop()
+            answered = loop.create_future()
+            self.add_done_callback(_Waker(loop, answered))
+            yield from answered
+        return self.result(0)
+
+    def __repr__(self):
+        return f"<SendFuture {self._index} of {self._ticket!r}>"
+
+
+_new_metadata = tuple.__new__
+
+
+@cython.final
+cdef class _Waker:
+    """Tells a coroutine of an event loop, from whichever thread answers."""
+
+    cdef object _loop
+    cdef object _answered
+
+    def __cinit__(self, loop, answered):
+        self._loop = loop
+        self._answered = answered
+
+    def __call__(self, _future):
+        try:
+            self._loop.call_soon_threadsafe(self._set)
+        except RuntimeError:
+            # The loop is closed, and with it everybody who could wait.
+            pass
+
+    def _set(self):
+        if not self._answered.done():
+            self._answered.set_result(None)
+
+
+cdef class Lane(Gatherer):
+    """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
+
+    cdef Ticket _ticket
+
+    def open_for(self, Encoder encoder not None, Ticket ticket not None, Py_ssize_t full_bytes):
+        """Let records go straight into an encoder, whose batch has this ticket."""
+        self._full_bytes = full_bytes
+        self._ticket = ticket
+        self._open = encoder
+
+
+@cython.final
+cdef class Lanes:
+    """The lanes of one topic, and how its records choose among them.
+
+    With ``hashes`` a key decides by Kafka's hash. Who is left stays with a partition until a batch of it
+    is full (``sticks``), goes to the partitions ``in_turn``, or asks the slow way.
+    """
+
+    cdef readonly list lanes
+    cdef readonly bint hashes
+    cdef readonly bint sticks
+    cdef readonly bint in_turn
+    cdef readonly bint needs_key
+    cdef readonly int32_t partition          # to which the next record goes that is left
+    cdef Py_ssize_t _sticky_bytes
+    cdef Py_ssize_t _stuck_bytes
+
+    def __cinit__(self, list lanes not None, *, bint hashes, bint sticks, bint in_turn, bint needs_key,
+                  int32_t partition, Py_ssize_t sticky_bytes):
+        if not lanes or not 0 <= partition < len(lanes):
+            raise ValueError(f"{len(lanes)} lanes, of which number {partition} is to be used")
+        self.lanes = lanes
+        self.hashes = hashes
+        self.sticks = sticks
+        self.in_turn = in_turn
+        self.needs_key = needs_key
+        self.partition = partition
+        self._sticky_bytes = sticky_bytes
+
+    def take(self, Py_ssize_t size):
+        """The partition of a record of this size whose key does not decide."""
+        cdef int32_t chosen
+        if self.sticks and self._must_move():
+            self._move()
+        chosen = self.partition
+        self._took(size)
+        return chosen
+
+    cdef bint _must_move(self):
+        # As Kafka since 3.3: on with a whole batch, and only by necessity in the middle of one.
+        cdef Lane lane = <Lane>PyList_GET_ITEM(self.lanes, self.partition)
+        if lane._open is not None and lane._full_bytes and lane._open.size >= lane._full_bytes:
+            return True
+        if self._stuck_bytes < self._sticky_bytes:
+            return False
+        return lane._open is None or self._stuck_bytes >= 2 * self._sticky_bytes
+
+    cdef int _move(self) except -1:
+        # The next one, where Kafka draws lots: over many batches the partitions get the same.
+        self.partition = (self.partition + 1) % <int32_t>len(self.lanes)
+        self._stuck_bytes = 0
+        return 0
+
+    cdef int _took(self, Py_ssize_t size) except -1:
+        if self.in_turn:
+            return self._move()
+        self._stuck_bytes += size
+        return 0
+
+
+cdef class Sender:
+    """The quick half of a producer; see the head of this module."""
+
+    cdef dict _topics                        # name -> Lanes
+
+    def __cinit__(self, *args, **kwargs):
+        self._topics = {}
+
+    def use(self, str topic not None, Lanes lanes not None):
+        """Send a topic's records through these lanes from now on."""
+        self._topics[topic] = lanes
+
+    def forget(self, topic=None):
+        """Ask anew for the lanes of a topic, or of all."""
+        if topic is None:
+            self._topics.clear()
+        else:
+            self._topics.pop(topic, None)
+
+    def known(self, str topic not None):
+        """The lanes of a topic, or None."""
+        return self._topics.get(topic)
+
+    def send(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
+        """Gather one record; see `Producer.send`."""
+        cdef SendFuture future = self.gather(topic, value, key, partition, timestamp, headers)
+        if future is not None:
+            return future
+        return self._send_slowly(topic, value, key, partition, timestamp, headers)
+
+    def offer(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
+        """As `send` where that takes no lock and no system call, else None and nothing is done."""
+        return self.gather(topic, value, key, partition, timestamp, headers)
+
+    cdef SendFuture gather(self, object topic, object value, object key, object partition, object timestamp,
+                           object headers):
+        cdef PyObject *found
+        cdef Lanes lanes
+        cdef Lane lane
+        cdef Encoder encoder
+        cdef const uint8_t *key_data = NULL
+        cdef int64_t key_size = -1
+        cdef int32_t chosen
+        cdef bint is_left = False
+        if timestamp is not None or headers is not None or not (
+                PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value)):
+            return None
+        found = PyDict_GetItem(self._topics, topic)
+        if found == NULL:
+            return None
+        lanes = <Lanes>found
+        if key is None:
+            if lanes.needs_key:
+                return None
+        elif PyBytes_CheckExact(key):
+            key_data = <const uint8_t *>PyBytes_AS_STRING(key)
+            key_size = PyBytes_GET_SIZE(key)
+        else:
+            return None
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < len(lanes.lanes):
+                return None
+            chosen = partition
+        elif key_size >= 0 and lanes.hashes:
+            chosen = partition_of_key(key_data, key_size, <int32_t>len(lanes.lanes))
+        elif lanes.in_turn or (lanes.sticks and lanes._stuck_bytes < 2 * lanes._sticky_bytes):
+            chosen = lanes.partition
+            is_left = True
+        else:
+            return None
+        lane = <Lane>PyList_GET_ITEM(lanes.lanes, chosen)
+        encoder = lane._open
+        if encoder is None or encoder.size >= lane._full_bytes:
+            return None
+        if encoder.try_add(encoder._default_timestamp, key_data, key_size,
+                           <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), NULL, 0):
+            return None
+        if is_left:
+            lanes._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
+        return lane._ticket.claim_next(encoder, encoder._default_timestamp)
+
+    def _send_slowly(self, topic, value, key, partition, timestamp, headers):
+        raise NotImplementedError("a subclass says how to send slowly")

@@ -1,0 +1,366 @@
+"""One partition as a producer sees it: the batch that is open, those that wait, and their order.
+
+A record goes into the open batch under `_lock`, or without it the quick way (`_produce.Lane`). Batches
+leave in order under `_writing`, which is held while one is appended, so records go on being gathered
+meanwhile. A batch gets its sequence when it is appended and keeps it until it is in the log: what is
+tried again is known again, and what is given up leaves no gap. Lock order: `_writing`, then `_lock`;
+neither is held while a future is answered.
+
+Assumes that the log belongs to somebody else. Any thread may use a lane.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from logstore._encode import Encoder, timestamp_of
+from logstore._produce import Lane, SendFuture, Ticket
+from logstore.client_config import ProducerConfig
+from logstore.clock import Clock
+from logstore.errors import DiskFullError, RecordTooLargeError, StoreClosedError
+from logstore.log import Log, ProducerStamp
+from logstore.log.admission import check_keys, check_timestamps
+from logstore.log.reader import Time
+from logstore.records import Ack, Codec, TimestampType, TopicPartition
+from logstore.store.buffer import BufferMemory
+from logstore.store.syncing import Syncing
+
+_logger = logging.getLogger(__name__)
+
+_INT32_MAX = 2**31 - 1
+_SPARE_ENCODERS = 8
+_RECORD_BYTES = 40  #: what a record takes beside its key, value and headers, at most
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a lane has done; counted by whoever holds its order."""
+
+    records: int = 0
+    batches: int = 0
+    bytes: int = 0
+    retries: int = 0
+    failed_records: int = 0
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all lanes of one producer have in common."""
+
+    config: ProducerConfig
+    clock: Clock
+    memory: BufferMemory
+    syncing: Syncing
+    stamp: tuple[int, int] | None  #: producer id and epoch; None: not idempotent
+    ack: Ack | None  #: None: what the topic says
+    active: set[PartitionLane] = field(default_factory=set)  #: lanes that hold records
+    failures: list[Ticket] = field(default_factory=list)  #: of which no future tells
+    spare: list[Encoder] = field(default_factory=list)  #: encoders with buffers that have grown
+
+    def ticket(self, name: TopicPartition) -> Ticket:
+        failures = None if self.config.acks == "0" else self.failures
+        return Ticket(name.topic, name.partition, clock=self.clock, failures=failures)
+
+    def encoder(self) -> Encoder:
+        try:
+            return self.spare.pop()
+        except IndexError:
+            return Encoder()
+
+
+@dataclass(slots=True)
+class _Batch:
+    encoder: Encoder
+    ticket: Ticket
+    taken: int  #: of the buffer memory
+    opened_s: float
+    retries: int = 0
+
+
+class PartitionLane(Lane):
+    """Gathers records for one partition and appends them in order."""
+
+    def __init__(self, name: TopicPartition, open_log: Callable[[], Log], shared: Shared) -> None:
+        self.name = name
+        self._open_log = open_log
+        self._shared = shared
+        self._config = shared.config
+        self._log: Log | None = None
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._batch: _Batch | None = None
+        self._sealed: deque[_Batch] = deque()
+        self.counts = Counts()
+        self._closed = False
+        self._next_sequence = 0
+        self._retry_s = 0.0  #: after a full disk: not before
+        self._full_bytes_now = shared.config.batch_size
+
+    @property
+    def log(self) -> Log:
+        """The partition's log, opened when the first record comes."""
+        log = self._log
+        if log is None:
+            log = self._log = self._open_log()
+        return log
+
+    # -- gathering
+
+    def add(self, value: Any, key: Any, timestamp: Time | None, headers: Any) -> SendFuture | int:
+        """Gather one record; its future, or how many bytes of memory are missing for another batch.
+
+        Raises:
+            RecordError: the record cannot be. Nothing was gathered.
+            StoreClosedError: the lane is closed.
+        """
+        if headers is not None and not isinstance(headers, list | tuple):
+            headers = _listed(headers)
+        config = self.log.config
+        timestamp_ms = None
+        if timestamp is not None and config.timestamp_type is TimestampType.CREATE_TIME:
+            timestamp_ms = timestamp_of(timestamp)
+            check_timestamps(timestamp_ms, timestamp_ms, config, self._shared.clock.now_ms())
+        if key is None:
+            check_keys(1, config)
+        size = _size(value) + _size(key)
+        if size > self._config.max_request_size:
+            raise RecordTooLargeError(
+                f"{self.name}: a record of {size} bytes is over max.request.size {self._config.max_request_size}; "
+                "raise that setting or split the record"
+            )
+        size += _headers_size(headers) + _RECORD_BYTES
+        limit = min(config.max_message_bytes, config.segment_bytes)
+        with self._lock:
+            if self._closed:
+                raise StoreClosedError("the producer is closed; the record was not sent")
+            self.pause()
+            try:
+                batch = self._batch
+                if batch is not None:
+                    pending = batch.encoder.pending_bytes
+                    # A batch must stay one: it has one sequence. And what only a codec makes fit goes alone.
+                    if pending and (pending >= self._full_bytes_now or pending + size > limit):
+                        self._seal_locked()
+                        batch = None
+                if batch is None:
+                    taken = max(min(self._config.batch_size, limit), size)
+                    if not self._shared.memory.try_take(taken):
+                        return taken
+                    batch = self._begin_locked(taken, limit)
+                batch.encoder.add(value, key, timestamp_ms, headers)
+                return batch.ticket.claim(batch.encoder, timestamp_ms)
+            finally:
+                if self._batch is not None:
+                    self.open_for(self._batch.encoder, self._batch.ticket, self._full_bytes_now)
+
+    def _begin_locked(self, taken: int, limit: int) -> _Batch:
+        shared = self._shared
+        config = self.log.config
+        codec = config.codec
+        encoder = shared.encoder()
+        now = shared.clock.now_ms()
+        if codec is None:
+            codec = self._config.codec
+            level = _level(self._config, codec)
+        else:
+            level = config.level_of(codec)
+        encoder.begin(
+            timestamp_ms=now,
+            codec=codec,
+            level=level,
+            max_batch_bytes=limit,
+            append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
+        )
+        self._full_bytes_now = min(self._config.batch_size, limit) if self._config.linger_ms else 0
+        self._batch = _Batch(encoder, shared.ticket(self.name), taken, shared.clock.monotonic_s())
+        shared.active.add(self)
+        return self._batch
+
+    def _seal_locked(self) -> None:
+        """Let the open batch wait to be written; the next record opens another."""
+        self.pause()
+        if self._batch is not None and self._batch.encoder.pending_records:
+            self._sealed.append(self._batch)
+            self._batch = None
+
+    # -- writing
+
+    def is_due(self) -> bool:
+        """Whether there is something to write now, linger or not."""
+        batch = self._batch
+        return bool(self._sealed) or (batch is not None and self._is_full(batch))
+
+    def _is_full(self, batch: _Batch) -> bool:
+        return batch.encoder.pending_bytes >= max(self._full_bytes_now, 1)
+
+    def has_lingered(self) -> bool:
+        """Whether what is gathered has waited long enough."""
+        batch = self._batch
+        if self._sealed:
+            return True
+        if batch is None or not batch.encoder.pending_records:
+            return False
+        return (self._shared.clock.monotonic_s() - batch.opened_s) * 1000 >= self._config.linger_ms
+
+    @property
+    def is_empty(self) -> bool:
+        batch = self._batch
+        return not self._sealed and (batch is None or not batch.encoder.pending_records)
+
+    def write(self, *, force: bool = False, wait: bool = True) -> bool:
+        """Append what is due, or with ``force`` all that is gathered; False if some of it has to wait for room.
+
+        Without ``wait`` a lane that another thread writes is left to that one. Failures reach the futures.
+        """
+        if not self._writing.acquire(blocking=wait):
+            return True
+        answers: list[Callable[[], None]] = []
+        try:
+            with self._lock:
+                batch = self._batch
+                if batch is not None and (force or self._is_full(batch) or self.has_lingered()):
+                    self._seal_locked()
+            if self._sealed and not force and self._shared.clock.monotonic_s() < self._retry_s:
+                return False
+            while self._sealed:
+                if not self._append(self._sealed[0], answers):
+                    return False
+            return True
+        finally:
+            # In this order: who opens a batch meanwhile lists the lane again.
+            self._shared.active.discard(self)
+            if not self.is_empty:
+                self._shared.active.add(self)
+            self._writing.release()
+            for answer in answers:
+                answer()
+
+    def _append(self, batch: _Batch, answers: list[Callable[[], None]]) -> bool:
+        """Append the oldest batch that waits; False: it goes on waiting for room."""
+        shared, encoder, ticket = self._shared, batch.encoder, batch.ticket
+        stamp = None
+        count = encoder.pending_records
+        if shared.stamp is not None:
+            stamp = ProducerStamp(*shared.stamp, self._next_sequence)
+            encoder.number(*stamp[:3])
+        try:
+            size = len(encoder.finish())
+            result = self.log.append_encoded(encoder, producer=stamp, ack=Ack.WRITTEN)
+        except DiskFullError as error:
+            if self._may_retry(batch):
+                _logger.info("records wait for room: partition=%s error=%s", self.name, error)
+                return False
+            self._give_up(batch, error, answers)
+            return True
+        except Exception as error:  # noqa: BLE001  it is handed to whoever waits
+            self._give_up(batch, error, answers)
+            return True
+        except BaseException as error:
+            # An interrupt, perhaps after the write: with a sequence the log knows the batch again.
+            if stamp is None:
+                self._give_up(batch, error, answers)
+            raise
+        self._sealed.popleft()
+        if stamp is not None:
+            self._next_sequence = (self._next_sequence + count) & _INT32_MAX
+        counts = self.counts
+        counts.records += count
+        counts.batches += 1
+        counts.bytes += size
+        self._let_go(batch)
+        if (shared.ack or self.log.config.default_ack) is Ack.SYNCED:
+            shared.syncing.add(self.log, ticket, result.first_offset, result.last_offset, result.timestamp_ms)
+        else:
+            answers.append(partial(ticket.acknowledge, result.first_offset, result.timestamp_ms))
+        return True
+
+    def _may_retry(self, batch: _Batch) -> bool:
+        now_s = self._shared.clock.monotonic_s()
+        batch.retries += 1
+        self.counts.retries += 1
+        self._retry_s = now_s + self._config.retry_backoff_ms / 1000
+        return (
+            batch.retries <= self._config.retries
+            and (now_s - batch.opened_s) * 1000 < self._config.delivery_timeout_ms
+        )
+
+    def _give_up(self, batch: _Batch, error: BaseException, answers: list[Callable[[], None]]) -> None:
+        self._sealed.popleft()
+        self.counts.failed_records += batch.encoder.pending_records
+        self._let_go(batch)
+        answers.append(partial(batch.ticket.fail, error))
+
+    def abandon(self, error: BaseException) -> None:
+        """Give up what is gathered: every future of it is answered with ``error``."""
+        answers: list[Callable[[], None]] = []
+        with self._writing:
+            with self._lock:
+                self._seal_locked()
+            while self._sealed:
+                self._give_up(self._sealed[0], error, answers)
+        for answer in answers:
+            answer()
+
+    def close(self) -> None:
+        """Take no more records. What is gathered stays, to be written or abandoned."""
+        with self._lock:
+            self._closed = True
+            self.pause()
+            if self._batch is not None and not self._batch.encoder.pending_records:
+                self._let_go(self._batch)
+                self._batch = None
+
+    def _let_go(self, batch: _Batch) -> None:
+        shared = self._shared
+        shared.memory.give_back(batch.taken)
+        if len(shared.spare) < _SPARE_ENCODERS:
+            shared.spare.append(batch.encoder)
+
+    def __repr__(self) -> str:
+        return f"<PartitionLane {self.name}>"
+
+
+def _level(config: ProducerConfig, codec: Codec) -> int:
+    """The compression level of a codec; 0 for codecs without levels."""
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec, 0)
+
+
+def _size(data: Any) -> int:
+    """Bytes of a key or value; 0 for what is none, which the encoder refuses."""
+    if type(data) is bytes:
+        return len(data)
+    try:
+        return 0 if data is None else memoryview(data).nbytes
+    except TypeError:
+        return 0
+
+
+def _listed(headers: Any) -> Any:
+    """Headers that can be looked at twice; what are none is left for the encoder to refuse."""
+    try:
+        return list(headers)
+    except TypeError:
+        return headers
+
+
+def _headers_size(headers: Any) -> int:
+    """Bytes that headers may take at most; 0 for what are none, which the encoder refuses."""
+    if not headers:
+        return 0
+    try:
+        return 10 + sum(4 * len(key) + _size(value) + 20 for key, value in headers)
+    except (TypeError, ValueError):
+        return 0
+
+

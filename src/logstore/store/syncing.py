@@ -1,0 +1,120 @@
+"""Batches that are in their log and wait for the disk: one sync answers many, of all partitions.
+
+A thread, begun with the first batch that asks for it, syncs each log that has batches waiting, so that
+records go on being gathered meanwhile. Whoever waits for a future does not wait for that thread: it
+syncs that log itself, which shares the disk with all who want it at that moment (`log/commit.py`).
+Assumes that what is added is in its log. With a clock of its own nobody's thread runs: `sync` does it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from typing import NamedTuple
+
+from logstore._produce import Ticket
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.errors import DiskFullError, NotSyncedError
+from logstore.log import Log
+
+_logger = logging.getLogger(__name__)
+
+
+class _Waiting(NamedTuple):
+    """A batch in its log, whose futures wait for the disk."""
+
+    ticket: Ticket
+    end: int  #: the offset behind its last record
+    first_offset: int
+    append_time_ms: int
+
+
+class Syncing:
+    """Answers tickets once their batches are on disk.
+
+    Owns: the thread, which ends with `close`.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._by_thread = clock is SYSTEM_CLOCK
+        self._lock = threading.Condition()
+        self._waiting: dict[Log, deque[_Waiting]] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self.sync_count = 0  #: of logs
+
+    def add(self, log: Log, ticket: Ticket, first_offset: int, last_offset: int, append_time_ms: int) -> None:
+        """Answer a ticket when its batch, which is in the log, is on disk. Does not block."""
+        with self._lock:
+            batches = self._waiting.setdefault(log, deque())
+            batches.append(_Waiting(ticket, last_offset + 1, first_offset, append_time_ms))
+            if self._by_thread and not self._closed:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="logstore-syncing", daemon=True)
+                    self._thread.start()
+                self._lock.notify()
+        # After it can be found: whoever waits for the ticket syncs the log from now on.
+        ticket.appended(first_offset, append_time_ms, lambda: self.sync_log(log))
+
+    def sync(self) -> None:
+        """Sync every log that has batches waiting, and answer them. Failures reach the tickets."""
+        with self._lock:
+            logs = list(self._waiting)
+        for log in logs:
+            self.sync_log(log)
+
+    def sync_log(self, log: Log) -> None:
+        """Sync one log and answer what waits for it. A failure reaches the tickets."""
+        error: Exception | None = None
+        synced = log.log_end_offset
+        try:
+            self.sync_count += 1
+            log.flush()
+        except DiskFullError as failure:
+            # Of a memory tail: the records are in the log, and must not be sent again.
+            error = NotSyncedError(
+                f"{log.name}: appended, but there is no room to write the memory tail; make room and flush the "
+                "log, do not send these records again",
+                path=log.path,
+            )
+            error.__cause__ = failure
+        except Exception as failure:  # noqa: BLE001  it is handed to whoever waits
+            error = failure
+            synced = log.synced_end
+        answered = []
+        with self._lock:
+            batches = self._waiting.get(log, deque())
+            while batches and (error is not None or batches[0].end <= synced):
+                answered.append(batches.popleft())
+            if not batches:
+                self._waiting.pop(log, None)
+        for batch in answered:
+            if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
+                batch.ticket.fail(error)
+            else:
+                batch.ticket.acknowledge(batch.first_offset, batch.append_time_ms)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._waiting and not self._closed:
+                    self._lock.wait()
+                if not self._waiting:
+                    return
+            try:
+                self.sync()
+            except Exception:
+                # A thread's last line: its tickets are answered by `close`.
+                _logger.exception("records that wait for the disk are synced by flush and close only")
+                return
+
+    def close(self) -> None:
+        """Sync what waits and end the thread. May be called again."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+        self.sync()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()

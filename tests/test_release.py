@@ -1,0 +1,295 @@
+"""The release: what is in it, which file an installer takes, and that a stranger's package of our name never wins.
+
+`make release` does all of it with real wheels; here the parts are tried that need no compiler.
+"""
+
+from __future__ import annotations
+
+import http.server
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.tags import Tag, cpython_tags
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.skipif(not (ROOT / "release").exists(), reason="no source tree around the tests")
+
+from release.checks import write_sums  # noqa: E402
+from release.contents import complaints_of_sdist, complaints_of_wheel  # noqa: E402
+from release.interpreters import ABI3, WHEELS, find, text_of  # noqa: E402
+from release.stranger import write_wheel  # noqa: E402
+
+OURS = importlib.metadata.version("logstore")
+
+# --- what is in it -----------------------------------------------------------------------------
+
+TRACKED = [
+    "README.md",
+    "setup.py",
+    "src/logstore/__init__.py",
+    "src/logstore/_batch.pxd",
+    "src/logstore/_batch.pyi",
+    "src/logstore/_batch.pyx",
+    "src/logstore/_crc32c.h",
+    "src/logstore/py.typed",
+    "src/logstore/testing/_disk.pyx",
+]
+WHEEL = [
+    "logstore/__init__.py",
+    "logstore/_batch.cpython-313-x86_64-linux-gnu.so",
+    "logstore/_batch.pxd",
+    "logstore/_batch.pyi",
+    "logstore/_crc32c.h",
+    "logstore/py.typed",
+    "logstore/testing/_disk.cpython-313-x86_64-linux-gnu.so",
+    "logstore-2026.11.0.dist-info/METADATA",
+]
+
+
+def test_a_source_distribution_with_every_tracked_file_is_fine() -> None:
+    assert complaints_of_sdist([*TRACKED, "PKG-INFO", "src/logstore.egg-info/PKG-INFO"], TRACKED) == []
+
+
+@pytest.mark.parametrize("lost", TRACKED)
+def test_a_file_lost_from_the_source_distribution_is_named(lost: str) -> None:
+    assert complaints_of_sdist([name for name in TRACKED if name != lost], TRACKED) == [f"missing: {lost}"]
+
+
+@pytest.mark.parametrize("name", ["src/logstore/_batch.c", "src/logstore/_batch.abi3.so"])
+def test_what_was_generated_is_not_in_the_source_distribution(name: str) -> None:
+    assert complaints_of_sdist([*TRACKED, name], TRACKED) == [f"generated: {name}"]
+
+
+def test_a_wheel_with_modules_stubs_and_one_extension_for_each_source_is_fine() -> None:
+    assert complaints_of_wheel(WHEEL, TRACKED, abi3=False) == []
+    stable = [re.sub(r"\.cpython-.*\.so", ".abi3.so", name) for name in WHEEL]
+    assert complaints_of_wheel(stable, TRACKED, abi3=True) == []
+
+
+@pytest.mark.parametrize("lost", [name for name in WHEEL if ".dist-info" not in name])
+def test_a_file_lost_from_a_wheel_is_named(lost: str) -> None:
+    (complaint,) = complaints_of_wheel([name for name in WHEEL if name != lost], TRACKED, abi3=False)
+    what, _, name = complaint.partition(": ")
+    assert what == ("not compiled" if lost.endswith(".so") else "missing")
+    assert lost.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("extra", "complaint"),
+    [
+        ("logstore/_batch.pyx", "does not belong: logstore/_batch.pyx"),
+        ("logstore/_batch.c", "does not belong: logstore/_batch.c"),
+        ("tests/test_batch.py", "does not belong: tests/test_batch.py"),
+        ("logstore/left_over.py", "not from src: logstore/left_over.py"),
+        ("logstore/_gone.cpython-313-x86_64-linux-gnu.so", "compiled from nothing: logstore/_gone"),
+    ],
+)
+def test_a_file_too_many_in_a_wheel_is_named(extra: str, complaint: str) -> None:
+    assert complaints_of_wheel([*WHEEL, extra], TRACKED, abi3=False) == [complaint]
+
+
+def test_an_extension_of_the_other_kind_is_named() -> None:
+    """A stale build directory once put extensions of one Python into a wheel for all."""
+    complaints = complaints_of_wheel(WHEEL, TRACKED, abi3=True)
+    assert complaints == [f"not .abi3.so: {name}" for name in sorted(WHEEL) if name.endswith(".so")]
+
+
+def test_the_sums_are_what_sha256sum_reads(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"abc")
+    write_sums([tmp_path / "a.whl"], tmp_path / "SHA256SUMS")
+    assert (tmp_path / "SHA256SUMS").read_text() == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.whl\n"
+    )
+
+
+# --- which file an installer takes -------------------------------------------------------------
+
+
+def published(version: str) -> list[str]:
+    """Names of the wheels that a release has."""
+    own = [f"cp{major}{minor}-cp{major}{minor}" for major, minor in WHEELS]
+    tags = [*own, f"cp{ABI3[0]}{ABI3[1]}-abi3"]
+    return [f"logstore-{version}-{tag}-manylinux_2_34_x86_64.whl" for tag in tags]
+
+
+def chosen(python: tuple[int, int], names: list[str]) -> str | None:
+    """Which of the files an installer on that Python takes: the first of its tags that one of them has."""
+    platforms = ["manylinux_2_36_x86_64", "manylinux_2_34_x86_64", "linux_x86_64"]
+    tags: list[Tag] = list(cpython_tags(python, platforms=platforms))
+    fitting = [
+        (min(tags.index(tag) for tag in parse_wheel_filename(name)[3] & set(tags)), name)
+        for name in names
+        if parse_wheel_filename(name)[3] & set(tags)
+    ]
+    return min(fitting)[1].removeprefix(f"logstore-{OURS}-").partition("-many")[0] if fitting else None
+
+
+@pytest.mark.parametrize(
+    ("python", "expected"),
+    [
+        ((3, 10), None),
+        ((3, 11), "cp311-cp311"),
+        ((3, 12), "cp312-cp312"),
+        ((3, 13), "cp313-cp313"),
+        ((3, 14), "cp312-abi3"),
+        ((3, 27), "cp312-abi3"),
+    ],
+    ids=str,
+)
+def test_a_python_gets_its_own_wheel_and_a_newer_one_the_stable(
+    python: tuple[int, int], expected: str | None
+) -> None:
+    assert chosen(python, published(OURS)) == expected
+
+
+def test_wheels_are_built_for_what_the_project_says() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert named == {text_of(version) for version in WHEELS}
+    assert project["requires-python"] == f">={text_of(min(WHEELS))}"
+
+
+def test_an_interpreter_that_only_prints_advice_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = sys.version_info[:2]
+    advice = tmp_path / "shims" / f"python{text_of(version)}"
+    advice.parent.mkdir()
+    advice.write_text("#!/bin/sh\necho 'no such version is installed' >&2\nexit 127\n")
+    advice.chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", str(advice.parent))
+    assert find([version, (3, 99)]) == ({}, [version, (3, 99)])
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / advice.name).symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{advice.parent}{os.pathsep}{real}")
+    if find([version])[1]:
+        pytest.skip("this Python is without headers or venv")
+    assert find([version])[0] == {version: real / advice.name}
+
+
+# --- the version -------------------------------------------------------------------------------
+
+
+def git(*command: str, cwd: Path) -> None:
+    who = ["-c", "user.name=release", "-c", "user.email=release@localhost"]
+    subprocess.run(["git", *who, *command], cwd=cwd, check=True, capture_output=True)
+
+
+def test_a_tag_is_the_version_and_a_commit_after_it_a_later_one(tmp_path: Path) -> None:
+    scm = pytest.importorskip("setuptools_scm")
+    rule = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools_scm"]
+    git("init", "--quiet", cwd=tmp_path)
+    versions = []
+    for tag in ("2026.11.0", None, None, "2026.12.0"):
+        git("commit", "--quiet", "--allow-empty", "--message", "one", cwd=tmp_path)
+        if tag:
+            git("tag", tag, cwd=tmp_path)
+        versions.append(scm.get_version(root=str(tmp_path), **rule))
+    assert versions == ["2026.11.0", "2026.11.0.post1", "2026.11.0.post2", "2026.12.0"]
+    assert sorted(versions, key=Version) == versions
+    assert not any(Version(version).is_prerelease for version in versions)
+
+
+# --- the stranger ------------------------------------------------------------------------------
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def indexes(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """(a folder, its URL): `NAME/logstore/` in it is what the index NAME has of logstore."""
+    root = tmp_path / "indexes"
+    root.mkdir()
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0),
+        lambda *rest: _Quiet(*rest, directory=str(root)),  # type: ignore[arg-type]
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield root, f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def publish(root: Path, index: str, *versions: str) -> None:
+    folder = root / index / "logstore"
+    folder.mkdir(parents=True)
+    for version in versions:
+        write_wheel(folder, version)
+
+
+def taken(tmp_path: Path, *options: str) -> str:
+    """The version that pip takes for the bare name."""
+    into = tmp_path / "taken"
+    command = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "download", "--quiet"]
+    done = subprocess.run(
+        [*command, "--no-deps", "--no-cache-dir", "--dest", str(into), *options, "logstore"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = into.iterdir()
+    return wheel.name.split("-")[1]
+
+
+needs_pip = pytest.mark.skipif(
+    subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode != 0,
+    reason="pip is not installed here",
+)
+
+
+@needs_pip
+@pytest.mark.row("D4")
+@pytest.mark.parametrize("ours", [OURS, "2026.11.0", "2026.11.0.post3"])
+def test_ours_is_chosen_over_the_strangers_of_the_same_name(
+    ours: str, indexes: tuple[Path, str], tmp_path: Path
+) -> None:
+    root, url = indexes
+    publish(root, "private", "1.0.0", ours)
+    assert taken(tmp_path, "--index-url", f"{url}/private") == ours
+
+
+@needs_pip
+def test_a_development_version_would_lose_to_the_stranger(indexes: tuple[Path, str], tmp_path: Path) -> None:
+    """Why commits after a tag are .postN: pip leaves pre-releases out while any final version exists."""
+    root, url = indexes
+    publish(root, "private", "1.0.0", "2026.12.0.dev1")
+    assert taken(tmp_path, "--index-url", f"{url}/private") == "1.0.0"
+
+
+@needs_pip
+def test_a_second_index_decides_by_the_number_alone(indexes: tuple[Path, str], tmp_path: Path) -> None:
+    """Why nothing of ours says --extra-index-url: whoever owns the name there may raise the number."""
+    root, url = indexes
+    publish(root, "private", OURS)
+    publish(root, "public", "9999.0.0")
+    assert taken(tmp_path, "--index-url", f"{url}/private") == OURS
+    (tmp_path / "taken").rename(tmp_path / "before")
+    assert taken(tmp_path, "--index-url", f"{url}/private", "--extra-index-url", f"{url}/public") == "9999.0.0"
+
+
+def test_no_command_of_ours_names_a_second_index() -> None:
+    fence = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    places = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    found = [path for path in places for block in fence.findall(path.read_text()) if "--extra-index-url" in block]
+    scripts = [ROOT / "Makefile", ROOT / ".ci" / "run", *(ROOT / "release").glob("*.py")]
+    assert found + [path for path in scripts if "--extra-index-url" in path.read_text()] == []
