@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import multiprocessing
 import signal
 import statistics
@@ -196,7 +195,9 @@ def run(directory: Path) -> None:
     with store:
         reopening.records = sum(ends)
         kept = check_kept(departures, rows)
-        show.steps.insert(0, Step("producer in a child, killed half way", sum(kept), size_of(rows[: sum(kept)]), seconds))
+        show.steps.insert(
+            0, Step("producer in a child, killed half way", sum(kept), size_of(rows[: sum(kept)]), seconds)
+        )
         show.say(f"killed by SIGKILL; acknowledged: {acknowledged:,} records, recovered: {sum(kept):,}")
         for number, share in enumerate(shares(rows[:acknowledged])):
             if kept[number] < len(share):
@@ -225,9 +226,7 @@ def consumed(show: Show, store: logstore.Store, rows: Sequence[Row]) -> None:
     """Two consumers share the topic, each in a thread; their offsets are committed, so a second look finds nothing."""
     for expected in ([len(share) for share in shares(rows)], [0] * PARTITIONS):
         counts: dict[int, int] = {}
-        threads = [
-            threading.Thread(target=consume, args=(store, numbers, counts)) for numbers in ((0, 1), (2, 3))
-        ]
+        threads = [threading.Thread(target=consume, args=(store, numbers, counts)) for numbers in ((0, 1), (2, 3))]
         with show.step("two consumers", sum(expected), size_of(rows) if sum(expected) else 0) as step:
             for thread in threads:
                 thread.start()
@@ -260,7 +259,10 @@ def random_reads(show: Show, topic: logstore.Topic, rows: Sequence[Row]) -> None
 
     chooser = random.Random(13)
     split = shares(rows)
-    places = [(number, chooser.randrange(len(split[number]))) for number in chooser.choices(range(PARTITIONS), k=RANDOM_READS)]
+    places = [
+        (number, chooser.randrange(len(split[number])))
+        for number in chooser.choices(range(PARTITIONS), k=RANDOM_READS)
+    ]
     logs = topic.partitions
     took = []
     with show.step("", len(places), size_of([split[number][offset] for number, offset in places])) as reads:
@@ -296,7 +298,9 @@ def size_of(rows: Sequence[Row]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="a year of flights through a store: load, kill, consume, scan, compact")
+    parser = argparse.ArgumentParser(
+        description="a year of flights through a store: load, kill, consume, scan, compact"
+    )
     parser.add_argument("--directory", type=Path, default=Path("demo-data"), help="made if it is missing")
     try:
         run(parser.parse_args().directory)

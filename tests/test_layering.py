@@ -84,6 +84,8 @@ CORE: dict[str, set[str]] = {
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
     "_partition": _FORMATS,
+    "_compact": _FORMATS | {"_keymap"},
+    "_produce": _FORMATS,
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}

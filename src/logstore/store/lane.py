@@ -362,5 +362,3 @@ def _headers_size(headers: Any) -> int:
         return 10 + sum(4 * len(key) + _size(value) + 20 for key, value in headers)
     except (TypeError, ValueError):
         return 0
-
-

@@ -43,7 +43,9 @@ class _BuiltIn(Partitioner):
     def partition(self, topic: str, key: Any, value: Any, partition_count: int) -> int:
         if self.hashes and key is not None:
             return partition_of(key, partition_count)
-        raise NotImplementedError(f"{type(self).__name__} chooses by what was sent before, which its producer knows")
+        raise NotImplementedError(
+            f"{type(self).__name__} chooses by what was sent before, which its producer knows"
+        )
 
 
 class DefaultPartitioner(_BuiltIn):
@@ -69,7 +71,7 @@ class RandomPartitioner(Partitioner):
     """Every record goes to a partition at random; keys decide nothing."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
-        self._rng = rng or random.Random()  # noqa: S311  no secret
+        self._rng = rng or random.Random()
 
     def partition(self, topic: str, key: Any, value: Any, partition_count: int) -> int:
         return self._rng.randrange(partition_count)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logstore._files import fork_generation
-from logstore._produce import Lanes, SendFuture, Sender
+from logstore._produce import Lanes, Sender, SendFuture
 from logstore.client_config import ProducerConfig
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import (
@@ -128,7 +128,7 @@ class Producer(Sender):
             )
         self._store = store
         self._clock = store.clock
-        self._rng = store.rng or random.Random()  # noqa: S311  spreads load, hides nothing
+        self._rng = store.rng or random.Random()
         self.partitioner = partitioner_of(
             self.config.partitioner_class if partitioner is None else partitioner,
             ignore_keys=self.config.partitioner_ignore_keys,
