@@ -85,7 +85,7 @@ CORE: dict[str, set[str]] = {
     "_keymap": _FORMATS,
     "_partition": _FORMATS,
     "_compact": _FORMATS | {"_keymap"},
-    "_produce": _FORMATS,
+    "_produce": _FORMATS | {"_partition"},
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
