@@ -81,6 +81,8 @@ CORE: dict[str, set[str]] = {
     "_scan": _FORMATS | {"_indexed"},
     "_segment": _FORMATS | {"_growth", "_indexed", "_scan", "_slice"},
     "_columns": _FORMATS | {"_arrow"},
+    "_json": {"_batch"},
+    "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
     "_partition": _FORMATS,
