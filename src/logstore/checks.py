@@ -376,8 +376,8 @@ def _lags(case: Case) -> Iterator[Finding]:
                 "R6",
                 f"group {lag.group}",
                 ("retention.ms",),
-                f"Records of topic {lag.topic} that it has yet to read are {lag.lag_ms} ms old, and retention.ms is "
-                f"{log.retention_ms}: they are deleted unread.",
+                f"Records of topic {lag.topic} that it has yet to read are {lag.lag_ms} ms old, but retention.ms "
+                f"is {log.retention_ms}: they are deleted unread.",
                 "Raise retention.ms until the group has caught up.",
             )
         if log.compacts and log.delete_retention_ms <= lag.lag_ms:

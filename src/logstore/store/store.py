@@ -456,6 +456,6 @@ def open_store(
         ReadOnlyError: the directory cannot be written.
     """
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else settings
-    config = StoreConfig.layered(given, environ=os.environ if environ is None else environ, **more_settings)  # type: ignore[arg-type]
+    config = StoreConfig.layered(given, environ=os.environ if environ is None else environ, arguments=more_settings)
     where = config.directory(path)
     return Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)

@@ -1,0 +1,400 @@
+"""What the files of one partition hold, looked at without opening its log.
+
+For tools and for the doubtful: Kafka's files and ours alike, whole or damaged, in a directory of a log
+or alone. Nothing is locked, recovered or changed, so all of it also works beside a live owner, whose
+last bytes may then be under way. Damage is found here and named with file, position and offset; what
+to do about it is `repair`'s business. Memory does not grow with the files.
+
+What counts as damage follows `recovery`: bytes below the recovery point were promised; from it on, and in
+the last segment of a log that has none, bad bytes are a torn tail, which the next open cuts.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from logstore._batch import BatchView, Record
+from logstore._files import LIBC, File, Files
+from logstore._index import OffsetIndex, TimeIndex
+from logstore._segment import Segment
+from logstore.errors import CorruptRecordError, NotALogError, RecordError, StorageError
+from logstore.log import aborted, checkpoint, epochs, files, recovery, snapshot
+from logstore.log.files import Directory
+
+HEADER_BYTES = 61
+_SIZE = struct.Struct(">qi")
+_SIZE_BYTES = _SIZE.size
+#: Zeros behind the data of a file whose room was taken ahead, as Kafka does for its indexes.
+_ZEROS = b"\0" * 16
+
+
+class Kind(enum.StrEnum):
+    """What a problem means for the log."""
+
+    DAMAGE = "damage"  #: promised bytes are wrong or missing: records are lost
+    TAIL = "tail"  #: bad bytes that were never promised; the next open cuts them
+    INDEX = "index"  #: an index disagrees with its segment; it can be made anew
+    STATE = "state"  #: a small file beside the segments is damaged; the next open makes it anew
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, and where."""
+
+    kind: Kind
+    path: str
+    position: int | None
+    offset: int | None  #: of the first record that is not there, or that an entry speaks of
+    what: str
+
+    def __str__(self) -> str:
+        places = [self.path]
+        if self.position is not None:
+            places.append(f"position {self.position}")
+        if self.offset is not None:
+            places.append(f"offset {self.offset}")
+        return f"{self.kind.value}: {', '.join(places)}: {self.what}"
+
+
+class SegmentFacts(NamedTuple):
+    """One segment as its files are: sizes in bytes, -1 for a file that is not there."""
+
+    base_offset: int
+    path: str
+    size: int
+    index_size: int
+    time_index_size: int
+    modified_ms: int
+
+
+class Found(NamedTuple):
+    """A batch and where it begins."""
+
+    position: int
+    batch: BatchView
+
+
+# --- places ------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """What a path means: a directory of a log and the segments in it that are looked at."""
+
+    directory: Directory
+    bases: tuple[int, ...]
+
+
+def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
+    """The log behind a path, which may be a partition's directory or one of its files.
+
+    Raises:
+        NotALogError: there is nothing of that name, or no segment.
+    """
+    here = Directory(path, table)
+    try:
+        names = here.names()
+    except StorageError:
+        above = Directory(os.path.dirname(here.path), table)
+        name = os.path.basename(here.path)
+        stem = name.split(".", 1)[0] + files.LOG
+        bases = files.base_offsets([stem])
+        if not bases or not above.exists() or name not in above.names():
+            raise NotALogError(
+                "there is no such directory, and it is no file of a segment (twenty digits and .log); check the path",
+                path=here.path,
+            ) from None
+        return Place(above, tuple(bases))
+    bases = files.base_offsets(names)
+    if not bases:
+        raise NotALogError("there are no segments in this directory; name that of a partition", path=here.path)
+    return Place(here, tuple(bases))
+
+
+def segments(place: Place) -> list[SegmentFacts]:
+    """The segments of a place, by base offset."""
+    names = set(place.directory.names())
+    return [_facts(place.directory, base, names) for base in place.bases]
+
+
+def _facts(directory: Directory, base: int, names: set[str]) -> SegmentFacts:
+    sizes = []
+    for suffix in (files.LOG, files.OFFSET_INDEX, files.TIME_INDEX):
+        name = files.segment_file(base, suffix)
+        sizes.append(_file(directory, name).size() if name in names else -1)
+    name = files.segment_file(base, files.LOG)
+    modified = _file(directory, name).modified_ms() if name in names else -1
+    return SegmentFacts(base, directory.join(name), *sizes, modified_ms=modified)
+
+
+def _file(directory: Directory, name: str) -> File:
+    return directory.files.lazy(directory.join(name))
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+
+def batches(path: str, table: Files = LIBC, *, position: int = 0) -> Iterator[Found]:
+    """Every batch of a segment's file, each with a checksum that was compared.
+
+    Raises:
+        CorruptRecordError: the bytes from a position on are no whole batch; it and the offset that was to
+            come are named. What stands before was yielded.
+        UnsupportedFormatError: a batch of a format before Kafka 0.11.
+    """
+    file = table.open(path)
+    offset: int | None = None
+    try:
+        size = file.size()
+        while position < size:
+            head = file.read(position, _SIZE_BYTES)
+            claimed = _SIZE.unpack(head)[1] + _SIZE_BYTES if len(head) == _SIZE_BYTES else 0
+            if not HEADER_BYTES <= claimed <= size - position:
+                raise CorruptRecordError(
+                    f"{size - position} bytes are left, and the batch claims {claimed}"
+                    if claimed
+                    else f"{size - position} bytes are left, a batch header needs {HEADER_BYTES}",
+                    path=path,
+                    position=position,
+                    offset=offset,
+                )
+            try:
+                view = BatchView(file.read(position, claimed)).check()
+            except RecordError as error:
+                raise type(error)(str(error), path=path, position=position, offset=offset) from error
+            yield Found(position, view)
+            position += view.size
+            offset = view.next_offset
+    finally:
+        file.close()
+
+
+def records(found: Found, path: str) -> Iterator[Record]:
+    """The records of a batch; CorruptRecordError names file and position."""
+    try:
+        yield from found.batch
+    except RecordError as error:
+        raise type(error)(
+            str(error), path=path, position=found.position, offset=found.batch.base_offset
+        ) from error
+
+
+# --- the files beside a segment ----------------------------------------------------------------
+
+
+def index_entries(directory: Directory, base: int) -> list[tuple[int, int]]:
+    """(offset, position) of an offset index, without the zeros behind its end."""
+    data = directory.read(files.segment_file(base, files.OFFSET_INDEX)) or b""
+    entries = OffsetIndex().load(_without_zeros(data, 8))
+    return [(base + relative, position) for relative, position in _each(entries)]
+
+
+def time_entries(directory: Directory, base: int) -> list[tuple[int, int]]:
+    """(timestamp, offset) of a time index, without the zeros behind its end."""
+    data = directory.read(files.segment_file(base, files.TIME_INDEX)) or b""
+    entries = TimeIndex().load(_without_zeros(data, 12))
+    return [(timestamp, base + relative) for timestamp, relative in _each(entries)]
+
+
+def _each(entries: OffsetIndex | TimeIndex) -> Iterator[tuple[int, int]]:
+    return (entries.entry(number) for number in range(len(entries)))
+
+
+def _without_zeros(data: bytes, entry_bytes: int) -> bytes:
+    """An index whose file is larger than what is in it ends with entries of zeros; the first may be one."""
+    end = len(data) - len(data) % entry_bytes
+    while end > entry_bytes and not any(data[end - entry_bytes : end]):
+        end -= entry_bytes
+    return b"" if end == entry_bytes and not any(data[:end]) and len(data) > end else data[:end]
+
+
+def aborted_entries(directory: Directory, base: int) -> list[Any] | None:
+    """The entries of a transaction index, or None if it is damaged."""
+    return aborted.decode(directory.read(files.segment_file(base, files.ABORTED_INDEX)) or b"", base)
+
+
+def snapshot_entries(directory: Directory, base: int) -> list[Any] | None:
+    """The producers in a snapshot, or None if it is damaged."""
+    return snapshot.decode_snapshot(directory.read(files.segment_file(base, files.SNAPSHOT)) or b"", base)
+
+
+# --- checking ----------------------------------------------------------------------------------
+
+
+class Marks(NamedTuple):
+    """What is said of a log beside its segments, as far as that is known."""
+
+    promised: int | None  #: every byte below this offset was synced
+    published: int | None  #: the log end offset that the writer published last
+
+
+def marks(directory: Directory) -> Marks:
+    """The promises of a log of ours; of Kafka's, nothing is known in its directory."""
+    point = recovery.read_point(directory)
+    data = directory.read(checkpoint.PUBLISHED)
+    published = None if data is None else checkpoint.decode_published(data)
+    return Marks(
+        None if point is None else point.recovery_point, None if published is None else published.log_end_offset
+    )
+
+
+def verify(place: Place, *, deep: bool = False, is_live: bool = False, is_compacted: bool = False) -> Iterator[Problem]:
+    """Everything that is wrong in the segments of a place and in what lies beside them.
+
+    ``deep`` looks into every record, too. ``is_live``: a process writes the log now, and what lies
+    behind its published end is not judged. ``is_compacted``: offsets may be missing between segments.
+    """
+    known = marks(place.directory)
+    ends: dict[int, int] = {}
+    all_bases = files.base_offsets(place.directory.names()) or list(place.bases)
+    for base in place.bases:
+        is_last = base == all_bases[-1]
+        following = None if is_last else all_bases[all_bases.index(base) + 1]
+        segment = _open(place.directory, base)
+        try:
+            extent = segment.scan()
+            ends[base] = extent.next_offset
+            problem = _judged(segment, extent, known, is_last=is_last, is_live=is_live)
+            if problem is not None:
+                yield problem
+            elif following is not None:
+                yield from _between(segment, extent.next_offset, following, is_compacted)
+            if deep:
+                yield from _records_of(segment.path, extent.valid_bytes, place.directory.files)
+            yield from _indexes_of(place.directory, segment, extent.valid_bytes, is_live=is_live and is_last)
+        finally:
+            segment.close()
+    yield from _promised(place, known, ends, all_bases)
+    yield from _beside(place)
+
+
+def _open(directory: Directory, base: int) -> Segment:
+    file = _file(directory, files.segment_file(base, files.LOG))
+    return Segment(file, base, size=file.size(), next_offset=-1, sealed=True)
+
+
+def _judged(segment: Segment, extent: Any, known: Marks, *, is_last: bool, is_live: bool) -> Problem | None:
+    if extent.problem is None:
+        return None
+    if is_last and is_live and known.published is not None and extent.next_offset >= known.published:
+        return None
+    torn = is_last and (known.promised is None or extent.next_offset >= known.promised)
+    bad = extent.file_bytes - extent.valid_bytes
+    what = f"{extent.problem}; {bad} bytes from here to the end of the file are not read"
+    return Problem(
+        Kind.TAIL if torn else Kind.DAMAGE, segment.path, extent.valid_bytes, extent.next_offset, what
+    )
+
+
+def _between(segment: Segment, end: int, following: int, is_compacted: bool) -> Iterator[Problem]:
+    if end > following:
+        what = f"the segment ends at offset {end - 1}, but the next one begins at {following}"
+        yield Problem(Kind.DAMAGE, segment.path, segment.size, following, what)
+    elif end < following and not is_compacted:
+        what = f"offsets {end} to {following - 1} are missing before the next segment, as only compaction leaves it"
+        yield Problem(Kind.DAMAGE, segment.path, segment.size, end, what)
+
+
+def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
+    for position, batch in batches(path, table):
+        if position >= valid_bytes:
+            return
+        try:
+            batch.validate(contiguous=False)
+        except RecordError as error:
+            yield Problem(Kind.DAMAGE, path, position, batch.base_offset, str(error))
+
+
+def _promised(place: Place, known: Marks, ends: dict[int, int], all_bases: list[int]) -> Iterator[Problem]:
+    """Segments that are missing at the end: nothing else tells of them."""
+    end = ends.get(all_bases[-1])
+    if known.promised is not None and end is not None and end < known.promised:
+        path = place.directory.join(files.segment_file(all_bases[-1], files.LOG))
+        what = f"the log ends at offset {end}, but was synced up to {known.promised}"
+        yield Problem(Kind.DAMAGE, path, None, end, what)
+
+
+# --- indexes -----------------------------------------------------------------------------------
+
+
+def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_live: bool) -> Iterator[Problem]:
+    base = segment.base_offset
+    by_position = dict(index_entries_by_position(directory, base))
+    times = time_entries(directory, base)
+    path = directory.join(files.segment_file(base, files.OFFSET_INDEX))
+    time_path = directory.join(files.segment_file(base, files.TIME_INDEX))
+    yield from _rising(path, index_entries(directory, base), "offset", "position")
+    yield from _rising(time_path, times, "timestamp", "offset")
+    wanted = {offset: timestamp for timestamp, offset in times}
+    largest = -1
+    try:
+        for first, last, position, _size, timestamp, _epoch in segment.headers():
+            if position >= valid_bytes:
+                break
+            largest = max(largest, timestamp)
+            offset = by_position.pop(position, None)
+            if offset is not None and not first <= offset <= last:
+                what = f"the entry for position {position} says offset {offset}, there are {first} to {last}"
+                yield Problem(Kind.INDEX, path, None, offset, what)
+            claimed = next((wanted.pop(at) for at in _within(wanted, first, last)), None)
+            if claimed is not None and claimed != largest:
+                what = f"the entry says that nothing up to here is newer than {claimed}, but {largest} is"
+                yield Problem(Kind.INDEX, time_path, None, last, what)
+    except RecordError:
+        return  # named already, by the scan
+    if not is_live:
+        for position, offset in by_position.items():
+            yield Problem(Kind.INDEX, path, None, offset, f"no batch begins at position {position} of the segment")
+        for offset, timestamp in wanted.items():
+            what = f"the entry for timestamp {timestamp} names an offset that the segment does not hold"
+            yield Problem(Kind.INDEX, time_path, None, offset, what)
+
+
+def index_entries_by_position(directory: Directory, base: int) -> Iterator[tuple[int, int]]:
+    """(position, offset) of an offset index."""
+    return ((position, offset) for offset, position in index_entries(directory, base))
+
+
+def _within(wanted: dict[int, int], first: int, last: int) -> list[int]:
+    if last - first < len(wanted):
+        return [offset for offset in range(first, last + 1) if offset in wanted]
+    return [offset for offset in wanted if first <= offset <= last]
+
+
+def _rising(path: str, entries: list[tuple[int, int]], first: str, second: str) -> Iterator[Problem]:
+    for number, (before, after) in enumerate(zip(entries, entries[1:], strict=False), 1):
+        if after[0] <= before[0] or after[1] <= before[1]:
+            what = f"entry {number} ({first} {after[0]}, {second} {after[1]}) does not rise over the one before"
+            yield Problem(Kind.INDEX, path, None, None, what)
+            return
+
+
+# --- small files -------------------------------------------------------------------------------
+
+
+def _beside(place: Place) -> Iterator[Problem]:
+    directory = place.directory
+    names = directory.names()
+    for base in place.bases:
+        for suffix, decode in ((files.ABORTED_INDEX, aborted_entries), (files.SNAPSHOT, snapshot_entries)):
+            name = files.segment_file(base, suffix)
+            if name in names and decode(directory, base) is None:
+                yield Problem(Kind.STATE, directory.join(name), None, None, "the file is not whole")
+    if epochs.LEADER_EPOCHS in names:
+        data = directory.read(epochs.LEADER_EPOCHS)
+        if data and checkpoint.decode_lines(data) is None:
+            yield Problem(
+                Kind.STATE, directory.join(epochs.LEADER_EPOCHS), None, None, "the checkpoint is not whole"
+            )
+    if checkpoint.RECOVERY in names and recovery.read_point(directory) is None:
+        data = directory.read(checkpoint.RECOVERY)
+        if data:
+            yield Problem(
+                Kind.STATE,
+                directory.join(checkpoint.RECOVERY),
+                None,
+                None,
+                "neither slot is whole: what was promised is not known, and the next open scans everything",
+            )
