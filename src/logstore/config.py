@@ -162,11 +162,7 @@ class LogConfig:
                 if key in WITHOUT_EFFECT:
                     ignored.add(key)
                 else:
-<<<<<<< HEAD
-                    unknown[key] = nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
-=======
                     unknown[key] = _nearest(key)
->>>>>>> origin/main
         if unknown or problems:
             try:
                 cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
@@ -230,8 +226,6 @@ def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
 
     Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
 
-<<<<<<< HEAD
-=======
     >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
     {'retention.ms': '3600000', 'segment.bytes': '4096'}
 
@@ -263,7 +257,6 @@ DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(Log
 
 _HOUR_MS = 3_600_000
 
->>>>>>> origin/main
 #: Kafka's broker-wide names of the same settings, and by what a value is multiplied; of several for one
 #: setting the first wins (Kafka's `ServerTopicConfigSynonyms`).
 _SYNONYMS: dict[str, tuple[str, int]] = {
@@ -315,53 +308,11 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     }
 )
 
-<<<<<<< HEAD
+_KEYS: dict[str, str] = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+
 #: Every name of a setting of a log.
 NAMES = names_of(LogConfig, _SYNONYMS)
 
-_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
-=======
-_KEYS: dict[str, str] = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
->>>>>>> origin/main
-
-
-<<<<<<< HEAD
-def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Settings by their dotted topic keys, as text: what a catalogue keeps.
-
-    Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
-
-    >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
-    {'retention.ms': '3600000', 'segment.bytes': '4096'}
-
-    Raises:
-        UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
-    """
-    config = LogConfig.of(settings)
-    found = sort_out(settings, NAMES)
-    kept = {_KEYS[name]: _text(getattr(config, name)) for name in found.fields}
-    return kept | {key: _text(settings[key]) for key in found.others}
-
-
-def canonical_keys(names: Iterable[str]) -> list[str]:
-    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
-    wanted = list(names)
-    unknown = {
-        name: nearest(name, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
-        for name in wanted
-        if name not in NAMES and name not in WITHOUT_EFFECT
-    }
-    if unknown:
-        raise UnknownSettingError(unknown)
-    return [_KEYS[NAMES[name].field] if name in NAMES else name for name in wanted]
-
-
-def _text(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-=======
->>>>>>> origin/main
 __all__ = [
     "DEFAULTS",
     "NAMES",
@@ -372,9 +323,4 @@ __all__ = [
     "LogConfig",
     "Rule",
     "Setting",
-<<<<<<< HEAD
-    "canonical",
-    "canonical_keys",
-=======
->>>>>>> origin/main
 ]
