@@ -120,6 +120,8 @@ LOG: dict[str, set[str]] = {
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
+    "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
+    "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},

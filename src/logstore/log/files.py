@@ -264,7 +264,7 @@ def foreign_names(names: list[str]) -> list[str]:
     for name in names:
         stem = _stem(name)
         known = belongs_to_a_segment(name) or stem in _KAFKA_FILES or stem.startswith(OURS)
-        if not known and name != ".staging":
+        if not known and name not in (".staging", ".repaired"):
             foreign.append(name)
     return foreign
 

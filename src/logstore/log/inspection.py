@@ -15,6 +15,7 @@ import enum
 import os
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from logstore._batch import BatchView, Record
@@ -28,8 +29,6 @@ from logstore.log.files import Directory
 HEADER_BYTES = 61
 _SIZE = struct.Struct(">qi")
 _SIZE_BYTES = _SIZE.size
-#: Zeros behind the data of a file whose room was taken ahead, as Kafka does for its indexes.
-_ZEROS = b"\0" * 16
 
 
 class Kind(enum.StrEnum):
@@ -103,7 +102,7 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
         bases = files.base_offsets([stem])
         if not bases or not above.exists() or name not in above.names():
             raise NotALogError(
-                "there is no such directory, and it is no file of a segment (twenty digits and .log); check the path",
+                "there is no such directory, nor a file of a segment (twenty digits and .log); check the path",
                 path=here.path,
             ) from None
         return Place(above, tuple(bases))
@@ -120,13 +119,14 @@ def segments(place: Place) -> list[SegmentFacts]:
 
 
 def _facts(directory: Directory, base: int, names: set[str]) -> SegmentFacts:
-    sizes = []
-    for suffix in (files.LOG, files.OFFSET_INDEX, files.TIME_INDEX):
+    def size(suffix: str) -> int:
         name = files.segment_file(base, suffix)
-        sizes.append(_file(directory, name).size() if name in names else -1)
-    name = files.segment_file(base, files.LOG)
-    modified = _file(directory, name).modified_ms() if name in names else -1
-    return SegmentFacts(base, directory.join(name), *sizes, modified_ms=modified)
+        return _file(directory, name).size() if name in names else -1
+
+    log = _file(directory, files.segment_file(base, files.LOG))
+    return SegmentFacts(
+        base, log.path, size(files.LOG), size(files.OFFSET_INDEX), size(files.TIME_INDEX), log.modified_ms()
+    )
 
 
 def _file(directory: Directory, name: str) -> File:
@@ -176,9 +176,7 @@ def records(found: Found, path: str) -> Iterator[Record]:
     try:
         yield from found.batch
     except RecordError as error:
-        raise type(error)(
-            str(error), path=path, position=found.position, offset=found.batch.base_offset
-        ) from error
+        raise type(error)(str(error), path=path, position=found.position, offset=found.batch.base_offset) from error
 
 
 # --- the files beside a segment ----------------------------------------------------------------
@@ -240,7 +238,9 @@ def marks(directory: Directory) -> Marks:
     )
 
 
-def verify(place: Place, *, deep: bool = False, is_live: bool = False, is_compacted: bool = False) -> Iterator[Problem]:
+def verify(
+    place: Place, *, deep: bool = False, is_live: bool = False, is_compacted: bool = False
+) -> Iterator[Problem]:
     """Everything that is wrong in the segments of a place and in what lies beside them.
 
     ``deep`` looks into every record, too. ``is_live``: a process writes the log now, and what lies
@@ -283,9 +283,7 @@ def _judged(segment: Segment, extent: Any, known: Marks, *, is_last: bool, is_li
     torn = is_last and (known.promised is None or extent.next_offset >= known.promised)
     bad = extent.file_bytes - extent.valid_bytes
     what = f"{extent.problem}; {bad} bytes from here to the end of the file are not read"
-    return Problem(
-        Kind.TAIL if torn else Kind.DAMAGE, segment.path, extent.valid_bytes, extent.next_offset, what
-    )
+    return Problem(Kind.TAIL if torn else Kind.DAMAGE, segment.path, extent.valid_bytes, extent.next_offset, what)
 
 
 def _between(segment: Segment, end: int, following: int, is_compacted: bool) -> Iterator[Problem]:
@@ -364,7 +362,7 @@ def _within(wanted: dict[int, int], first: int, last: int) -> list[int]:
 
 
 def _rising(path: str, entries: list[tuple[int, int]], first: str, second: str) -> Iterator[Problem]:
-    for number, (before, after) in enumerate(zip(entries, entries[1:], strict=False), 1):
+    for number, (before, after) in enumerate(pairwise(entries), 1):
         if after[0] <= before[0] or after[1] <= before[1]:
             what = f"entry {number} ({first} {after[0]}, {second} {after[1]}) does not rise over the one before"
             yield Problem(Kind.INDEX, path, None, None, what)

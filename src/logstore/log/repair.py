@@ -1,0 +1,246 @@
+"""Mending a partition that no process has open: its indexes anew, or its damage cut off.
+
+Both work on the files of one directory, Kafka's or ours, under the lock of its root, which excludes a
+running owner of either kind. `rebuild_indexes` loses nothing. `cut_damage` does what recovery never
+does by itself: it ends a log in front of bytes that were promised. What it takes away it first copies
+or links into ``.repaired/N`` in the partition, durably, so that a crash at any point leaves the
+old log, or the cut one, and the kept bytes with either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config import LogConfig
+from logstore.errors import CorruptRecordError, NotALogError
+from logstore.log import checkpoint, files, recovery, snapshot
+from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.files import Directory, RootLock
+from logstore.log.inspection import Place
+from logstore.log.promises import RecoveryFile
+from logstore.log.segments import Segments
+from logstore.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+KEPT = ".repaired"
+_COPY_BYTES = 1 << 20
+
+
+class Cut(NamedTuple):
+    """What a repair has taken away, and where it is kept."""
+
+    offset: int  #: the log ends here now
+    path: str  #: of the segment that was cut
+    position: int  #: where it was cut
+    size: int  #: bytes taken away, of all segments together
+    kept: str  #: the directory with what was taken away
+
+
+@contextlib.contextmanager
+def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
+    """Hold the root above a partition."""
+    root = Directory(os.path.dirname(directory.path), directory.files)
+    name = os.path.basename(directory.path)
+    lock = RootLock.acquire(root, name, clock)
+    try:
+        yield root
+    finally:
+        lock.release(name)
+
+
+def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> list[str]:
+    """Make the offset and the time index of each segment of a place anew from its batches; their paths.
+
+    A segment is read up to its first bad byte. Durable on return.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        StorageError: a file cannot be read or written.
+    """
+    directory = place.directory
+    made = []
+    with _locked(directory, clock):
+        segments = Segments.open(directory, config or LogConfig(), writable=True)
+        try:
+            for segment in segments.all:
+                if segment.base_offset not in place.bases:
+                    continue
+                segment.scan(adopt=True)
+                segment.index_stale = True
+                if segment.sealed:
+                    segment.seal()
+                segments.save_indexes(segment, complete=True)
+                for suffix in (files.OFFSET_INDEX, files.TIME_INDEX):
+                    made.append(directory.join(files.segment_file(segment.base_offset, suffix)))
+        finally:
+            segments.close()
+        for path in made:
+            file = directory.files.open(path, writable=True)
+            file.mark_dirty()
+            file.sync()
+            file.close()
+        directory.sync()
+    return made
+
+
+def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Cut | None:
+    """End a log in front of the first damage in its segments; None if there is none.
+
+    Everything from there on, good batches behind it included, is kept in ``.repaired/N``. The
+    promises of the log are lowered to what is left, so that it opens again. Durable on return.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        NotALogError: there are no segments.
+        CorruptRecordError: offsets are missing between two whole segments: no cut mends that.
+        DiskFullError: there is no room to keep what would be taken away; nothing was changed.
+    """
+    config = config or LogConfig()
+    if not files.base_offsets(directory.names()):
+        raise NotALogError("there are no segments in this directory", path=directory.path)
+    with _locked(directory, clock) as root:
+        segments = Segments.open(directory, config, writable=True)
+        try:
+            return _cut_locked(root, directory, segments, config)
+        finally:
+            segments.close()
+
+
+def _cut_locked(root: Directory, directory: Directory, segments: Segments, config: LogConfig) -> Cut | None:
+    found = _first_damage(segments, config)
+    if found is None:
+        return None
+    place, position, end = found
+    target, later = segments.all[place], segments.all[place + 1 :]
+    size = target.file.size() - position + sum(segment.file.size() for segment in later)
+    kept = _keep(directory, segments, place, position)
+    # Lowered before anything goes: a crash from here on finds a log that promises no more than is left.
+    _lower_promises(root, directory, target.base_offset, end)
+    for segment in reversed(later):
+        segments.drop([segment])
+    name = recovery.copy_prefix(directory, target, position)
+    fresh = segments.replace(target, name, size=position, next_offset=end)
+    fresh.scan(adopt=True, check=False)
+    segments.trim_index_files(fresh)
+    directory.remove(files.segment_file(target.base_offset, files.ABORTED_INDEX))
+    point = recovery.read_point(directory)
+    snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
+    directory.sync()
+    _logger.warning("cut damage: log=%s next_offset=%d bytes=%d kept=%s", directory.path, end, size, kept)
+    return Cut(end, target.path, position, size, kept)
+
+
+def _first_damage(segments: Segments, config: LogConfig) -> tuple[int, int, int] | None:
+    """(place of the segment, position, next offset) of the first bytes that are no whole batch."""
+    for place, segment in enumerate(segments.all):
+        extent = segment.scan()
+        if extent.problem is not None:
+            return place, extent.valid_bytes, extent.next_offset
+        following = segments.all[place + 1].base_offset if place + 1 < len(segments) else extent.next_offset
+        if extent.next_offset > following:
+            return place, segment.position_of(following), following
+        if extent.next_offset < following and not config.compacts:
+            raise CorruptRecordError(
+                f"offsets {extent.next_offset} to {following - 1} are missing between two whole segments: restore "
+                "the segment between them from a copy, or say that the topic is compacted",
+                path=segment.path,
+                offset=extent.next_offset,
+            )
+    return None
+
+
+# --- keeping -----------------------------------------------------------------------------------
+
+
+def _keep(directory: Directory, segments: Segments, place: int, position: int) -> str:
+    """Copy the end of a segment and link those behind it into a new directory; durable on return."""
+    above = Directory(directory.join(KEPT), directory.files)
+    above.create()
+    directory.sync()
+    kept = Directory(above.join(str(len(above.names()) + 1)), directory.files)
+    kept.create()
+    above.sync()
+    target = segments.all[place]
+    _copy_from(target.path, position, kept, f"{files.segment_file(target.base_offset, files.LOG)}.from-{position}")
+    for segment in segments.all[place + 1 :]:
+        name = files.segment_file(segment.base_offset, files.LOG)
+        directory.files.link(segment.path, kept.join(name))
+    kept.sync()
+    return kept.path
+
+
+def _copy_from(path: str, position: int, kept: Directory, name: str) -> None:
+    source = kept.files.open(path)
+    target = kept.open(name, create=True, writable=True, truncate=True)
+    try:
+        written = 0
+        while data := source.read(position + written, _COPY_BYTES):
+            target.write(data, written)
+            written += len(data)
+        target.sync()
+    finally:
+        target.close()
+        source.close()
+
+
+# --- promises ----------------------------------------------------------------------------------
+
+
+def _lower_promises(root: Directory, directory: Directory, base: int, end: int) -> None:
+    point = recovery.read_point(directory)
+    if point is not None:
+        promised = min(point.recovery_point, end)
+        lowered = point._replace(
+            generation=point.generation + 2,  # even: no cut is under way once this is read
+            recovery_point=promised,
+            segment_base_offset=min(base, promised),
+            position=0,
+            log_start_offset=min(point.log_start_offset, end),
+            replay_from=-1,
+            clean=False,
+        )
+        _write_durably(directory, lowered)
+    # A reader beside would go by the old end, and find it missing; without the file it measures.
+    directory.remove(checkpoint.PUBLISHED)
+    _lower_in_root(root, directory, end)
+
+
+def _write_durably(directory: Directory, point: RecoveryPoint) -> None:
+    file = RecoveryFile(directory, point)
+    try:
+        file.write_durably(point)
+    finally:
+        file.close()
+
+
+def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
+    """In Kafka's checkpoints too, and it was no clean shutdown: Kafka would trust both."""
+    if checkpoint.was_shut_down_cleanly(root):
+        checkpoint.clear_clean_shutdown(root)
+    try:
+        name = files.parse_partition(directory.path)
+    except NotALogError:
+        return
+    for file in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
+        data = root.read(file)
+        if not data:
+            continue
+        try:
+            offsets = checkpoint.read_offsets(data, root.join(file))
+        except CorruptRecordError:
+            continue  # nobody believes it
+        if offsets.get(name, 0) > end:
+            root.replace(file, checkpoint.write_offsets(_lowered(offsets, name, end)), durable=True)
+
+
+def _lowered(offsets: dict[TopicPartition, int], name: TopicPartition, end: int) -> dict[TopicPartition, int]:
+    return {**offsets, name: end}
+
+
+__all__ = ["KEPT", "Cut", "cut_damage", "rebuild_indexes"]
