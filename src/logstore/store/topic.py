@@ -104,7 +104,7 @@ class Topic:
             partition = self._partition_for(key)
         log = self._log(partition)
         stamp = self.store.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
-        result = log.append([(key, value, stamp, headers)], ack=ack, **_expecting(expect))
+        result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
         return RecordMetadata(self.name, partition, result.first_offset, given)
 
@@ -139,7 +139,7 @@ class Topic:
         number = 0 if partition is None else partition
         return {
             number: self._log(number).append(
-                records, timestamp=timestamp, codec=codec, ack=ack, **_expecting(expect)
+                records, timestamp=timestamp, codec=codec, ack=ack, expect=expect
             )
         }
 
@@ -279,6 +279,3 @@ class Topic:
     def __repr__(self) -> str:
         return f"<Topic {self.name!r} of {self.store.path!r}>"
 
-
-def _expecting(offset: int | None) -> dict[str, Any]:
-    return {} if offset is None else {"expect": offset}
