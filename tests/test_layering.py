@@ -85,6 +85,7 @@ CORE: dict[str, set[str]] = {
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
+    "_compact": _FORMATS | {"_keymap"},
     "_partition": _FORMATS,
     "_compact": _FORMATS | {"_keymap"},
     "_produce": _FORMATS | {"_partition"},
@@ -94,6 +95,7 @@ _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticke
 _STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
+_KEEPING = {"alteration", "compaction", "dirty", "retention"}
 
 #: Module of log/ -> the modules of log/ it may import. Which of the core is not limited.
 LOG: dict[str, set[str]] = {
@@ -125,8 +127,14 @@ LOG: dict[str, set[str]] = {
     "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},
+    "retention": {"cut", "state"},
+    "alteration": {"state"},
+    "dirty": set(),
+    "decided": set(),
+    "exchange": {"aborted", "files", "state"},
+    "compaction": {"decided", "dirty", "exchange", "state"},
     "write": {"admission", "cut", "producers", "state"},
-    "log": _WRITING,
+    "log": _WRITING | _KEEPING,
     "__init__": {"log", "owner", "readonly", "write"},
 }
 
