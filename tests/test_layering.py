@@ -85,7 +85,9 @@ CORE: dict[str, set[str]] = {
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
-    "_partition": _FORMATS,
+    "_spread": _FORMATS | {"_arrow", "_arrow_in", "_partition"},
+    "_produce": _FORMATS | {"_partition"},
+    "_partition": _LEAVES,
     "_compact": _FORMATS | {"_keymap"},
     "_produce": _FORMATS | {"_partition"},
 }
