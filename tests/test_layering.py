@@ -89,7 +89,6 @@ CORE: dict[str, set[str]] = {
     "_produce": _FORMATS | {"_partition"},
     "_partition": _LEAVES,
     "_compact": _FORMATS | {"_keymap"},
-    "_produce": _FORMATS | {"_partition"},
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
