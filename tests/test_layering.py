@@ -85,10 +85,10 @@ CORE: dict[str, set[str]] = {
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
-    "_compact": _FORMATS | {"_keymap"},
-    "_partition": _FORMATS,
-    "_compact": _FORMATS | {"_keymap"},
+    "_spread": _FORMATS | {"_arrow", "_arrow_in", "_partition"},
     "_produce": _FORMATS | {"_partition"},
+    "_partition": _LEAVES,
+    "_compact": _FORMATS | {"_keymap"},
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
