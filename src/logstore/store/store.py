@@ -23,6 +23,7 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.consuming import Consuming
 from logstore.store.names import INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
@@ -65,7 +66,7 @@ class TopicDescription(NamedTuple):
     created_ms: int
 
 
-class Store:
+class Store(Consuming):
     """Topics in a directory.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -85,6 +86,7 @@ class Store:
         files: Files,
         rng: random.Random | None,
     ) -> None:
+        super().__init__()
         root = Directory(path, files)
         self.path = root.path
         self.config = config
@@ -243,6 +245,8 @@ class Store:
         """
         self._check_writable()
         self._topics.delete(name)
+        # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
+        self.offsets.forget_topic(name)
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
@@ -343,7 +347,11 @@ class Store:
             self._finalizer.detach()
             return
         self._finalizer.detach()
-        self._life.close()
+        try:
+            if not self._life.closed:
+                self._end_consumers()
+        finally:
+            self._life.close()
 
     def __enter__(self) -> Store:
         return self
