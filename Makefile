@@ -37,7 +37,7 @@ help:
 
 demo: $(VENV)/.with-demo $(VENV)/.built
 	$(SAY) 'demo: flights into ./demo-data'
-	@$(PY) examples/flights.py --directory demo-data $(ARGS)
+	@$(PY) -m examples.flights --directory demo-data $(ARGS)
 
 test: $(VENV)/.with-test $(VENV)/.built
 	$(SAY) 'test: pytest with $(WORKERS) workers'

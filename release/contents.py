@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 #: What is written by hand and compiled, or read beside what is compiled.
-_SOURCE = re.compile(r"src/.*\.(py|pyi|pyx|pxd|h|typed)")
+_SOURCE = re.compile(r"src/.*\.(py|pyi|pyx|pxd|h|json|toml|typed)")
 
 #: What a wheel may hold outside its dist-info; `so` are the extensions.
-_INSTALLED = re.compile(r"(logstore|pyspark_logstore)/(.*\.(py|pyi|pxd|h|so)|py\.typed)")
+_INSTALLED = re.compile(r"(logstore|pyspark_logstore)/(.*\.(py|pyi|pxd|h|json|toml|so)|py\.typed)")
 
 
 def complaints_of_sdist(names: Iterable[str], tracked: Iterable[str]) -> list[str]:

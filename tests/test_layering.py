@@ -81,15 +81,21 @@ CORE: dict[str, set[str]] = {
     "_scan": _FORMATS | {"_indexed"},
     "_segment": _FORMATS | {"_growth", "_indexed", "_scan", "_slice"},
     "_columns": _FORMATS | {"_arrow"},
+    "_json": {"_batch"},
+    "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
-    "_partition": _FORMATS,
+    "_spread": _FORMATS | {"_arrow", "_arrow_in", "_partition"},
+    "_produce": _FORMATS | {"_partition"},
+    "_partition": _LEAVES,
+    "_compact": _FORMATS | {"_keymap"},
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
 _STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
+_KEEPING = {"alteration", "compaction", "dirty", "retention"}
 
 #: Module of log/ -> the modules of log/ it may import. Which of the core is not limited.
 LOG: dict[str, set[str]] = {
@@ -121,8 +127,14 @@ LOG: dict[str, set[str]] = {
     "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},
+    "retention": {"cut", "state"},
+    "alteration": {"state"},
+    "dirty": set(),
+    "decided": set(),
+    "exchange": {"aborted", "files", "state"},
+    "compaction": {"decided", "dirty", "exchange", "state"},
     "write": {"admission", "cut", "producers", "state"},
-    "log": _WRITING,
+    "log": _WRITING | _KEEPING,
     "__init__": {"log", "owner", "readonly", "write"},
 }
 

@@ -118,7 +118,7 @@ def test_the_wheel_holds_modules_stubs_and_declarations_only(tmp_path: Path) -> 
     (path,) = tmp_path.glob("*.whl")
     assert CALENDAR.fullmatch(path.name.split("-")[1]), path.name
     names = [name for name in zipfile.ZipFile(path).namelist() if ".dist-info/" not in name]
-    allowed = re.compile(r"(logstore|pyspark_logstore)/(.*\.(py|pyi|pxd|h)|py\.typed)")
+    allowed = re.compile(r"(logstore|pyspark_logstore)/(.*\.(py|pyi|pxd|h|json|toml)|py\.typed)")
     assert [name for name in names if not allowed.fullmatch(name)] == []
     sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if path.is_file()}
     wanted = {name for name in sources if allowed.fullmatch(name)}

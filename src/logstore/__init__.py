@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logstore._batch import Batches, BatchView, Record
+    from logstore._partition import partition_of
     from logstore.client_config import ConsumerConfig, ProducerConfig
     from logstore.config import LogConfig
     from logstore.errors import LogstoreError
@@ -43,6 +44,7 @@ _HOMES = {
     **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
     **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.client_config"),
     "LogConfig": "logstore.config",
+    "partition_of": "logstore._partition",
     "LogstoreError": "logstore.errors",
     "StoreConfig": "logstore.store_config",
     **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
@@ -93,6 +95,7 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "open",
+    "partition_of",
 ]
 
 

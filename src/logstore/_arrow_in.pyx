@@ -14,12 +14,12 @@ exporter's word alone. One thread uses an encoder at a time.
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
-from logstore._arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema, drop_array, drop_schema, drop_stream
-from logstore._bytes cimport LOGSTORE_LIKELY, OK, varlong_size, write_varlong, zigzag
+from logstore._arrow cimport drop_array, drop_schema, drop_stream
+from logstore._bytes cimport LOGSTORE_LIKELY, varlong_size, write_varlong, zigzag
 from logstore._encode cimport FULL, Encoder, record_body_size
 
 import os
@@ -42,28 +42,6 @@ cdef extern from *:
 cdef enum:
     PREFETCH_BYTES = 2048             # ahead in a column: 16.0 to 11.5 ns a record where it comes from outside L2
 
-cdef enum Kind:                       # how a column lays out its byte strings
-    ABSENT                            # and a column of type null: all are null
-    STARTS32
-    STARTS64
-    FIXED
-    VIEW
-
-cdef enum Unit:                       # what a timestamp counts
-    SECONDS
-    MILLISECONDS
-    MICROSECONDS
-    NANOSECONDS
-
-# Statuses behind `_encode.FULL` and below `_bytes.OK`.
-cdef enum:
-    SCRATCH_FULL = 2
-    FALLING = -1                      # an offset is negative or below the one before it
-    OUTSIDE = -2                      # a view points outside its buffer
-    NULL_ROW = -3
-    NULL_HEADER = -4
-    BEFORE_1970 = -5
-
 # Arrow's format strings, as far as someone may hand them in by mistake.
 _TYPES = {
     "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
@@ -81,108 +59,6 @@ _GIVEN_ANEW = frozenset(("topic", "partition", "offset", "timestampType"))
 
 
 # --- reading rows -----------------------------------------------------------------------------
-
-cdef struct Cells:                    # a column of byte strings
-    Kind kind
-    const uint8_t *valid              # NULL: no nulls
-    int64_t first                     # slot of row 0
-    const void *starts
-    const uint8_t *data
-    int64_t width                     # of fixed ones
-    int64_t stride
-    const void **buffers              # of views
-    const void *sizes                 # of these buffers
-    int64_t buffer_count
-
-cdef struct Rows:
-    int64_t count
-    const uint8_t *valid
-    int64_t first
-    Cells key
-    Cells value
-    const void *times                 # NULL: none
-    const uint8_t *times_valid
-    int64_t times_first
-    Unit unit
-    int64_t default_time
-    Kind lists                        # of headers: STARTS32, STARTS64 or ABSENT
-    const void *list_starts
-    const uint8_t *lists_valid
-    int64_t lists_first
-    int64_t header_count              # that there are
-    const uint8_t *headers_valid
-    int64_t headers_first
-    Cells header_key
-    Cells header_value
-
-cdef struct Fields:                   # one record
-    int64_t timestamp
-    const uint8_t *key
-    int64_t key_size
-    const uint8_t *value
-    int64_t value_size
-    int64_t headers_size
-
-
-cdef inline int64_t load_start32(const void *starts, int64_t i) noexcept nogil:
-    """An entry of a buffer that need not be aligned: Arrow only recommends it. Costs no more than a load."""
-    cdef int32_t number
-    memcpy(&number, <const uint8_t *>starts + 4 * i, 4)
-    return number
-
-
-cdef inline int64_t load_start64(const void *starts, int64_t i) noexcept nogil:
-    cdef int64_t number
-    memcpy(&number, <const uint8_t *>starts + 8 * i, 8)
-    return number
-
-
-cdef inline bint is_set(const uint8_t *bits, int64_t i) noexcept nogil:
-    return bits == NULL or bits[i >> 3] >> (i & 7) & 1
-
-
-cdef inline int cell(const Cells *cells, int64_t row, const uint8_t **data, int64_t *size) noexcept nogil:
-    """The bytes of one row; size -1 means null."""
-    cdef int64_t i = cells.first + row
-    cdef int64_t start, end
-    cdef const uint8_t *view
-    cdef int32_t words[4]
-    cdef int64_t announced
-    if cells.kind == ABSENT or not is_set(cells.valid, i):
-        size[0] = -1
-        return OK
-    if cells.kind == STARTS32:
-        start = load_start32(cells.starts, i)
-        end = load_start32(cells.starts, i + 1)
-    elif cells.kind == STARTS64:
-        start = load_start64(cells.starts, i)
-        end = load_start64(cells.starts, i + 1)
-    elif cells.kind == FIXED:
-        data[0] = cells.data + i * cells.stride
-        size[0] = cells.width
-        return OK
-    else:
-        view = cells.data + i * 16
-        memcpy(words, view, 16)
-        if words[0] < 0:
-            return OUTSIDE
-        size[0] = words[0]
-        if words[0] <= 12:
-            data[0] = view + 4
-            return OK
-        if words[2] < 0 or words[2] >= cells.buffer_count or cells.buffers[words[2]] == NULL:
-            return OUTSIDE
-        announced = load_start64(cells.sizes, words[2])
-        if words[3] < 0 or words[3] > announced or words[0] > announced - words[3]:
-            return OUTSIDE
-        data[0] = <const uint8_t *>cells.buffers[words[2]] + words[3]
-        return OK
-    if start < 0 or end < start or (cells.data == NULL and end > start):
-        return FALLING
-    data[0] = cells.data + start
-    size[0] = end - start
-    return OK
-
 
 cdef inline int time_of(const Rows *rows, int64_t row, int64_t *out) noexcept nogil:
     """A row's timestamp in ms; -1, Kafka's "none", stays."""
@@ -295,7 +171,8 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
     cdef const uint8_t *value = NULL
     cdef bint keyed = rows.key.kind != ABSENT, headed = rows.lists != ABSENT, timed = rows.times != NULL
     cdef Cells keys = rows.key, values = rows.value
-    cdef int64_t total = rows.count, first = rows.first
+    cdef int64_t total = rows.count, first = rows.first, of
+    cdef const int32_t *picks = rows.picks
     cdef const uint8_t *valid = rows.valid
     cdef uint8_t *p = encoder.data + encoder.size
     cdef uint8_t *end = encoder.data + encoder.capacity
@@ -313,22 +190,23 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
         batch_start = encoder.data + encoder._batch_start
         limit = min(end, batch_start + most) - 32
     while at < total:
-        if not is_set(valid, first + at):
+        of = at if picks == NULL else picks[at]
+        if not is_set(valid, first + of):
             status = NULL_ROW
             break
-        status = cell(&values, at, &value, &value_size)
+        status = cell(&values, of, &value, &value_size)
         if status != OK:
             break
         if keyed:
-            status = cell(&keys, at, &key, &key_size)
+            status = cell(&keys, of, &key, &key_size)
             if status != OK:
                 break
         if timed:
-            status = time_of(rows, at, &timestamp)
+            status = time_of(rows, of, &timestamp)
             if status != OK:
                 break
         if headed:
-            status = encode_headers(rows, at, scratch, capacity, &needed)
+            status = encode_headers(rows, of, scratch, capacity, &needed)
             headers_size = needed
             if status != OK:
                 break
@@ -594,17 +472,11 @@ cdef object fault(int status):
 
 
 @cython.final
-cdef class _Intake:
+cdef class Intake:
     """What is being read from, and room for the headers of one record.
 
     Owns: the C structs taken out of their capsules, each released exactly once, and the scratch bytes.
     """
-
-    cdef ArrowSchema schema
-    cdef ArrowArray array
-    cdef ArrowArrayStream stream
-    cdef uint8_t *scratch
-    cdef int64_t capacity
 
     def __dealloc__(self):
         free(self.scratch)
@@ -694,7 +566,7 @@ cdef class _Intake:
                 else:
                     raise fault(status)
         except RecordError as error:
-            error.add_note(f"in record {before + row} of this append")
+            error.add_note(f"in record {before + (row if rows.picks == NULL else rows.picks[row])} of this append")
             raise
 
 
@@ -718,7 +590,7 @@ def add_arrow(Encoder encoder not None, data):
         RecordTooLargeError: one record alone passes the limit of a batch.
         RecordError: a stream failed; its text is kept.
     """
-    cdef _Intake intake = _Intake()
+    cdef Intake intake = Intake()
     cdef Rows rows
     cdef int64_t total = 0
     if hasattr(data, "__arrow_c_array__"):
@@ -759,7 +631,7 @@ def add_numpy(Encoder encoder not None, array):
     """
     cdef Py_buffer view
     cdef Rows rows
-    cdef _Intake intake = _Intake()
+    cdef Intake intake = Intake()
     cdef str format
     memset(&rows, 0, sizeof(rows))
     found = f"{type(array).__name__} {getattr(array, 'dtype', '')}".strip()

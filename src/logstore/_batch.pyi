@@ -199,7 +199,7 @@ class Batches:
     def batches(self) -> list[BatchView]:
         """Every batch, control and aborted ones included, as `BatchView`s."""
 
-    def __iter__(self) -> Iterator[Record]: ...
+    def __iter__(self) -> RecordIterator: ...
     def records(self) -> list[Record]:
         """Every visible record, in a list."""
 

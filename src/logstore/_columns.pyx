@@ -224,7 +224,6 @@ cdef void trim_slices(Slices *slices, int64_t rows) noexcept nogil:
         give_back(&slices.valid)
 
 
-@cython.no_gc
 cdef class Decoder:
     """What makes columns of the values of a table; the base of those in `_payload`.
 

@@ -137,7 +137,6 @@ cdef class Ticket:
 
     cdef _await(self, timeout_s):
         """Return when the ticket is answered, having synced if nothing else is missing."""
-        cdef bint appended
         deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         if self._waiter is None:
             waiter = threading.Condition()
@@ -387,7 +386,26 @@ cdef class Sender:
         return self._topics.get(topic)
 
     def send(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
-        """Gather one record; see `Producer.send`."""
+        """Send one record: gather it, and return the future that tells where it went.
+
+        ``value`` and ``key`` are buffers or None, ``headers`` pairs of (str, bytes or None). Without
+        ``partition`` the producer's partitioner chooses one. Without ``timestamp`` (ms or an aware
+        datetime) the record gets the time at which its batch was begun, at most ``linger.ms`` ago. The
+        bytes are copied: a buffer may be used again on return.
+
+        Returns at once, except that the record that fills a batch waits while it is written to the page
+        cache, and while ``buffer.memory`` is full. Nothing is promised until the future is done: with
+        ``ack="written"`` the record then survives the process, with ``"synced"`` power loss.
+
+        Raises:
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
+                cannot be written. It was not sent.
+            UnknownTopicError, UnknownPartitionError: there is no such place. It was not sent.
+            BufferExhaustedError: ``max.block.ms`` has passed without room. It was not sent.
+            StoreClosedError: the producer is closed. It was not sent.
+            LogstoreError: an earlier record, whose future was dropped, could not be written. This one
+                was not sent: send it again.
+        """
         cdef SendFuture future = self.gather(topic, value, key, partition, timestamp, headers)
         if future is not None:
             return future

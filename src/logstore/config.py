@@ -220,6 +220,10 @@ class LogConfig:
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy.split(",")
 
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy.split(",")
+
 
 def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
     """Settings by their dotted topic keys, as text: what a catalogue keeps.

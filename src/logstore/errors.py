@@ -108,6 +108,12 @@ class InvalidTimestampError(RecordError, ValueError):
     code = 32
 
 
+class PayloadError(RecordError, ValueError):
+    """A record's value is not what ``value_schema`` says. The record itself is whole."""
+
+    code = 87
+
+
 # --- producers and transactions --------------------------------------------------------------
 
 

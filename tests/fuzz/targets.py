@@ -87,6 +87,13 @@ def _of_arrays() -> Make:
     return changed_arrays
 
 
+def _of_json() -> Make:
+    from tests.fuzz.payload import changed_json, json_seeds
+
+    seeds = json_seeds()
+    return lambda m: changed_json(m, seeds)
+
+
 def _read_later(module: str, name: str) -> Callable[[bytes], None]:
     """A reader whose module is imported when it is first used: pyarrow and the files cost time."""
     found: list[Callable[[bytes], None]] = []
@@ -152,6 +159,7 @@ def _targets() -> list[Target]:
         ),
         Target("entries", "entries of .index and .timeindex", _of_entries, _read_later("segments", "read_entries")),
         Target("arrow", "Arrow C data import", _of_arrays, _read_later("arrow", "read_arrays"), record),
+        Target("json", "JSON in values, as columns", _of_json, _read_later("payload", "read_json"), record),
     ]
     for name, parser, seeds, change, read in (
         ("txnindex", ".txnindex", facts.aborted_seeds, facts.changed_aborted, facts.read_aborted),

@@ -124,7 +124,7 @@ def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_m
         OffsetMetadataTooLargeError: the metadata is longer than ``metadata_max``.
     """
     offset, metadata = found.offset, found.metadata
-    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _INT64_MAX:
+    if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
         raise InvalidOffsetError(
             f"{partition}: an offset from 0 to {_INT64_MAX} can be committed, found {offset!r}"
         )

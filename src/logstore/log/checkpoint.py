@@ -35,6 +35,13 @@ the higher recovery point back.
 
 **`logstore.published`** of a partition: drawn in `_published`.
 
+**`logstore.compacted`** of a partition: how far it is compacted, big-endian. Kafka keeps that in the
+root's ``cleaner-offset-checkpoint``, which has no checksum: an offset that reads higher than it was
+would let a tombstone go while a value before it is still there::
+
+     0  2  magic "lc"        4  8  below this offset every key has one record
+     2  2  version 1        12  4  CRC-32C of bytes [0, 12)
+
 **`.kafka_cleanshutdown`** in the root: its presence is the fact, its content is for Kafka.
 """
 
@@ -60,6 +67,7 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY = "logstore.recovery"
 PUBLISHED = "logstore.published"
+COMPACTED = "logstore.compacted"
 
 SLOT_BYTES = 64
 SLOT_SPACING_BYTES = 4096
@@ -82,6 +90,8 @@ _SLOT_VERSION = 1
 _CLEAN, _SUSPECT = 1, 2
 
 _CRC = struct.Struct(">I")
+_COMPACTED = struct.Struct(">2sHq")
+_COMPACTED_MAGIC, _COMPACTED_VERSION = b"lc", 1
 
 
 # --- Kafka's text ----------------------------------------------------------------------------
@@ -203,6 +213,27 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
     if min(numbers[:-1]) < 0 or point.replay_from < -1 or point.segment_base_offset > point.recovery_point:
         return None
     return point
+
+
+# --- how far a log is compacted --------------------------------------------------------------
+
+
+def encode_compacted(offset: int) -> bytes:
+    """The bytes of ``logstore.compacted``."""
+    body = _COMPACTED.pack(_COMPACTED_MAGIC, _COMPACTED_VERSION, offset)
+    return body + _CRC.pack(crc32c(body))
+
+
+def decode_compacted(data: bytes) -> int | None:
+    """The offset in ``logstore.compacted``; None (nothing is known to be compacted) if it is damaged.
+
+    >>> decode_compacted(encode_compacted(42))
+    42
+    """
+    if not _is_whole(data, _COMPACTED.size + _CRC.size):
+        return None
+    magic, version, offset = _COMPACTED.unpack_from(data)
+    return offset if (magic, version) == (_COMPACTED_MAGIC, _COMPACTED_VERSION) and offset >= 0 else None
 
 
 # --- the published end -----------------------------------------------------------------------

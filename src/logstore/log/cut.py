@@ -19,7 +19,8 @@ _logger = logging.getLogger(__name__)
 def truncate_to(state: State, offset: int) -> int:
     """See `Log.truncate_to`."""
     state.check_writable()
-    with state.lock:
+    # A compaction that is at its swap has to be through with it: the log must not end in what it moves.
+    with state.exchanging, state.lock:
         state.check_whole_locked()
         if offset >= state.end.value:
             return state.end.value
@@ -34,7 +35,7 @@ def truncate_to(state: State, offset: int) -> int:
 
 def cut_locked(state: State, offset: int) -> int:
     """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
-    state.cutting = True
+    state.cutting += 1
     try:
         with state.change():
             end = _cut_segments_locked(state, offset)
@@ -43,7 +44,7 @@ def cut_locked(state: State, offset: int) -> int:
     except StorageError as error:
         raise state.poison_locked(error) from error
     finally:
-        state.cutting = False
+        state.cutting -= 1
     state.counters.truncations += 1
     state.move_marks_locked()
     return end
@@ -74,6 +75,9 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     # log start has to go, all that is left of its segment lies below, and a new one begins at the start.
     begins_anew = end < state.log_start
     end = max(end, state.log_start)
+    if end < state.first_dirty_offset:
+        # Else what is appended next would be taken for compacted.
+        state.note_clean_locked(end, durable=True)
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
     state.generation += 1
     state.synced.reset(min(state.synced.value, end))
@@ -122,7 +126,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
     state.check_writable()
     if state.synced.value < offset <= state.high_watermark.value:
         sync_to(offset)
-    with state.lock:
+    with state.exchanging, state.lock:
         state.check_whole_locked()
         if offset > state.high_watermark.value:
             raise OffsetOutOfRangeError(
@@ -134,6 +138,22 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
         try:
             with state.change():
                 return _delete_locked(state, offset)
+        except DiskFullError:
+            raise
+        except StorageError as error:
+            raise state.poison_locked(error) from error
+
+
+def drop_below_start(state: State) -> None:
+    """Remove segments that lie below the log start: a deletion that was cut off has left them."""
+    with state.exchanging, state.lock:
+        state.check_whole_locked()
+        segments = state.segments.all
+        if len(segments) < 2 or segments[1].base_offset > state.log_start:
+            return
+        try:
+            with state.change():
+                _delete_locked(state, state.log_start)
         except DiskFullError:
             raise
         except StorageError as error:

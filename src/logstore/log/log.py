@@ -31,8 +31,10 @@ from logstore.errors import (
     NotSyncedError,
     OffsetOutOfRangeError,
 )
-from logstore.log import admission, cut
+from logstore.log import admission, alteration, compaction, cut, retention
 from logstore.log.appender import Appender
+from logstore.log.compaction import Compacted, Throttle
+from logstore.log.dirty import Cleanable
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory, check_place, parse_partition
 from logstore.log.flush import Flusher
@@ -40,6 +42,7 @@ from logstore.log.owner import Owner, SoloOwner
 from logstore.log.producers import ProducedBatch
 from logstore.log.reader import Readable, Scan, Time
 from logstore.log.readonly import LogReader
+from logstore.log.retention import Retained
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.state import State
 from logstore.log.ticker import TICKER
@@ -139,15 +142,9 @@ class Log(Readable):
         create: bool,
     ) -> None:
         self.name: TopicPartition = parse_partition(directory.path)
-        self.config = config
         self.path = directory.path
-        # Settings that every append asks for, and what they come to.
-        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-        self._codec = config.codec
-        self._compacts = config.compacts
-        self._default_ack = config.default_ack
+        self._settle(config)
         self._clock = clock
-        self._encoders: list[Encoder] = []
         self._special_encoders: list[Encoder] = []
         above = Directory(os.path.dirname(directory.path), directory.files)
         check_place(above, directory, create=create)
@@ -159,11 +156,27 @@ class Log(Readable):
             raise
         self._lock = self._state.lock
         self._flusher = Flusher(self._state)
+        self._ticking = False
+        self._settle_flushes()
+
+    def _settle(self, config: LogConfig) -> None:
+        """Take the settings that every append asks for, and what they come to."""
+        self.config = config
+        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._codec = config.codec
+        self._compacts = config.compacts
+        self._default_ack = config.default_ack
+        # Last: an encoder that is begun from here on has the new settings, and goes into this list.
+        self._encoders: list[Encoder] = []
+
+    def _settle_flushes(self) -> None:
         #: Whether an append may have to flush though nobody asked for it.
         self._flushes = self._flusher.may_become_due
-        self._ticking = config.flush_ms < INT64_MAX
-        if self._ticking:
-            TICKER.add(self, clock)
+        was_ticking, self._ticking = self._ticking, self.config.flush_ms < INT64_MAX
+        if self._ticking and not was_ticking:
+            TICKER.add(self, self._clock)
+        elif was_ticking and not self._ticking:
+            TICKER.remove(self)
 
     def close(self) -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
@@ -179,6 +192,12 @@ class Log(Readable):
             return
         if self._ticking:
             TICKER.remove(self)
+        # A compaction stops at its next look, and must have stopped before anybody else may open the log.
+        state.closing = True
+        with state.compacting, state.exchanging:
+            self._close(state)
+
+    def _close(self, state: State) -> None:
         facts = None
         try:
             with state.lock:
@@ -193,7 +212,12 @@ class Log(Readable):
                         # Another thread may have appended since the flush.
                         if state.synced.value >= state.end.value:
                             state.mark_clean_locked()
-                            facts = PartitionFacts(state.end.value, state.log_start, state.high_watermark.value)
+                            facts = PartitionFacts(
+                                state.end.value,
+                                state.log_start,
+                                state.high_watermark.value,
+                                state.first_dirty_offset if state.config.compacts else None,
+                            )
                             state.closed = True
         finally:
             with state.lock:
@@ -287,7 +311,7 @@ class Log(Readable):
     def _cuts(self) -> int:
         # In this order: a cut that has begun since shows in one of the two.
         generation = self._state.generation
-        return 2 * generation + self._state.cutting
+        return 2 * generation + (self._state.cutting > 0)
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
@@ -619,6 +643,65 @@ class Log(Readable):
             DiskFullError, StorageFailedError: the new start could not be written down.
         """
         return cut.delete_before(self._state, offset, self._flusher.sync_to)
+
+    # -- keeping house ---------------------------------------------------------------------------
+
+    def retain(self, now_ms: int | None = None) -> Retained:
+        """Delete the segments that are too old or too much, by ``retention.ms`` and ``retention.bytes``.
+
+        Also seals an active segment that has been idle for ``segment.ms``, and forgets producers that
+        have long been silent. A segment is as old as its newest record; with ``cleanup.policy=compact``
+        alone none goes. Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's
+        clock by default.
+
+        Raises:
+            DiskFullError, StorageFailedError: as `delete_before`.
+        """
+        return retention.retain(self._state, self._flusher.sync_to, now_ms)
+
+    def cleanable(self, now_ms: int | None = None) -> Cleanable:
+        """What a compaction would work on, how dirty that is, and whether it is due."""
+        return compaction.look(self._state, now_ms)
+
+    def compact(
+        self,
+        *,
+        map_bytes: int = compaction.MAP_BYTES,
+        now_ms: int | None = None,
+        throttle: Throttle | None = None,
+    ) -> Compacted:
+        """Leave one record of each key, the newest, in all sealed segments below the last stable offset.
+
+        Whether it is due (`cleanable`) is not asked. Offsets and order stay; appends and reads go on
+        meanwhile. Records without a key go, as in Kafka. Memory is that of a map of keys, at most
+        ``map_bytes`` (24 bytes a key; where that is too little it takes several rounds), and of a few
+        MiB. ``throttle`` is called with each count of bytes read or written, and may block. Durable on
+        return.
+
+        Raises:
+            CorruptRecordError: a batch is damaged; its place is named, `cleanable` says so from now on,
+                and nothing was lost.
+            DiskFullError, StorageError: the new segments could not be written. The old ones are there.
+            InvalidSettingError: the log's ``cleanup.policy`` is not compact.
+            LogClosedError: the log was closed meanwhile. What was done is kept.
+            StorageFailedError: the exchange of segments failed half way; opening the log again finishes it.
+        """
+        return compaction.compact(
+            self._state, self._flusher.sync_to, map_bytes=map_bytes, now_ms=now_ms, throttle=throttle
+        )
+
+    def reconfigure(self, config: Settings = None, **settings: Setting) -> None:
+        """Go by other settings from now on; segments that exist keep their form.
+
+        Raises:
+            InvalidSettingError: a setting cannot change while the log is open; every one is named, and
+                nothing has changed.
+            ConfigError: as `open`.
+        """
+        settled = LogConfig.of(config, **settings)
+        alteration.apply(self._state, settled)
+        self._settle(settled)
+        self._settle_flushes()
 
 
 __all__ = ["Log", "LogReader", "ProducerStamp"]

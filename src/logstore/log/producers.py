@@ -272,6 +272,10 @@ class Producers:
 
     # -- housekeeping
 
+    def expire_after(self, expiration_ms: int) -> None:
+        """Use another producer.id.expiration.ms from now on."""
+        self._expiration_ms = expiration_ms
+
     def expire(self, now_ms: int) -> list[int]:
         """Forget producers that wrote nothing for producer.id.expiration.ms; returns their ids.
 

@@ -277,7 +277,7 @@ class LogReader(Readable):
         )
 
     append = append_batch = append_control = appender = truncate_to = delete_before = flush = roll = _refuse
-    advance_high_watermark = _refuse
+    advance_high_watermark = retain = compact = cleanable = reconfigure = _refuse
 
     def close(self) -> None:
         """Let go of the files. May be called again."""

@@ -29,6 +29,7 @@ class PartitionFacts(NamedTuple):
     recovery_point: int | None = None
     log_start_offset: int | None = None
     high_watermark: int | None = None
+    clean_offset: int | None = None  #: how far it is compacted; written for Kafka, never read
 
 
 class Root:
@@ -202,7 +203,9 @@ def _column(directory: Directory, name: str) -> dict[TopicPartition, int]:
 
 def _take_away(directory: Directory) -> None:
     found = set(directory.names())
-    stale = [name for name in (checkpoint.CLEAN_SHUTDOWN, checkpoint.RECOVERY_POINTS) if name in found]
+    # A clean offset that a truncation has made too high would let Kafka bring deleted keys back.
+    ours = (checkpoint.CLEAN_SHUTDOWN, checkpoint.RECOVERY_POINTS, checkpoint.CLEANER_OFFSETS)
+    stale = [name for name in ours if name in found]
     for name in stale:
         directory.remove(name)
     if stale:
@@ -214,10 +217,12 @@ def _write(directory: Directory, facts: dict[TopicPartition, PartitionFacts], *,
         (checkpoint.RECOVERY_POINTS, {n: f.recovery_point for n, f in facts.items()}),
         (checkpoint.LOG_START_OFFSETS, {n: f.log_start_offset for n, f in facts.items()}),
         (checkpoint.HIGH_WATERMARKS, {n: f.high_watermark for n, f in facts.items()}),
+        (checkpoint.CLEANER_OFFSETS, {n: f.clean_offset for n, f in facts.items()}),
     )
     for name, column in columns:
         known = {partition: offset for partition, offset in column.items() if offset is not None}
-        directory.replace(name, checkpoint.write_offsets(known), durable=False)
+        if known or name != checkpoint.CLEANER_OFFSETS:
+            directory.replace(name, checkpoint.write_offsets(known), durable=False)
     if clean:
         with contextlib.suppress(StorageError):
             checkpoint.mark_clean_shutdown(directory)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import errno
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from logstore._files import File, errno_of
@@ -177,6 +177,27 @@ class Segments:
         self._set(segment if s is old else s for s in self._all)
         old.close()
         return segment
+
+    def begin_cleaned(self, base_offset: int) -> Segment:
+        """An empty segment beside the others to write their new form into; worthless while it has this name."""
+        name = files.segment_file(base_offset, files.LOG) + files.CLEANED
+        file = self.directory.open(name, create=True, writable=True, truncate=True)
+        return Segment(file, base_offset, index_interval_bytes=self._config.index_interval_bytes)
+
+    def open_sealed(self, name: str, base_offset: int, size: int, next_offset: int) -> Segment:
+        """A segment whose whole file has this name. It is none of the log's until `exchange`."""
+        file = self.directory.files.lazy(self.directory.join(name))
+        return _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=True)
+
+    def exchange(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put one segment in the place of a run of neighbours, whose files are the caller's business."""
+        place = self._all.index(old[0])
+        assert self._all[place : place + len(old)] == tuple(old), (old, self._all)
+        self._set((*self._all[:place], new, *self._all[place + len(old) :]))
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use other settings from the next segment on."""
+        self._config = config
 
     def reopen_active(self) -> Segment:
         """The last segment, which was sealed, as the active one: the ones behind it are gone."""

@@ -242,6 +242,12 @@ def save(directory: Directory, producers: Producers, offset: int, generation: in
     directory.replace(snapshot_name(offset), encode_snapshot(saved.states), durable=durable)
 
 
+def save_own(directory: Directory, producers: Producers, offset: int, generation: int) -> None:
+    """Write our snapshot of the state before ``offset``, a hint."""
+    data = encode_producers(SavedProducers.of(producers, offset), generation)
+    directory.replace(PRODUCERS, data, durable=False)
+
+
 def remove_beyond(directory: Directory, end_offset: int, generation: int) -> None:
     """Remove every snapshot of a state that the log no longer reaches; durable on return.
 

@@ -28,7 +28,7 @@ from logstore.errors import (
     StorageError,
     StorageFailedError,
 )
-from logstore.log import recovery
+from logstore.log import checkpoint, recovery
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.files import Directory
 from logstore.log.owner import Owner
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 #: How often expired producers are looked for: Kafka's producer.id.expiration.check.interval.ms.
 EXPIRY_PERIOD_MS = 600_000
@@ -80,12 +81,17 @@ class State:
         self.config = config
         self.clock = clock
         self._owner = owner
-        self._rng = rng
+        self.rng = rng
+        self._rng = rng  # of the jitter: made when it is needed
         self.lock = threading.Lock()
         self.fork = fork_generation()
         self.failed: StorageFailedError | None = None
         self.closed = False
-        self.cutting = False  # a truncation is taking files away
+        self.cutting = 0  # truncations and exchanges that are taking files away
+        # Taken before `lock`, in this order.
+        self.compacting = threading.Lock()  # a compaction, from its beginning to its end
+        self.exchanging = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
+        self.closing = False
         self.changing = 0  # steps of a change that are under way; see `change`
         self.counters = Counters()
         if not directory.exists():
@@ -118,10 +124,15 @@ class State:
                 segment.file.mark_dirty()
         self._promises_durable = False
         self.tail = MemoryTail() if config.tail == "memory" else None
+        self.first_dirty_offset = self._clean_offset_found(end)
+        self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
+        self.uncleanable: str | None = None  # the damage that a compaction has met
         self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
-        self._roll_jitter_ms = self._new_jitter()
+        self.roll_after_ms = self._new_roll_age()
+        #: When the active segment was begun by this process; -1: before.
+        self.segment_began_ms = -1
         self.leader_epoch = max(found.highest_epoch, 0)
         if not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0):
             if not self.transactions.is_idle:
@@ -245,7 +256,7 @@ class State:
         # A memory tail is not in the files, so other processes must not look for it.
         end = self.end.value if self.tail is None else self.segments.active.next_offset
         # Odd while files go away: who opens them now has to look again when that is over.
-        generation = 2 * self.generation + self.cutting
+        generation = 2 * self.generation + (self.cutting > 0)
         self._is_published = False
         try:
             self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
@@ -285,7 +296,7 @@ class State:
         if segment.size + size > config.segment_bytes or last_offset - segment.base_offset > INT32_MAX:
             return True
         first = segment.first_timestamp_ms
-        if max_timestamp >= 0 and first >= 0 and max_timestamp - first > config.segment_ms - self._roll_jitter_ms:
+        if max_timestamp >= 0 and first >= 0 and max_timestamp - first > self.roll_after_ms:
             return True
         limit = config.segment_index_bytes
         return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
@@ -350,7 +361,8 @@ class State:
         except StorageError as error:
             raise self.poison_locked(error) from error
         self.names_changed()
-        self._roll_jitter_ms = self._new_jitter()
+        self.roll_after_ms = self._new_roll_age()
+        self.segment_began_ms = self.clock.now_ms()
         self.counters.rolls += 1
 
     def _raise_recovery_point_locked(self, active: Segment) -> None:
@@ -380,14 +392,30 @@ class State:
             self.recovery.sync()
             self._promises_durable = True
 
-    def expire_producers_locked(self, now_ms: int) -> None:
-        """Forget producers that have not written for ``producer.id.expiration.ms``, now and then."""
+    def expire_producers_locked(self, now_ms: int) -> int:
+        """Forget producers that have not written for ``producer.id.expiration.ms``, now and then; how many."""
         if abs(now_ms - self._last_expiry_ms) < EXPIRY_PERIOD_MS:
-            return
+            return 0
         self._last_expiry_ms = now_ms
         expired = self.transactions.producers.expire(now_ms)
         if expired:
             _logger.info("expired producers: log=%s count=%d", self.path, len(expired))
+        return len(expired)
+
+    def reconfigure_locked(self, config: LogConfig) -> None:
+        """Use other settings from now on; `reconfigure` has checked that they may change."""
+        self.config = config
+        self.segments.reconfigure(config)
+        self.transactions.reconfigure(config)
+        self.roll_after_ms = self._new_roll_age()
+
+    def _new_roll_age(self) -> int:
+        """The age in ms at which the active segment is rolled, less a share that is drawn anew for each."""
+        age = self.config.segment_ms
+        if self.config.compacts:
+            # Only what is sealed is compacted.
+            age = min(age, self.config.max_compaction_lag_ms)
+        return age - self._new_jitter()
 
     def _new_jitter(self) -> int:
         most = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -438,6 +466,29 @@ class State:
         else:
             self.epochs_saved = True
             self.names_changed()
+
+    def _clean_offset_found(self, end: int) -> int:
+        """Where the last compaction ended, unless the log was cut below since, or deleted from."""
+        data = self.directory.read(checkpoint.COMPACTED)
+        found = None if data is None else checkpoint.decode_compacted(data)
+        if found is not None and found > end:
+            # The log grows again, and its offsets would be taken for compacted.
+            self.directory.replace(checkpoint.COMPACTED, checkpoint.encode_compacted(0), durable=True)
+            found = None
+        return max(self.log_start, found or 0)
+
+    def note_clean_locked(self, offset: int, *, durable: bool = False) -> None:
+        """Below an offset every key has one record, for the next compaction to go on from."""
+        try:
+            self.directory.replace(
+                checkpoint.COMPACTED, checkpoint.encode_compacted(offset), durable=durable, whole=True
+            )
+        except StorageError as error:
+            if durable:
+                raise
+            # The next compaction after a restart does more than it would have to.
+            _logger.warning("compacted offset not written: log=%s error=%s", self.path, error)
+        self.first_dirty_offset = offset
 
     def mark_clean_locked(self) -> None:
         """Say in the log's files that nothing is left to do for the next open."""

@@ -33,8 +33,17 @@ class Transactions:
         self._index_name_dirty = False
         # Segments whose index file holds less than the list: it has to be written anew.
         self._unsaved: set[int] = set()
+        # Replaced by the last compaction of some segments; their lists are kept for readers that hold the old ones.
+        self._superseded: set[int] = set()
+        # What the files of compacted segments say; the lists above may say more.
+        self._listed: dict[int, list[AbortedTransaction]] = {}
         #: Whether any producer has written here, as far as is known.
         self._has_producers = not self.is_idle
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go by other settings from now on."""
+        self._config = config
+        self.producers.expire_after(config.producer_id_expiration_ms)
 
     @property
     def is_idle(self) -> bool:
@@ -161,6 +170,12 @@ class Transactions:
             with contextlib.suppress(StorageError):
                 snapshot.save(self._directory, self.producers, offset, generation, durable=False)
 
+    def save_own_snapshot(self, offset: int, generation: int) -> None:
+        """As `save_snapshot`, without Kafka's file, which speaks of the beginning of a segment or the end."""
+        if self._has_producers:
+            with contextlib.suppress(StorageError):
+                snapshot.save_own(self._directory, self.producers, offset, generation)
+
     def sync(self) -> None:
         """Make the aborted index of the active segment durable, and write anew what could not be written.
 
@@ -183,6 +198,7 @@ class Transactions:
         self._has_producers = self._has_producers or not self.is_idle
         snapshot.remove_beyond(self._directory, offset, generation)
         self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
+        self._listed.clear()
         active = self._segments.active
         entries = self._aborted.get(active.base_offset)
         if entries is None:
@@ -190,10 +206,26 @@ class Transactions:
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, aborted.truncate_to(entries, offset))
 
+    def exchanged(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
+        """A compaction puts one segment, which begins at the first of these, in the place of all of them.
+
+        ``listed`` is what its file says. Readers may still hold bytes of the old ones, so until the next time
+        the list in memory is that of all their aborted transactions.
+        """
+        for base in self._superseded.difference(base_offsets):
+            self._aborted.pop(base, None)
+        held = [self._listed.pop(base) if base in self._listed else self._entries(base) for base in base_offsets]
+        self._aborted[base_offsets[0]] = [entry for entries in held for entry in entries]
+        self._listed[base_offsets[0]] = listed
+        # Whoever holds the old tuple asks for these, too.
+        self._superseded = set(base_offsets[1:])
+        self._unsaved.difference_update(base_offsets)
+
     def dropped(self, base_offsets: list[int]) -> None:
         """Segments are gone."""
         for base in base_offsets:
             self._aborted.pop(base, None)
+            self._listed.pop(base, None)
             self._unsaved.discard(base)
 
     def _close_index(self) -> None:

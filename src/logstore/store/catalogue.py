@@ -22,7 +22,7 @@ import base64
 import dataclasses
 import enum
 import json
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -179,7 +179,7 @@ def new_id(rng: random.Random | None = None) -> str:
     22
     """
     while True:
-        data = secrets.token_bytes(16) if rng is None else rng.getrandbits(128).to_bytes(16, "big")
+        data = os.urandom(16) if rng is None else rng.getrandbits(128).to_bytes(16, "big")
         text = base64.urlsafe_b64encode(data).decode().rstrip("=")
         # Kafka gives out none that begins with a dash: it would look like an option.
         if not text.startswith("-"):

@@ -38,6 +38,7 @@ from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.partitions import Opened
 from logstore.store.source import Source
+from logstore.store_config import StoreConfig
 
 _logger = logging.getLogger(__name__)
 
@@ -81,16 +82,29 @@ class CommittedOffsets:
         source: Source,
         *,
         partition_count: int = 1,
+        segment_bytes: int = 100 << 20,
         metadata_max: int = METADATA_MAX,
         retention_ms: int = RETENTION_MS,
     ) -> None:
         self._source = source
         self._partition_count = partition_count
+        self._segment_bytes = segment_bytes
         self._metadata_max = metadata_max
         self._retention_ms = retention_ms
         self._lock = threading.Lock()
         self._partitions: dict[int, _Partition] = {}
         self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, source: Source, config: StoreConfig) -> CommittedOffsets:
+        """With the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
+        return cls(
+            source,
+            partition_count=config.offsets_topic_num_partitions,
+            segment_bytes=config.offsets_topic_segment_bytes,
+            metadata_max=config.offset_metadata_max_bytes,
+            retention_ms=config.offsets_retention_minutes * 60_000,
+        )
 
     # -- asking
 
@@ -219,7 +233,7 @@ class CommittedOffsets:
         # As Kafka makes it, with segments small enough to be compacted soon.
         settings: dict[str, Setting] = {
             "cleanup.policy": "compact",
-            "segment.bytes": 100 << 20,
+            "segment.bytes": self._segment_bytes,
             "compression.type": "producer",
         }
         self._source.create_topic(OFFSETS_TOPIC, self._partition_count, settings, if_not_exists=True)

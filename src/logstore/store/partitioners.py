@@ -71,7 +71,7 @@ class RandomPartitioner(Partitioner):
     """Every record goes to a partition at random; keys decide nothing."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
-        self._rng = rng or random.Random()  # noqa: S311  no secret
+        self._rng = rng or random.Random()
 
     def partition(self, topic: str, key: Any, value: Any, partition_count: int) -> int:
         return self._rng.randrange(partition_count)

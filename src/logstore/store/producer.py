@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logstore._files import fork_generation
-from logstore._produce import Lanes, SendFuture, Sender
+from logstore._produce import Lanes, Sender, SendFuture
 from logstore.client_config import ProducerConfig
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import (
@@ -128,7 +128,7 @@ class Producer(Sender):
             )
         self._store = store
         self._clock = store.clock
-        self._rng = store.rng or random.Random()  # noqa: S311  spreads load, hides nothing
+        self._rng = store.rng or random.Random()
         self.partitioner = partitioner_of(
             self.config.partitioner_class if partitioner is None else partitioner,
             ignore_keys=self.config.partitioner_ignore_keys,
@@ -184,9 +184,8 @@ class Producer(Sender):
 
     def _choose(self, lanes: Lanes, topic: str, value: Any, key: Any) -> int:
         partitioner = self.partitioner
-        if partitioner.sticks or partitioner.in_turn:
-            if not (partitioner.hashes and key is not None):
-                return lanes.take(sum(len(part) for part in (value, key) if isinstance(part, bytes)))
+        if (partitioner.sticks or partitioner.in_turn) and not (partitioner.hashes and key is not None):
+            return lanes.take(sum(len(part) for part in (value, key) if isinstance(part, bytes)))
         count = len(lanes.lanes)
         return checked(topic, partitioner.partition(topic, key, value, count), count, by=partitioner)
 
@@ -208,9 +207,9 @@ class Producer(Sender):
             left_s = until_s - self._clock.monotonic_s()
             if left_s <= 0:
                 raise BufferExhaustedError(
-                    f"{lane.name}: {memory.taken} of {memory.limit} bytes of buffer.memory hold records that cannot "
-                    f"be written, and {added} more were not free within max.block.ms {self.config.max_block_ms}; "
-                    "the record was not sent"
+                    f"{lane.name}: {memory.taken} of {memory.limit} bytes of buffer.memory hold records that "
+                    f"cannot be written, and {added} more were not free within max.block.ms "
+                    f"{self.config.max_block_ms}; the record was not sent"
                 )
             memory.wait(taken, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
 

@@ -17,7 +17,8 @@ from logstore.log.reader import DEFAULT_READ_BYTES, Readable, Scan, Time
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
-    from logstore._columns import ColumnBatch, ColumnStream
+    from logstore._columns import ColumnBatch, ColumnStream, Decoder
+    from logstore.store.payload import ValueSchema
 
 #: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each.
 Bound = int | str | Mapping[int, int | str] | None
@@ -49,6 +50,8 @@ class TopicScan:
         until: Time | None = None,
         columns: Sequence[str] | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        value_schema: ValueSchema | None = None,
+        on_error: str = "raise",
         views: bool = False,
         max_bytes: int = DEFAULT_READ_BYTES,
     ) -> None:
@@ -59,17 +62,22 @@ class TopicScan:
         ``since`` (inclusive) and ``until`` (exclusive) are milliseconds or aware datetimes and choose by
         the records' timestamps. ``columns`` names the Arrow columns, in their order; None means all but
         headers. With ``views`` keys and values are ``binary_view``, not copied out of what was read.
-        A read takes ``max_bytes``, or one batch where that is larger.
+        ``value_schema`` says what the values are (`logstore.store.payload` has the ways to say it): its
+        fields become columns of their own names, in place of the value unless ``columns`` names that
+        too. Fields that are not asked for are not decoded. A value that is not what the schema says
+        raises, or with ``on_error="null"`` gives null. A read takes ``max_bytes``, or one batch where that
+        is larger.
 
         Raises:
             UnknownPartitionError: the topic has no such partition.
             OffsetOutOfRangeError: a start or end lies outside of its partition.
-            ValueError: a column or a word for an offset is unknown.
+            ValueError: a column, a word for an offset or a part of the schema is unknown.
         """
         self.topic = topic
         self._isolation = Isolation(isolation)
-        self._columns = columns
         self._views = views
+        self._decoder: Decoder | None = None
+        self.columns = self._decoding(columns, value_schema, on_error)
         chosen = _chosen(topic, logs, partitions)
         starts = _bounds(topic, logs, chosen, "start", start)
         ends = _bounds(topic, logs, chosen, "end", end)
@@ -84,7 +92,21 @@ class TopicScan:
             )
             for number in chosen
         }
-        self.columns = self._stream().columns
+
+    def _decoding(
+        self, columns: Sequence[str] | None, schema: ValueSchema | None, on_error: str
+    ) -> tuple[str, ...]:
+        """Check the columns, and prepare what makes those that are fields of the values."""
+        from logstore._columns import ColumnStream
+
+        if schema is None:
+            return ColumnStream((), columns).columns
+        from logstore.store.payload import decoder_of
+
+        fields, narrowed = decoder_of(schema, on_error)
+        names = ColumnStream((), columns, decoder=narrowed(fields)).columns
+        self._decoder = narrowed([name for name in names if name in fields])
+        return names
 
     @property
     def partitions(self) -> tuple[int, ...]:
@@ -125,7 +147,10 @@ class TopicScan:
         return sum(scan.count() for scan in self._scans.values())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A new Arrow stream over the range, from its start; an error on the way reaches the consumer as text."""
+        """A new Arrow stream over the range, from its start.
+
+        An error on the way (see `chunks`), and a `PayloadError`, reaches the consumer as its text.
+        """
         return self._stream().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -135,7 +160,7 @@ class TopicScan:
         # Not imported with the store: who reads records needs no columns.
         from logstore._columns import ColumnStream
 
-        return ColumnStream(self.chunks(), self._columns, views=self._views)
+        return ColumnStream(self.chunks(), self.columns, views=self._views, decoder=self._decoder)
 
     def __repr__(self) -> str:
         ranges = ", ".join(f"{number}: {start}..{end}" for number, (start, end) in self.bounds.items())

@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from logstore._files import LIBC, Files, fork_generation
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -23,6 +23,7 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.consuming import Consuming
 from logstore.store.names import INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
@@ -31,6 +32,10 @@ from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
     import random
+
+    from logstore.client_config import ProducerConfig
+    from logstore.store.partitioners import Choice, Partitioner
+    from logstore.store.producer import Producer
 
 _logger = logging.getLogger(__name__)
 
@@ -61,7 +66,7 @@ class TopicDescription(NamedTuple):
     created_ms: int
 
 
-class Store:
+class Store(Consuming):
     """Topics in a directory.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -81,6 +86,7 @@ class Store:
         files: Files,
         rng: random.Random | None,
     ) -> None:
+        super().__init__()
         root = Directory(path, files)
         self.path = root.path
         self.config = config
@@ -239,6 +245,8 @@ class Store:
         """
         self._check_writable()
         self._topics.delete(name)
+        # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
+        self.offsets.forget_topic(name)
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
@@ -267,7 +275,37 @@ class Store:
         self._table.check_partition(topic, partition, topic_id)
         return self._partitions.get(TopicPartition(topic, partition))
 
-    # -- producer ids
+    # -- producers and consumers
+
+    def producer(
+        self,
+        settings: ProducerConfig | Mapping[str, Setting] | None = None,
+        *,
+        partitioner: str | Partitioner | Choice | None = None,
+        **more_settings: Setting,
+    ) -> Producer:
+        """A producer for records that come one by one; see `Producer`. It is closed with the store.
+
+        ``settings`` are Kafka's producer settings by their dotted keys, ``more_settings`` the same with
+        underscores; ``partitioner`` is a word, a `Partitioner` or a function.
+
+        Raises:
+            ConfigError: settings are unknown or out of range; every one is named.
+            ReadOnlyError: the store is open read-only.
+        """
+        from logstore.store.producer import Producer  # with its settings, what few readers need
+
+        self._check_writable()
+        return Producer(self, settings, partitioner=partitioner, **more_settings)
+
+    def attach(self, member: Closeable) -> None:
+        """Close ``member`` when the store is closed, before its logs are; it is not kept alive."""
+        self._check_open()
+        self._life.members.add(member)
+
+    def detach(self, member: Closeable) -> None:
+        """Forget a member that has been closed."""
+        self._life.members.discard(member)
 
     def next_producer_id(self) -> int:
         """A producer id that this store has never given before. Blocks on the disk now and then."""
@@ -309,7 +347,11 @@ class Store:
             self._finalizer.detach()
             return
         self._finalizer.detach()
-        self._life.close()
+        try:
+            if not self._life.closed:
+                self._end_consumers()
+        finally:
+            self._life.close()
 
     def __enter__(self) -> Store:
         return self
@@ -343,6 +385,12 @@ class Store:
         )
 
 
+class Closeable(Protocol):
+    """What lives no longer than its store."""
+
+    def close(self) -> None: ...
+
+
 class _Life:
     """What has to be given back when a store ends, also one that nobody closed."""
 
@@ -352,20 +400,21 @@ class _Life:
         self._partitions = partitions
         self._hold = hold
         self._fork = fork_generation()
-        self._lock = threading.Lock()
-        self.before_close: list[Any] = []  #: callables, last come first called
+        self._lock = threading.RLock()
+        self.members: weakref.WeakSet[Closeable] = weakref.WeakSet()
 
     def close(self) -> None:
         with self._lock:
             if self.closed:
                 return
+            failure: BaseException | None = None
+            # A producer writes what it holds: the store is still open for it.
+            for member in (*self.members, self._partitions):
+                try:
+                    member.close()
+                except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
+                    failure = failure or error
             self.closed = True
-        failure: BaseException | None = None
-        for step in (*reversed(self.before_close), self._partitions.close):
-            try:
-                step()
-            except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
-                failure = failure or error
         if self._hold is not None:
             self._hold.release()
         if failure is not None:

@@ -102,9 +102,9 @@ class Topic:
         """
         if partition is None:
             partition = self._partition_for(key)
-        log = self._log(partition)
+        log = self.log(partition)
         stamp = self.store.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
-        result = log.append([(key, value, stamp, headers)], ack=ack, **_expecting(expect))
+        result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
         return RecordMetadata(self.name, partition, result.first_offset, given)
 
@@ -135,11 +135,24 @@ class Topic:
         if partition is None and self.partition_count > 1:
             from logstore.store.spread import append_spread  # only here, and compiled
 
-            return append_spread(self, records, timestamp=timestamp, codec=codec, ack=ack)
+            if expect is not None:
+                raise InvalidRecordError(
+                    f"topic {self.name!r} has several partitions, each with offsets of its own: name the one that "
+                    "is expected to end there, with partition="
+                )
+            return append_spread(
+                self,
+                records,
+                now_ms=self.store.clock.now_ms(),
+                keyless=next(self._turn) % self.partition_count,
+                timestamp=timestamp,
+                codec=codec,
+                ack=ack,
+            )
         number = 0 if partition is None else partition
         return {
-            number: self._log(number).append(
-                records, timestamp=timestamp, codec=codec, ack=ack, **_expecting(expect)
+            number: self.log(number).append(
+                records, timestamp=timestamp, codec=codec, ack=ack, expect=expect
             )
         }
 
@@ -163,7 +176,8 @@ class Topic:
             )
         return self.append_many(data, partition=partition, timestamp=timestamp, codec=codec, ack=ack)
 
-    def _log(self, partition: int) -> Log:
+    def log(self, partition: int) -> Log:
+        """The log of one partition, to be written; raises as `append`."""
         log = self[partition]
         if not isinstance(log, Log):
             raise ReadOnlyError(
@@ -266,7 +280,7 @@ class Topic:
             )
         wanted = []
         for partition, offset in before.items():
-            log = self._log(partition)
+            log = self.log(partition)
             end = log.high_watermark
             if not -1 <= offset <= end:
                 raise OffsetOutOfRangeError(
@@ -279,6 +293,3 @@ class Topic:
     def __repr__(self) -> str:
         return f"<Topic {self.name!r} of {self.store.path!r}>"
 
-
-def _expecting(offset: int | None) -> dict[str, Any]:
-    return {} if offset is None else {"expect": offset}

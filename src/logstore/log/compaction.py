@@ -1,0 +1,371 @@
+"""Compaction: of the records of one key only the newest stays, as Kafka's log cleaner does it.
+
+One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of
+bounded memory (`_keymap`); then it passes every segment from the first to where the map is complete
+through a filter (`_compact`) and puts the new form in the old one's place (`exchange`). Offsets,
+sequences and the order of records stay. Tombstones, and markers of transactions of which nothing is
+left, go once ``delete.retention.ms`` has passed since a compaction first met them.
+
+Invariants: only what was synced, sealed and lies below the last stable offset is touched; the last
+batch of each new segment stays, if only its header, so that segments lie end to end as before; every
+batch is checked before its bytes count. Damage ends the run, and the log is marked with its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from logstore import _compact, _keymap
+from logstore._batch import BatchView
+from logstore._compact import Filter
+from logstore._keymap import SLOT_BYTES, KeyMap
+from logstore._segment import Segment
+from logstore.errors import (
+    CorruptRecordError,
+    DiskFullError,
+    InvalidRecordError,
+    InvalidSettingError,
+    LogClosedError,
+    RecordError,
+    StorageError,
+)
+from logstore.log import dirty, exchange
+from logstore.log.decided import Decided
+from logstore.log.dirty import Cleanable
+from logstore.log.exchange import Superseded
+from logstore.log.state import State
+from logstore.records import Codec
+
+_logger = logging.getLogger(__name__)
+
+MAP_BYTES = 128 << 20  #: Kafka's log.cleaner.dedupe.buffer.size
+READ_BYTES = 1 << 20
+
+Throttle = Callable[[int], None]
+
+
+class Compacted(NamedTuple):
+    """What one run has done. Counts are of records and bytes that were read, once for each round."""
+
+    first_dirty_offset: int  #: below it every key has one record now
+    rounds: int
+    segments_before: int
+    segments_after: int
+    bytes_read: int
+    bytes_kept: int
+    records_read: int
+    records_kept: int
+    keyless_records: int  #: dropped, since nothing can replace them: a compacted log takes none
+    is_complete: bool  #: all that could be cleaned was; if not, the log was cut or deleted from meanwhile
+
+
+def compact(
+    state: State,
+    sync_to: Callable[[int], None],
+    *,
+    map_bytes: int = MAP_BYTES,
+    now_ms: int | None = None,
+    throttle: Throttle | None = None,
+) -> Compacted:
+    """See `Log.compact`; ``sync_to`` brings what is to be compacted to the disk."""
+    state.check_writable()
+    if not state.config.compacts:
+        raise InvalidSettingError({"cleanup.policy": f"{state.name} is not compacted: expected compact in it"})
+    if map_bytes < 2 * SLOT_BYTES:
+        raise InvalidSettingError(
+            {"log.cleaner.dedupe.buffer.size": f"expected at least {2 * SLOT_BYTES} bytes, found {map_bytes}"}
+        )
+    with state.compacting:
+        run = _Run(state, map_bytes, state.clock.now_ms() if now_ms is None else now_ms, throttle)
+        try:
+            done = run.work(sync_to)
+        except RecordError as error:
+            # Nothing was lost: the old segments are all there. Somebody has to look at them.
+            state.uncleanable = str(error)
+            _logger.error("log cannot be compacted: log=%s error=%s", state.path, error)
+            raise
+        state.uncleanable = None
+        return done
+
+
+def look(state: State, now_ms: int | None = None) -> Cleanable:
+    """See `Log.cleanable`."""
+    state.check_open()
+    now = state.clock.now_ms() if now_ms is None else now_ms
+    with state.lock:
+        segments, stable, first = state.segments.all, state.last_stable.value, state.first_dirty_offset
+    return dirty.cleanable(segments, state.config, first, stable, now, state.next_horizon_ms, state.uncleanable)
+
+
+class _Run:
+    """One compaction of one log."""
+
+    def __init__(self, state: State, map_bytes: int, now_ms: int, throttle: Throttle | None) -> None:
+        self._state = state
+        self._map_bytes = map_bytes
+        self._now_ms = now_ms
+        self._throttle = throttle
+        self._generation = -1  # of the log: a truncation raises it, and ends the run
+        self._rounds = 0
+        self._passed = 0  # bytes of the last chunk that were whole batches
+        self._filters: list[Filter] = []
+
+    def work(self, sync_to: Callable[[int], None]) -> Compacted:
+        state = self._state
+        plan = look(state, self._now_ms)
+        before = len(state.segments)
+        is_complete = True
+        if plan.clean_bytes + plan.dirty_bytes:
+            self._promise(sync_to, plan.end_offset)
+            first = plan.first_dirty_offset
+            try:
+                while True:
+                    known = self._round(first, plan.end_offset)
+                    first = known + 1
+                    if first >= plan.end_offset:
+                        break
+            except Superseded:
+                is_complete = False
+        done = Compacted(
+            first_dirty_offset=state.first_dirty_offset,
+            rounds=self._rounds,
+            segments_before=before,
+            segments_after=len(state.segments),
+            bytes_read=sum(f.bytes_read for f in self._filters),
+            bytes_kept=sum(f.bytes_kept for f in self._filters),
+            records_read=sum(f.records_read for f in self._filters),
+            records_kept=sum(f.records_kept for f in self._filters),
+            keyless_records=sum(f.keyless_records for f in self._filters),
+            is_complete=is_complete,
+        )
+        _logger.info("compacted: log=%s %s", state.path, " ".join(f"{k}={v}" for k, v in done._asdict().items()))
+        return done
+
+    def _promise(self, sync_to: Callable[[int], None], end_offset: int) -> None:
+        """All that will be touched is on disk, and the recovery point lies above it, durably.
+
+        Below it a recovery neither scans nor cuts. An older slot of its file could name an offset, and a
+        position, that are inside a segment of the old form.
+        """
+        state = self._state
+        sync_to(end_offset)
+        with state.lock:
+            state.check_whole_locked()
+            try:
+                state.recovery.write_durably(state.point_now(clean=False))
+            except DiskFullError:
+                raise
+            except StorageError as error:
+                raise state.poison_locked(error) from error
+            state.must_unmark = False
+            self._generation = state.generation
+
+    def _round(self, first: int, end_offset: int) -> int:
+        """Clean as much as one map takes; the last offset that it knows."""
+        state = self._state
+        keys = self._map(first, end_offset)
+        known = max(keys.latest_offset, first - 1)
+        with state.lock:
+            segments = state.segments.all
+        filtered = Filter(
+            keys,
+            known_offset=known,
+            now_ms=self._now_ms,
+            delete_retention_ms=state.config.delete_retention_ms,
+            level_of=self._level_of,
+            limit=state.config.decompressed_max_bytes,
+        )
+        self._filters.append(filtered)
+        self._rounds += 1
+        decided = Decided(state.transactions.aborted_between(segments[0].base_offset, end_offset))
+        for group in dirty.groups(segments, known + 1, state.config):
+            self._clean(group, filtered, decided)
+        with state.lock:
+            if self._generation != state.generation:
+                raise Superseded
+            state.next_horizon_ms = filtered.next_horizon_ms
+            state.note_clean_locked(min(known + 1, end_offset))
+        return known
+
+    def _level_of(self, codec: int) -> int:
+        return self._state.config.level_of(Codec(codec))
+
+    # -- the map
+
+    def _map(self, first: int, end_offset: int) -> KeyMap:
+        """The newest offset of each key from ``first`` on, as far as the map takes them."""
+        size = self._map_bytes
+        # No more slots than there can be records: most maps are far smaller than they may be.
+        needed = ((end_offset - first) * 10 // 9 + 2) * SLOT_BYTES
+        while True:
+            keys = KeyMap(min(size, needed), self._secret())
+            self._fill(keys, first, end_offset)
+            if keys.latest_offset >= first or first >= end_offset:
+                return keys
+            # Not even one batch. It fits into memory decompressed, so its keys do.
+            size *= 2
+
+    def _secret(self) -> bytes:
+        rng = self._state.rng
+        return os.urandom(16) if rng is None else rng.randbytes(16)
+
+    def _fill(self, keys: KeyMap, first: int, end_offset: int) -> None:
+        state = self._state
+        with state.lock:
+            segments = [s for s in state.segments.all[:-1] if s.next_offset > first and s.base_offset < end_offset]
+        decided = Decided(state.transactions.aborted_between(first, end_offset))
+        limit = state.config.decompressed_max_bytes
+        for segment in segments:
+            start = segment.position_of(first) if first > segment.base_offset else 0
+            for data, position in self._chunks(segment, start):
+                at, path = 0, segment.path
+                while True:
+                    at, why = keys.add_run(data, first, position=at, limit=limit, path=path, file_position=position)
+                    if why == _keymap.FILLED:
+                        return
+                    if why != _keymap.DECIDE:
+                        break
+                    batch = BatchView(memoryview(data)[at:])
+                    if decided.may_discard(batch) or batch.is_control:
+                        keys.pass_over(batch.last_offset)
+                    else:
+                        _, why = keys.add_batch(
+                            data, first, position=at, limit=limit, path=path, file_position=position
+                        )
+                        if why == _keymap.FILLED:
+                            return
+                    at += batch.size
+                self._passed = at
+            # Behind a gap at its end the segment is known to its end.
+            keys.pass_over(segment.next_offset - 1)
+
+    # -- reading
+
+    def _chunks(self, segment: Segment, position: int) -> Iterator[tuple[bytes, int]]:
+        """The bytes of a segment from a position on; `_passed` of each chunk were whole batches."""
+        end, want = segment.size, READ_BYTES
+        while position < end:
+            self._check()
+            try:
+                data = segment.file.read(position, min(want, end - position))
+            except StorageError as error:
+                self._check()
+                if segment.file.closed:
+                    raise Superseded from error
+                raise
+            if self._throttle is not None:
+                self._throttle(len(data))
+            self._passed = 0
+            yield data, position
+            if self._passed:
+                position += self._passed
+                want = READ_BYTES
+                continue
+            # A batch larger than what was read, if it is one.
+            size = int.from_bytes(data[8:12], "big") + 12 if len(data) >= 12 else 0
+            if size <= len(data) or size > end - position:
+                raise CorruptRecordError(
+                    f"the segment ends inside a batch: {end - position} bytes are there",
+                    path=segment.path,
+                    position=position,
+                )
+            want = size
+
+    def _check(self) -> None:
+        state = self._state
+        if state.closing:
+            raise LogClosedError(f"{state.name}: the log was closed during its compaction", path=state.path)
+        state.check_writable()
+
+    # -- cleaning
+
+    def _clean(self, group: Sequence[Segment], filtered: Filter, decided: Decided) -> None:
+        """Write the new form of some segments, and put it in their place if it differs."""
+        state = self._state
+        base = group[0].base_offset
+        last_offsets, epochs = self._producers()
+        filtered.begin(base, last_offsets)
+        decided.listed.clear()
+        changes = _changes(filtered)
+        target = state.segments.begin_cleaned(base)
+        try:
+            for segment in group:
+                self._pass(segment, segment is group[-1], filtered, decided, epochs, target)
+            if len(group) == 1 and changes == _changes(filtered):
+                exchange.discard(state, target)
+                return
+            target.seal()
+            self._generation = exchange.exchange(state, group, target, list(decided.listed), self._generation)
+        except BaseException:
+            # Of a log that failed at the exchange, the next open has to see what was done.
+            if state.failed is None:
+                exchange.discard(state, target)
+            raise
+
+    def _producers(self) -> tuple[list[int], dict[int, int]]:
+        """Where the last batches of producers end, rising; and the epochs of those that have only markers."""
+        last_offsets, epochs = [], {}
+        with self._state.lock:
+            for producer in self._state.transactions.producers:
+                if producer.batches:
+                    last_offsets.append(producer.batches[-1].last_offset)
+                else:
+                    epochs[producer.producer_id] = producer.epoch
+        return sorted(last_offsets), epochs
+
+    def _pass(
+        self,
+        segment: Segment,
+        ends_group: bool,
+        filtered: Filter,
+        decided: Decided,
+        epochs: dict[int, int],
+        target: Segment,
+    ) -> None:
+        end, path = segment.next_offset, segment.path
+        for data, position in self._chunks(segment, 0):
+            ends_here = ends_group and position + len(data) == segment.size
+            at = 0
+            while True:
+                at, why = filtered.run(data, at, end, ends_here, path=path, file_position=position)
+                if why != _compact.DECIDE:
+                    break
+                batch = BatchView(memoryview(data)[at:])
+                is_spent = decided.may_discard(batch)
+                horizon = batch.delete_horizon_ms
+                is_over = not batch.is_control or (horizon is not None and horizon <= self._now_ms)
+                # A producer of which there is only a marker is fenced by its epoch.
+                fences = batch.is_control and epochs.get(batch.producer_id) == batch.producer_epoch
+                at = filtered.decide(
+                    data,
+                    at,
+                    end,
+                    discard=is_spent and is_over,
+                    marker_goes=is_spent and batch.is_control,
+                    stays_empty=fences or (ends_here and at + batch.size == len(data)),
+                    path=path,
+                    file_position=position,
+                )
+            self._passed = at
+            self._write(target, filtered)
+
+    def _write(self, target: Segment, filtered: Filter) -> None:
+        if not len(filtered):
+            return
+        if target.size + len(filtered) > dirty.INT32_MAX:
+            raise InvalidRecordError(
+                f"{self._state.name}: the segment at {target.base_offset} would grow past 2**31 bytes, since its "
+                "tombstones get a delete horizon; compact with a smaller segment.bytes",
+                path=target.path,
+            )
+        target.append(filtered, -1, -1)
+        if self._throttle is not None:
+            self._throttle(len(filtered))
+        filtered.clear()
+
+
+def _changes(filtered: Filter) -> int:
+    return filtered.batches_rewritten + filtered.batches_emptied + filtered.batches_dropped

@@ -1,0 +1,116 @@
+"""How much of a log a compaction may clean, how dirty that is, and which segments become one.
+
+Rules of Kafka's `LogCleanerManager` and `Cleaner`: whole sealed segments only, below the last stable
+offset, older than ``min.compaction.lag.ms``; neighbours are put together while the result stays within
+``segment.bytes``, ``segment.index.bytes`` and 31 bits of relative offsets. Functions over a tuple of
+segments and a few numbers: nothing is read but headers, indexes and times, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from logstore._segment import Segment
+from logstore.config import LogConfig
+
+INT32_MAX = 2**31 - 1
+NEVER_MS = 2**63 - 1
+
+#: A segment may grow by its compaction: timestamp deltas are written anew where a delete horizon is set.
+_GROWTH_BYTES = 1 << 26
+
+
+class Cleanable(NamedTuple):
+    """What a compaction of a log would work on, as of one moment.
+
+    ``dirty_ratio`` is the share of ``dirty_bytes`` in all bytes below ``end_offset``. ``is_due`` says
+    whether the log should be compacted now: it is dirtier than ``min.cleanable.dirty.ratio``, or something
+    in it is older than ``max.compaction.lag.ms``, or tombstones may go that no later append would make go.
+    """
+
+    first_dirty_offset: int  #: below it every key has one record
+    end_offset: int  #: what lies behind is not touched
+    clean_bytes: int
+    dirty_bytes: int
+    dirty_ratio: float
+    is_due: bool
+    uncleanable: str | None = None  #: why not at all: the damage that a compaction has met, with its place
+
+
+def cleanable(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    first_dirty_offset: int,
+    last_stable_offset: int,
+    now_ms: int,
+    next_horizon_ms: int,
+    uncleanable: str | None,
+) -> Cleanable:
+    """Look at a log; ``next_horizon_ms`` is when the first of its tombstones may go.
+
+    Raises:
+        StorageError: a segment's first batch or its times could not be read.
+    """
+    end = _end_offset(segments, config, first_dirty_offset, last_stable_offset, now_ms)
+    clean = sum(s.size for s in segments if s.next_offset <= first_dirty_offset and not s.base_offset >= end)
+    dirty = sum(s.size for s in segments[:-1] if s.next_offset > first_dirty_offset and s.base_offset < end)
+    ratio = dirty / (clean + dirty) if dirty else 0.0
+    is_due = uncleanable is None and (
+        ratio > config.min_cleanable_dirty_ratio
+        or (dirty > 0 and _is_late(segments, config, first_dirty_offset, now_ms))
+        or (clean > 0 and next_horizon_ms <= now_ms)
+    )
+    return Cleanable(first_dirty_offset, max(end, first_dirty_offset), clean, dirty, ratio, is_due, uncleanable)
+
+
+def _end_offset(
+    segments: Sequence[Segment], config: LogConfig, first_dirty: int, last_stable: int, now_ms: int
+) -> int:
+    """The base of the first segment that may not be cleaned."""
+    young = now_ms - config.min_compaction_lag_ms
+    for segment in segments[:-1]:
+        if segment.next_offset > last_stable:
+            return segment.base_offset
+        if config.min_compaction_lag_ms and segment.next_offset > first_dirty:
+            newest = segment.largest_timestamp()
+            if newest is not None and newest[0] > young:
+                return segment.base_offset
+    return segments[-1].base_offset
+
+
+def _is_late(segments: Sequence[Segment], config: LogConfig, first_dirty: int, now_ms: int) -> bool:
+    """Whether a dirty sealed segment began longer ago than max.compaction.lag.ms."""
+    for segment in segments[:-1]:
+        if segment.next_offset > first_dirty and segment.size:
+            first = segment.first_timestamp()
+            if first is not None and first > 0 and first < now_ms - config.max_compaction_lag_ms:
+                return True
+    return False
+
+
+def groups(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> list[list[Segment]]:
+    """The segments that begin below an offset, in runs of neighbours that become one segment each."""
+    found: list[list[Segment]] = []
+    log_bytes = index_bytes = time_bytes = 0
+    most = min(config.segment_bytes, INT32_MAX - _GROWTH_BYTES)
+    for segment in segments[:-1]:
+        if segment.base_offset >= end_offset:
+            break
+        segment.ensure_indexes()
+        fits = (
+            bool(found)
+            and log_bytes + segment.size <= most
+            and index_bytes + segment.index.size <= config.segment_index_bytes
+            and time_bytes + segment.times.size <= config.segment_index_bytes
+            and segment.next_offset - 1 - found[-1][0].base_offset <= INT32_MAX
+        )
+        if fits:
+            found[-1].append(segment)
+        else:
+            found.append([segment])
+            log_bytes = index_bytes = time_bytes = 0
+        log_bytes += segment.size
+        index_bytes += segment.index.size
+        time_bytes += segment.times.size
+    return found

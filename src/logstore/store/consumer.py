@@ -1,0 +1,553 @@
+"""An embedded consumer: it is assigned partitions, reads them in turn and remembers how far it has come.
+
+This module alone knows whose turn it is, how a consumer waits for several partitions, and when offsets are
+committed by themselves; one partition's position is `store.place`'s. Records are read through the logs of
+the store, so nobody need know that somebody reads: without a group nothing is stored anywhere.
+
+At least once is what it gives. With a group and ``enable.auto.commit`` an offset is committed once the
+records below it have been handed out *and* the next ones are asked for, at the earliest every
+``auto.commit.interval.ms``, and by `close`; a `with` block that ends with an error leaves out what was
+being processed. What was not committed is read again.
+
+One thread at a time: two at once are found out, except for `wakeup`, which is for another thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping
+
+from logstore._batch import Record, RecordIterator
+from logstore._encode import timestamp_of
+from logstore.client_config import ConsumerConfig
+from logstore.config import Setting
+from logstore.errors import (
+    ConcurrentUseError,
+    ConsumerClosedError,
+    InvalidGroupError,
+    InvalidOffsetError,
+    LogstoreError,
+    NotAssignedError,
+    ReadOnlyError,
+    WakeupError,
+)
+from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
+from logstore.log.reader import Time
+from logstore.log.waiting import wait_for_any
+from logstore.log.watermark import Bell
+from logstore.records import Ack, TimestampOffset, TopicPartition
+from logstore.store.offsets import CommittedOffsets
+from logstore.store.partitions import Opened
+from logstore.store.place import Place, Reading
+from logstore.store.source import Source
+
+#: A partition by its name, or a topic for all of its partitions.
+Wanted = TopicPartition | tuple[str, int] | str
+
+
+class Consumer:
+    """Reads partitions of a store, from any place on, and keeps the positions of its group.
+
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=2)
+    ...     at = flights.append(b"AA 1141", key=b"AA")
+    ...     with store.consumer("billing", auto_offset_reset="earliest") as consumer:
+    ...         consumer.assign(["flights"])
+    ...         [record.value for record in consumer.poll()]
+    [b'AA 1141']
+
+    Owns: nothing; the logs are the store's. Only `close` commits what is left to commit.
+    """
+
+    def __init__(
+        self,
+        store: Source,
+        config: ConsumerConfig | None = None,
+        *,
+        offsets: CommittedOffsets,
+    ) -> None:
+        self._store = store
+        self.config = ConsumerConfig() if config is None else config
+        self._clock = store.clock
+        self._isolation = self.config.isolation
+        self._offsets = offsets
+        self._group = self.config.group_id
+        self._commits_itself = bool(self._group) and self.config.enable_auto_commit
+        if self._group:
+            check_group(self._group)
+            if self._commits_itself and store.read_only:
+                raise ReadOnlyError(
+                    f"group {self._group!r} cannot commit: the store is open read-only; give "
+                    "enable_auto_commit=False and keep offsets elsewhere (logstore.store.dbapi), or consume in the "
+                    "process that writes",
+                    path=store.path,
+                )
+            offsets.hold(self._group, self)
+        self._reading = Reading(store, self.config, offsets)
+        self._places: dict[TopicPartition, Place] = {}
+        self._turns: list[Place] = []  # the places, the one whose turn it is first
+        self._handed: RecordIterator | None = None  # what a loop is going through
+        self._bell = Bell(clock=self._clock)
+        self._in_use = threading.Lock()
+        self._woken = False
+        self._closed = False
+        self._committed_s = self._clock.monotonic_s()
+
+    # -- what is read
+
+    def assign(self, partitions: Iterable[Wanted]) -> None:
+        """Read these partitions from now on, and no others; a topic's name stands for all of its partitions.
+
+        A partition that was assigned before keeps its position. The others begin at their group's committed
+        offset, else where ``auto.offset.reset`` says. On an error nothing has changed.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+        with self._use():
+            wanted = self._named(partitions)
+            places = {name: self._places.get(name) or self._place_of(name) for name in wanted}
+            if self._commits_itself:
+                self._settle()
+                self._commit_done()
+            for name, place in self._places.items():
+                if name not in places:
+                    place.hold_up()
+            self._places = places
+            self._turns = list(places.values())
+
+    def _named(self, partitions: Iterable[Wanted]) -> list[TopicPartition]:
+        if isinstance(partitions, str):
+            partitions = [partitions]
+        found: dict[TopicPartition, None] = {}
+        for each in partitions:
+            if isinstance(each, str):
+                names = [TopicPartition(each, n) for n in range(self._store.partition_count(each))]
+            else:
+                names = [TopicPartition(*each)]
+            found |= dict.fromkeys(names)
+        return list(found)
+
+    def _place_of(self, name: TopicPartition) -> Place:
+        topic_id = self._store.topic_id(name.topic)
+        log = self._store.partition(name.topic, name.partition, topic_id=topic_id)
+        return Place(name, log, topic_id)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        return frozenset(self._places)
+
+    def pause(self, *partitions: Wanted) -> None:
+        """Hand out nothing from these partitions (default: from all) until `resume`; positions are kept."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.paused = True
+                place.hold_up()
+
+    def resume(self, *partitions: Wanted) -> None:
+        """End `pause`, for these partitions or for all."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.paused = False
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(place.name for place in self._places.values() if place.paused)
+
+    # -- where it stands
+
+    def position(self, partition: Wanted) -> int:
+        """The offset of the next record that will be handed out.
+
+        Raises:
+            NotAssignedError: the partition is not assigned.
+            NoOffsetError: there is neither a committed offset nor a rule where to begin.
+        """
+        with self._use():
+            (place,) = self._chosen((partition,), one=True)
+            self._reading.find(place)
+            return place.position
+
+    def seek(self, partition: Wanted, offset: int) -> None:
+        """Go on with the record at ``offset``, or the next one behind it if there is none.
+
+        An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
+
+        Raises:
+            NotAssignedError: the partition is not assigned.
+            InvalidOffsetError: the offset is no whole number from 0 on.
+        """
+        if not is_whole(offset) or offset < 0:
+            raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {offset!r}")
+        with self._use():
+            (place,) = self._chosen((partition,), one=True)
+            place.go_to(offset)
+
+    def seek_to_beginning(self, *partitions: Wanted) -> None:
+        """Go on with the oldest record that is kept, in these partitions or in all."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.go_to(place.log.log_start_offset)
+
+    def seek_to_end(self, *partitions: Wanted) -> None:
+        """Go on with the record that comes next, in these partitions or in all."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.go_to(place.log.end_offset(self._isolation))
+
+    def seek_to_time(self, timestamp: Time, *partitions: Wanted) -> None:
+        """Go on with the first record that is at least so new (ms or an aware datetime), else at the end."""
+        wanted = timestamp_of(timestamp)
+        with self._use():
+            for place in self._chosen(partitions):
+                place.go_to(self._reading.offset_at(place, wanted))
+
+    def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
+        """The oldest offset that is kept; the partitions need not be assigned."""
+        return {name: log.log_start_offset for name, log in self._logs(partitions)}
+
+    def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
+        """The offset that the next record to be seen will get; the partitions need not be assigned."""
+        return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
+
+    def offsets_for_times(self, times: Mapping[Wanted, Time]) -> dict[TopicPartition, TimestampOffset | None]:
+        """The first record of each partition that is at least so new, or None."""
+        return {
+            name: log.offset_for_time(when, isolation=self._isolation)
+            for wanted, when in times.items()
+            for name, log in self._logs([wanted])
+        }
+
+    def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
+        self._check_open()
+        return [(name, self._store.partition(*name)) for name in self._named(partitions)]
+
+    def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[Place]:
+        if not self._places:
+            raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
+        if not partitions:
+            return list(self._places.values())
+        chosen = []
+        for name in self._named(partitions):
+            place = self._places.get(name)
+            if place is None:
+                assigned = ", ".join(map(str, sorted(self._places)))
+                raise NotAssignedError(f"{name} is not assigned to this consumer, which reads {assigned}")
+            chosen.append(place)
+        if one and len(chosen) != 1:
+            raise NotAssignedError(f"one partition is needed here, {partitions[0]!r} stands for {len(chosen)}")
+        return chosen
+
+    # -- reading
+
+    def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[Record]:
+        """The next records, at most ``max_records`` (default ``max.poll.records``), in a list.
+
+        What is there is given at once; if there is nothing, the call waits for up to ``timeout_s``. Each call
+        begins with another partition, so that a busy one cannot keep the others waiting; records of one
+        partition come in their order. The records of the call before count as processed.
+
+        Raises:
+            NotAssignedError: `assign` was not called.
+            OffsetOutOfRangeError, NoOffsetError: ``auto.offset.reset`` is none, and that is needed.
+            CorruptRecordError: a stored batch is damaged; names file and position. The next call says so again.
+            UnknownTopicError: an assigned topic was deleted.
+            WakeupError: another thread has called `wakeup`.
+            ConcurrentUseError: another thread is using this consumer.
+            and, with auto commit, what `commit` raises.
+        """
+        limit = self.config.max_poll_records if max_records is None else max_records
+        if not is_whole(limit) or limit < 1:
+            raise InvalidOffsetError(f"max_records is a whole number from 1 on, found {limit!r}")
+        with self._use():
+            self._check_assigned()
+            self._settle_and_commit()
+            deadline = self._clock.monotonic_s() + timeout_s
+            while True:
+                self._check_woken()
+                records = self._take(limit)
+                if records or not self._wait(deadline):
+                    return records
+
+    def _take(self, limit: int) -> list[Record]:
+        records: list[Record] = []
+        for _ in range(len(self._turns)):
+            place = self._turns.pop(0)
+            self._turns.append(place)
+            try:
+                while len(records) < limit:
+                    run = self._reading.run_of(place, self._read_bytes())
+                    if run is None:
+                        break
+                    records.extend(run.allow(limit - len(records)))
+            except LogstoreError:
+                # Records of other partitions have moved those on, so they have to be handed out first.
+                if not records:
+                    raise
+                self._turns.insert(0, self._turns.pop())
+                break
+            if len(records) >= limit:
+                break
+        return records
+
+    def _read_bytes(self) -> int:
+        """How much of a partition is read at once: all of them together hold fetch.max.bytes at most."""
+        return max(
+            1, min(self.config.max_partition_fetch_bytes, self.config.fetch_max_bytes // max(len(self._places), 1))
+        )
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Until there may be news; False if the time is over."""
+        for place in self._turns:
+            # The log of a deleted topic would never have news.
+            self._reading.check_there(place)
+        left = None if deadline is None else deadline - self._clock.monotonic_s()
+        if left is not None and left <= 0:
+            return False
+        waiting = [(place.log, place.position) for place in self._places.values() if not place.paused]
+        return wait_for_any(waiting, self._isolation, self._bell, self._clock, left)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Every record, for ever: at the end the loop waits for more. It ends with `close`. See `records`."""
+        return self.records()
+
+    def records(self, timeout_s: float | None = None) -> Iterator[Record]:
+        """Records one after the other; ends once there was nothing new for ``timeout_s`` (None: never).
+
+        The quickest way to go through many. A record counts as processed when the next one is asked for;
+        partitions take turns of ``max.poll.records``. `seek`, `pause` and `commit` may be called in the loop.
+
+        >>> with logstore.open(tmp / "data") as store:
+        ...     at = store.create_topic("flights").append(b"AA 1141")
+        ...     consumer = store.consumer(auto_offset_reset="earliest")
+        ...     consumer.assign(["flights"])
+        ...     [record.value for record in consumer.records(timeout_s=0)]
+        [b'AA 1141']
+
+        Raises:
+            as `poll`.
+        """
+        self._check_assigned()
+        return itertools.chain.from_iterable(self._runs(timeout_s))
+
+    def _runs(self, timeout_s: float | None) -> Generator[RecordIterator, None, None]:
+        deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        while not self._closed:
+            with self._use():
+                self._handed = None
+                self._check_assigned()
+                self._settle_and_commit()
+                self._check_woken()
+                run = self._next_run()
+                if run is None:
+                    if not self._wait(deadline):
+                        return
+                    continue
+                self._handed = run
+            yield run
+            if timeout_s is not None:
+                deadline = self._clock.monotonic_s() + timeout_s
+
+    def _next_run(self) -> RecordIterator | None:
+        for _ in range(len(self._turns)):
+            place = self._turns.pop(0)
+            self._turns.append(place)
+            run = self._reading.run_of(place, self._read_bytes())
+            if run is not None:
+                return run.allow(self.config.max_poll_records)
+        return None
+
+    def wakeup(self) -> None:
+        """Let a call that waits, or else the next one, raise `WakeupError`. For another thread."""
+        self._woken = True
+        handed = self._handed
+        if handed is not None:
+            handed.allow(0)
+        self._bell.ring()
+
+    def _check_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError("wakeup() was called; call again to go on, or close")
+
+    # -- committing
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        *,
+        ack: Ack | str | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Store how far the group has come: by default behind every record that was handed out.
+
+        An offset is that of the next record to read. Called before the records are processed this makes
+        them at most once, called afterwards at least once. With ``ack="synced"`` it survives power loss; the
+        default is the ``logstore.ack`` of ``__consumer_offsets``. Returns what was stored.
+
+        Raises:
+            InvalidGroupError: the consumer has no group.
+            InvalidOffsetError, OffsetMetadataTooLargeError: nothing was stored.
+            ReadOnlyError: the store is open read-only.
+            DiskFullError: there is no room; nothing was stored, try again when there is.
+        """
+        with self._use():
+            group = self._named_group()
+            if offsets is None:
+                self._check_assigned()
+                given = {p.name: OffsetAndMetadata(p.position) for p in self._places.values() if p.position >= 0}
+            else:
+                given = {
+                    TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+                    for name, each in offsets.items()
+                }
+            self._offsets.commit(group, given, ack=ack)
+            for name, each in given.items():
+                if name in self._places:
+                    self._places[name].stored = each.offset
+            return given
+
+    def committed(
+        self, partitions: Iterable[Wanted] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed, for these partitions or for those assigned; None where nothing is.
+
+        Raises:
+            InvalidGroupError: the consumer has no group.
+        """
+        with self._use():
+            names = list(self._places) if partitions is None else self._named(partitions)
+            found = self._offsets.committed(self._named_group(), names)
+            return {name: found.get(name) for name in names}
+
+    def _named_group(self) -> str:
+        if not self._group:
+            raise InvalidGroupError("the consumer has no group; open it with store.consumer('name of the group')")
+        return self._group
+
+    def _settle(self) -> None:
+        """What was handed out is processed: its user has come back for more."""
+        for place in self._turns:
+            place.done = place.position
+
+    def _settle_and_commit(self) -> None:
+        if not self._commits_itself:
+            return
+        self._settle()
+        now = self._clock.monotonic_s()
+        if (now - self._committed_s) * 1000 >= self.config.auto_commit_interval_ms:
+            self._committed_s = now
+            self._commit_done()
+
+    def _commit_done(self) -> None:
+        news = {p.name: OffsetAndMetadata(p.done) for p in self._turns if p.done >= 0 and p.done != p.stored}
+        if news:
+            self._offsets.commit(self._group, news)
+            for name, each in news.items():
+                self._places[name].stored = each.offset
+
+    # -- life
+
+    def close(self) -> None:
+        """Commit what was handed out, if it commits by itself, and end. May be called again.
+
+        Raises:
+            what `commit` raises; the consumer is closed all the same.
+        """
+        self._close(processed=True)
+
+    def abandon(self) -> None:
+        """End as after an error: what is not known to be processed is not committed. For the store that closes."""
+        self._close(processed=False)
+
+    def _close(self, *, processed: bool) -> None:
+        if self._closed:
+            return
+        with self._use():
+            self._closed = True
+            for place in self._turns:
+                place.hold_up()
+            try:
+                if self._commits_itself:
+                    if processed:
+                        self._settle()
+                    else:
+                        self._settle_all_but_the_last()
+                    self._commit_done()
+            finally:
+                self._offsets.let_go(self)
+
+    def _settle_all_but_the_last(self) -> None:
+        """An error has ended the loop over the records: the one in hand has not been processed, those before have.
+
+        Of a list that `poll` gave nobody knows how far it came, so none of it counts.
+        """
+        for place in self._turns:
+            if place.run is not None and place.run is self._handed and not place.run.exhausted:
+                place.done = max(place.done, place.run.position - 1)
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        self._close(processed=kind is None)
+
+    def __repr__(self) -> str:
+        places = ", ".join(f"{name}@{place.position}" for name, place in sorted(self._places.items()))
+        state = "closed" if self._closed else places or "unassigned"
+        return f"<Consumer {self._group or 'without group'}: {state}>"
+
+    def _use(self) -> _Use:
+        if not self._in_use.acquire(blocking=False):
+            raise ConcurrentUseError(
+                "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
+            )
+        if self._closed:
+            self._in_use.release()
+            self._check_open()
+        return _Use(self._in_use)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConsumerClosedError("the consumer is closed; make another")
+
+    def _check_assigned(self) -> None:
+        self._check_open()
+        if not self._places:
+            raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
+
+
+def open_consumer(
+    store: Source,
+    offsets: CommittedOffsets,
+    group: str | None,
+    config: ConsumerConfig | Mapping[str, Setting] | None,
+    more_settings: Mapping[str, Setting],
+) -> Consumer:
+    """A consumer with settings from several places; ``group`` is the short way to say ``group.id``."""
+    settings = ConsumerConfig.of(config, **more_settings)
+    if group is not None:
+        if settings.group_id not in ("", check_group(group)):
+            raise InvalidGroupError(f"group {group!r} was asked for, but group.id says {settings.group_id!r}")
+        settings = settings.replace(group_id=group)
+    return Consumer(store, settings, offsets=offsets)
+
+
+class _Use:
+    """Lets go of the consumer at the end of a call."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
+
+
+__all__ = ["Consumer", "ConsumerConfig"]

@@ -1,0 +1,112 @@
+"""What a store offers to those who read it: consumers, the offsets of their groups, how far they are behind.
+
+The half of `Store` that knows groups; it ties together what `consumer`, `offsets` and `lag` do, which are
+imported when they are first needed. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from logstore.config import Setting
+from logstore.records import Ack, Isolation, TopicPartition
+
+if TYPE_CHECKING:
+    from logstore.client_config import ConsumerConfig
+    from logstore.groups.offsets import OffsetAndMetadata
+    from logstore.store.consumer import Consumer
+    from logstore.store.lag import Lag
+    from logstore.store.offsets import CommittedOffsets
+    from logstore.store.source import Source
+    from logstore.store_config import StoreConfig
+
+
+class Consuming:
+    """A `Source` that hands out consumers."""
+
+    config: StoreConfig
+
+    def __init__(self) -> None:
+        self._consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
+        self._offsets: CommittedOffsets | None = None
+        self._offsets_lock = threading.Lock()
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def offsets(self) -> CommittedOffsets:
+        """The committed offsets of every group: to list groups, to delete, to let expire."""
+        self._check_open()
+        if self._offsets is None:
+            from logstore.store.offsets import CommittedOffsets
+
+            with self._offsets_lock:
+                if self._offsets is None:
+                    self._offsets = CommittedOffsets.of(cast("Source", self), self.config)
+        return self._offsets
+
+    def consumer(
+        self,
+        group: str | None = None,
+        settings: ConsumerConfig | Mapping[str, Setting] | None = None,
+        **more_settings: Setting,
+    ) -> Consumer:
+        """A consumer: `assign` it partitions, then iterate it or `poll`. With a group it keeps its offsets here.
+
+        ``settings`` are Kafka's consumer settings by their dotted keys, ``more_settings`` the same with
+        underscores. When the store is closed first, what it is known to have processed is committed.
+
+        Raises:
+            InvalidGroupError: the name cannot be used.
+            ConfigError: settings are unknown or out of range; every one is named.
+            ReadOnlyError: the store is read-only and the group would have to commit by itself.
+        """
+        from logstore.store.consumer import open_consumer
+
+        self._check_open()
+        consumer = open_consumer(cast("Source", self), self.offsets, group, settings, more_settings)
+        self._consumers.add(consumer)
+        return consumer
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        ack: Ack | str | None = None,
+    ) -> None:
+        """Store the next offsets that a group has to read, all of them or none; see `CommittedOffsets.commit`."""
+        self.offsets.commit(group, offsets, ack=ack)
+
+    def committed(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, for these partitions or for all; one without a commit is left out."""
+        return self.offsets.committed(group, partitions)
+
+    def lag(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> list[Lag]:
+        """How far a group is behind, in records and seconds, for each partition that it has committed.
+
+        Only records that a reader of that isolation will see are counted; see `logstore.store.lag`.
+        """
+        from logstore.store.lag import lag_of_group
+
+        return lag_of_group(cast("Source", self), self.offsets, group, Isolation(isolation), partitions)
+
+    def _end_consumers(self) -> None:
+        """Let every consumer commit what it is known to have processed, while there is a log to commit it to."""
+        for consumer in list(self._consumers):
+            consumer.abandon()
+
+
+__all__ = ["Consuming"]

@@ -1,0 +1,80 @@
+"""How far readers are behind: in records that they will really see, and in seconds.
+
+The difference of two offsets is not that: it counts transaction markers, records of aborted
+transactions and those that a compaction has taken, and below the log start it counts what nobody can read.
+Here the records themselves are counted, batch by batch: the cost is that of reading the headers of what is
+not read yet. Reads only; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
+from logstore.log.reader import Readable
+from logstore.records import Isolation, TopicPartition
+from logstore.store.offsets import CommittedOffsets
+from logstore.store.source import Source
+
+
+class Lag(NamedTuple):
+    """What lies between a committed offset and the end of one partition.
+
+    ``records`` counts those that a reader of that isolation will see; ``lost`` the offsets below the log
+    start that were never read and are gone. ``seconds`` is the age of the first unread record, by its own
+    timestamp: 0 if there is none, or if the timestamp lies ahead of the clock.
+    """
+
+    partition: TopicPartition
+    offset: int
+    end_offset: int
+    records: int
+    seconds: float
+    lost: int = 0
+
+
+def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
+    """How far a reader that comes next to ``offset`` is behind; one behind the end is not."""
+    while True:
+        start, end = log.log_start_offset, log.end_offset(isolation)
+        first = min(max(offset, start), end)
+        records, oldest_ms = 0, None
+        try:
+            for batches in log.scan(first, end, isolation=isolation).chunks():
+                count = batches.count()
+                if count and oldest_ms is None:
+                    oldest_ms = next(iter(batches)).timestamp_ms
+                records += count
+        except OffsetOutOfRangeError:
+            # Deleted meanwhile: what is left is counted anew.
+            if log.log_start_offset == start and log.end_offset(isolation) >= end:
+                raise
+            continue
+        seconds = 0.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / 1000
+        return Lag(log.name, offset, end, records, seconds, max(start - offset, 0))
+
+
+def lag_of_group(
+    store: Source,
+    offsets: CommittedOffsets,
+    group: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    partitions: Iterable[TopicPartition] | None = None,
+) -> list[Lag]:
+    """How far a group is behind, by partition; one whose topic is gone is left out.
+
+    Raises:
+        InvalidGroupError: the group's name cannot be used.
+    """
+    found = []
+    for name, commit in sorted(offsets.committed(group, partitions).items()):
+        try:
+            log = store.partition(name.topic, name.partition)
+        except (UnknownTopicError, UnknownPartitionError):
+            continue
+        found.append(lag_of(log, commit.offset, store.clock.now_ms(), isolation))
+    return found
+
+
+__all__ = ["Lag", "lag_of", "lag_of_group"]

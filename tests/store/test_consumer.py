@@ -1,0 +1,648 @@
+"""The embedded consumer: where it begins, what it hands out, what it remembers."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+
+import pytest
+
+import logstore
+from logstore import ProducerStamp
+from logstore.errors import (
+    ConcurrentUseError,
+    ConsumerClosedError,
+    InvalidGroupError,
+    InvalidOffsetError,
+    InvalidTimestampError,
+    LogstoreError,
+    NoOffsetError,
+    NotAssignedError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    StoreClosedError,
+    UnknownPartitionError,
+    UnknownSettingError,
+    UnknownTopicError,
+    WakeupError,
+)
+from logstore.groups.offsets import OFFSETS_TOPIC, OffsetAndMetadata
+from logstore.records import Marker, TopicPartition
+from logstore.testing import ManualClock
+
+A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    with logstore.open(tmp_path, clock=clock) as store:
+        store.create_topic("flights", 2)
+        yield store
+
+
+def fill(store, count, partition=0, topic="flights", **options):
+    values = [b"%d-%d" % (partition, n) for n in range(count)]
+    return store.topic(topic).append_many(values, partition=partition, **options)[partition]
+
+
+def earliest(store, group=None, partitions=("flights",), **settings):
+    consumer = store.consumer(group, auto_offset_reset="earliest", **settings)
+    consumer.assign(partitions)
+    return consumer
+
+
+def values(records):
+    return [record.value for record in records]
+
+
+# --- where it begins ---------------------------------------------------------------------------
+
+
+@pytest.mark.row("C3", "C14")
+@pytest.mark.parametrize(("rule", "expected"), [("earliest", [b"0-0", b"0-1", b"new"]), ("latest", [b"new"])])
+def test_without_an_offset_it_begins_where_the_rule_says(store, rule, expected):
+    fill(store, 2)
+    consumer = store.consumer(auto_offset_reset=rule)
+    consumer.assign([A])
+    assert consumer.position(A) == (0 if rule == "earliest" else 2)
+    store.topic("flights").append(b"new", partition=0)
+    assert values(consumer.poll()) == expected
+    # No group, nothing kept anywhere.
+    assert OFFSETS_TOPIC not in store
+
+
+def test_a_rule_may_be_a_time_ago(store, clock):
+    for _ in range(3):
+        store.topic("flights").append(b"%d" % clock.now_ms(), partition=0)
+        clock.advance(3_600_000)
+    consumer = store.consumer(auto_offset_reset="by_duration:PT2H30M")
+    consumer.assign(["flights"])
+    assert (consumer.position(A), consumer.position(B)) == (1, 0)
+
+
+def test_without_a_rule_a_missing_offset_is_an_error(store):
+    consumer = store.consumer("crew", auto_offset_reset="none")
+    consumer.assign([A])
+    for _ in range(2):
+        with pytest.raises(NoOffsetError, match="flights-0"):
+            consumer.poll()
+    consumer.seek(A, 0)
+    assert consumer.poll() == []
+
+
+@pytest.mark.row("C3")
+def test_any_offset_can_be_sought(store):
+    fill(store, 1000)
+    consumer = earliest(store)
+    for offset in (999, 0, 500, 501, 17):
+        consumer.seek(A, offset)
+        assert consumer.position(A) == offset
+        (record,) = consumer.poll(max_records=1)
+        assert (record.offset, record.value) == (offset, b"0-%d" % offset)
+        assert consumer.position(A) == offset + 1
+    consumer.seek_to_end()
+    assert consumer.poll() == []
+    fill(store, 1)
+    assert [record.offset for record in consumer.poll()] == [1000]
+    consumer.seek_to_beginning(A)
+    assert consumer.poll(max_records=1)[0].offset == 0
+
+
+@pytest.mark.row("C3")
+def test_a_time_can_be_sought(store, clock):
+    began = clock.now_ms()
+    for n in range(10):
+        store.topic("flights").append(b"%d" % n, partition=n % 2)
+        clock.advance(1000)
+    consumer = earliest(store)
+    consumer.seek_to_time(began + 4_001)
+    assert {record.value for record in consumer.poll()} == {b"5", b"6", b"7", b"8", b"9"}
+    consumer.seek_to_time(datetime.datetime.fromtimestamp((began + 9_000) / 1000, datetime.UTC), B)
+    assert values(consumer.poll()) == [b"9"]
+    consumer.seek_to_time(clock.now_ms())
+    assert (consumer.position(A), consumer.position(B)) == (5, 5)
+    found = consumer.offsets_for_times({A: began + 1, B: clock.now_ms()})
+    assert (found[A].offset, found[B]) == (1, None)
+    with pytest.raises((InvalidTimestampError, LogstoreError)):
+        consumer.seek_to_time(datetime.datetime(2026, 1, 1))
+
+
+def test_ends_can_be_asked_for_without_an_assignment(store):
+    fill(store, 5)
+    store.topic("flights").delete_records({0: 2})
+    consumer = store.consumer()
+    assert consumer.beginning_offsets(["flights"]) == {A: 2, B: 0}
+    assert consumer.end_offsets([A, ("flights", 1)]) == {A: 5, B: 0}
+
+
+@pytest.mark.row("R6")
+@pytest.mark.parametrize("where", ["below", "behind"])
+def test_an_offset_out_of_range_falls_back_to_the_rule(store, where):
+    fill(store, 10)
+    store.topic("flights").delete_records({0: 4})
+    offset = 2 if where == "below" else 50
+    with pytest.raises(OffsetOutOfRangeError):
+        store.topic("flights").read(0, offset)
+    strict = store.consumer(auto_offset_reset="none")
+    strict.assign([A])
+    strict.seek(A, offset)
+    for _ in range(2):
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            strict.poll()
+        assert caught.value.code == 1
+    for rule, expected in (("earliest", list(range(4, 10))), ("latest", [])):
+        consumer = store.consumer(auto_offset_reset=rule)
+        consumer.assign([A])
+        consumer.seek(A, offset)
+        assert [record.offset for record in consumer.poll()] == expected
+        assert consumer.position(A) == 10
+
+
+@pytest.mark.row("R6")
+def test_records_that_go_while_they_are_read_are_skipped_by_the_rule(store):
+    fill(store, 10)
+    consumer = earliest(store, partitions=[A])
+    assert len(consumer.poll(max_records=2)) == 2
+    store.topic("flights").delete_records({0: 7})
+    # What had been read already is still handed out; what comes next is what is kept.
+    consumer.seek(A, 2)
+    assert [record.offset for record in consumer.poll()] == [7, 8, 9]
+
+
+# --- what it hands out --------------------------------------------------------------------------
+
+
+def test_a_poll_gives_at_most_what_it_is_asked_for(store):
+    fill(store, 1200)
+    consumer = earliest(store)
+    assert [len(consumer.poll()) for _ in range(4)] == [500, 500, 200, 0]
+    consumer.seek_to_beginning()
+    assert len(consumer.poll(max_records=7)) == 7
+    small = earliest(store, max_poll_records=3)
+    assert len(small.poll()) == 3
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(InvalidOffsetError):
+            consumer.poll(max_records=wrong)
+
+
+def test_partitions_take_turns_and_keep_their_order(store):
+    fill(store, 2000, 0)
+    fill(store, 300, 1)
+    consumer = earliest(store)
+    polls = [consumer.poll(max_records=100) for _ in range(6)]
+    assert [{record.partition for record in poll} for poll in polls] == [{0}, {1}] * 3
+    rest = [record for _ in range(30) for record in consumer.poll()]
+    everything = [record for poll in polls for record in poll] + rest
+    for partition, count in ((0, 2000), (1, 300)):
+        assert [r.offset for r in everything if r.partition == partition] == list(range(count))
+
+
+def test_partitions_take_turns_in_a_loop_too(store):
+    fill(store, 1500, 0)
+    fill(store, 1500, 1)
+    first = [record.partition for record in earliest(store).records(timeout_s=0)]
+    assert len(first) == 3000
+    assert first[:1000] == [0] * 500 + [1] * 500
+
+
+@pytest.mark.row("R5")
+def test_reading_takes_nothing_away(store, clock):
+    fill(store, 100)
+    for group in ("early", "late"):
+        with earliest(store, group) as consumer:
+            assert len(consumer.poll()) == 100
+        clock.advance(86_400_000)
+    assert store.partition("flights", 0).log_start_offset == 0
+
+
+def test_transactions_are_seen_as_the_isolation_says(store):
+    log = store.partition("flights", 0)
+    log.append([b"aborted"], producer=ProducerStamp(1, 0, 0, transactional=True))
+    log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+    log.append([b"committed"], producer=ProducerStamp(1, 0, 1, transactional=True))
+    log.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
+    log.append([b"open"], producer=ProducerStamp(1, 0, 2, transactional=True))
+    everything = earliest(store)
+    assert values(everything.poll()) == [b"aborted", b"committed", b"open"]
+    consumer = earliest(store, isolation_level="read_committed")
+    assert values(consumer.poll()) == [b"committed"]
+    assert consumer.end_offsets([A]) == {A: 4}
+    assert consumer.position(A) == 4
+    log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+    assert values(consumer.poll()) == []
+    assert consumer.position(A) == 6
+
+
+def test_a_paused_partition_gives_nothing_until_it_is_resumed(store):
+    fill(store, 10, 0)
+    fill(store, 10, 1)
+    consumer = earliest(store)
+    assert len(consumer.poll(max_records=2)) == 2
+    consumer.pause(A)
+    assert consumer.paused == {A}
+    assert {record.partition for record in consumer.poll()} == {1}
+    assert consumer.poll() == []
+    assert consumer.position(A) == 2
+    consumer.resume()
+    assert [record.offset for record in consumer.poll()] == list(range(2, 10))
+    consumer.pause()
+    assert consumer.paused == {A, B}
+    assert consumer.poll(timeout_s=5) == []
+
+
+def test_a_loop_obeys_seek_and_pause_in_the_middle(store):
+    fill(store, 10, 0)
+    fill(store, 10, 1)
+    consumer = earliest(store)
+    seen = []
+    for record in consumer.records(timeout_s=0):
+        seen.append((record.partition, record.offset))
+        if seen[-1] == (0, 2):
+            consumer.seek(A, 8)
+        if seen[-1] == (1, 4):
+            consumer.pause(B)
+    assert seen == [(0, 0), (0, 1), (0, 2), *((1, n) for n in range(5)), (0, 8), (0, 9)]
+    assert consumer.position(B) == 5
+
+
+def test_a_loop_ends_when_the_consumer_is_closed_in_it(store):
+    fill(store, 10)
+    consumer = earliest(store)
+    seen = []
+    for record in consumer:
+        seen.append(record.offset)
+        if record.offset == 3:
+            consumer.close()
+    assert seen == [0, 1, 2, 3]
+
+
+def test_a_record_is_known_by_its_place(store):
+    at = store.topic("flights").append(b"AA 1141", key=b"AA", headers=[("gate", b"B2")], partition=1)
+    (record,) = earliest(store).poll()
+    assert (record.topic, record.partition, record.offset) == (at.topic, at.partition, at.offset)
+    assert (record.key, record.value, record.headers) == (b"AA", b"AA 1141", (("gate", b"B2"),))
+    assert record.timestamp_ms == at.timestamp_ms
+
+
+def test_chunks_are_bounded_by_the_settings(store):
+    for _ in range(50):
+        fill(store, 100)
+    consumer = earliest(store, fetch_max_bytes=20_000, max_partition_fetch_bytes=10_000)
+    consumer.poll(max_records=1)
+    (place,) = [place for place in consumer._places.values() if place.run is not None]
+    # The whole run is one read; asking for its end tells how large it was.
+    assert sum(1 for _ in place.run.allow(10_000)) < 1000
+    one_batch = earliest(store, max_partition_fetch_bytes=1)
+    assert len(one_batch.poll()) == 500
+
+
+# --- waiting -------------------------------------------------------------------------------------
+
+
+def test_a_poll_of_nothing_takes_the_time_it_was_given(store, clock):
+    consumer = earliest(store)
+    assert consumer.poll(timeout_s=2.5) == []
+    assert clock.monotonic_s() == 2.5
+    assert list(consumer.records(timeout_s=1.5)) == []
+    assert clock.monotonic_s() == 4.0
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_waiting_poll_is_woken_by_any_of_its_partitions(tmp_path, partition, paused):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights", 3)
+        consumer = earliest(store)
+        if paused:
+            consumer.pause(("flights", 2))
+        got = []
+        waiting = threading.Thread(target=lambda: got.extend(consumer.poll(timeout_s=60)))
+        waiting.start()
+        store.topic("flights").append(b"new", partition=partition)
+        waiting.join(30)
+        assert values(got) == [b"new"]
+
+
+def test_a_waiting_reader_beside_the_writer_is_woken_too(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights", 2)
+        with logstore.open(tmp_path, read_only=True) as reading:
+            for group in (None, "crew"):
+                consumer = earliest(reading, group, enable_auto_commit=False)
+                seen = len(consumer.poll())
+                got = []
+                waiting = threading.Thread(target=lambda c=consumer, to=got: to.extend(c.poll(timeout_s=60)))
+                waiting.start()
+                store.topic("flights").append(b"new", partition=seen % 2)
+                waiting.join(30)
+                assert values(got) == [b"new"]
+
+
+def test_a_wakeup_interrupts_a_wait_and_loses_nothing(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights", 2)
+        consumer = earliest(store)
+        errors = []
+
+        def wait():
+            try:
+                consumer.poll(timeout_s=60)
+            except WakeupError as error:
+                errors.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        consumer.wakeup()
+        waiting.join(30)
+        assert len(errors) == 1
+        fill(store, 3)
+        assert len(consumer.poll()) == 3
+
+
+def test_a_wakeup_ends_a_loop_at_the_next_record(store):
+    fill(store, 400)
+    consumer = earliest(store)
+    seen = []
+
+    def loop():
+        for record in consumer:
+            seen.append(record.offset)
+            if record.offset == 9:
+                consumer.wakeup()
+
+    with pytest.raises(WakeupError):
+        loop()
+    seen += [record.offset for record in consumer.records(timeout_s=0)]
+    assert seen == list(range(400))
+
+
+def test_two_threads_at_once_are_found_out(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+        consumer = earliest(store)
+        outcome = []
+
+        def wait():
+            try:
+                consumer.poll(timeout_s=60)
+            except WakeupError:
+                outcome.append("woken")
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not consumer._in_use.locked():
+            pass
+        for use in (consumer.poll, consumer.close, consumer.commit, lambda: consumer.seek(A, 0)):
+            with pytest.raises(ConcurrentUseError, match="wakeup"):
+                use()
+        consumer.wakeup()
+        waiting.join(30)
+        assert outcome == ["woken"]
+        assert consumer.poll() == []
+
+
+# --- what it remembers ---------------------------------------------------------------------------
+
+
+@pytest.mark.row("C15")
+def test_a_commit_is_where_the_group_goes_on(store):
+    fill(store, 10)
+    consumer = earliest(store, "crew", enable_auto_commit=False)
+    assert len(consumer.poll(max_records=4)) == 4
+    assert consumer.committed() == {A: None, B: None}
+    # Of the other partition nobody has asked yet where it begins.
+    assert consumer.commit() == {A: OffsetAndMetadata(4)}
+    consumer.poll(max_records=3)
+    consumer.close()
+    again = earliest(store, "crew", enable_auto_commit=False)
+    assert again.committed()[A].offset == 4
+    assert [record.offset for record in again.poll()] == list(range(4, 10))
+    again.commit({A: OffsetAndMetadata(6, "here"), B: 0}, ack="synced")
+    assert again.committed([A])[A][:2] == (6, "here")
+    assert store.committed("crew")[A].offset == 6
+    assert store.partition(OFFSETS_TOPIC, 0).synced_end == 3
+
+
+@pytest.mark.row("V7", "C15")
+def test_by_default_a_record_is_read_again_unless_the_next_ones_were_asked_for(store, clock):
+    fill(store, 6)
+    consumer = earliest(store, "crew")
+    consumer.poll(max_records=2)
+    clock.advance(4_999)
+    consumer.poll(max_records=2)
+    assert store.committed("crew") == {}
+    clock.advance(1)
+    consumer.poll(max_records=2)
+    assert store.committed("crew")[A].offset == 4
+    del consumer  # as if the process had died: the last two were not known to be processed
+    assert [record.offset for record in earliest(store, "crew").poll()] == [4, 5]
+
+
+@pytest.mark.row("V7")
+def test_closing_commits_what_was_handed_out(store):
+    fill(store, 6)
+    with earliest(store, "crew") as consumer:
+        consumer.poll(max_records=5)
+    assert store.committed("crew")[A].offset == 5
+    consumer.close()
+
+
+@pytest.mark.row("V7")
+@pytest.mark.parametrize("how", ["poll", "loop"])
+def test_an_error_while_processing_commits_only_what_was_done_before(store, how):
+    fill(store, 6)
+
+    def process():
+        with earliest(store, "crew") as consumer:
+            if how == "poll":
+                consumer.poll(max_records=2)
+                consumer.poll(max_records=2)
+                raise ZeroDivisionError
+            for record in consumer:
+                if record.offset == 3:
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        process()
+    # A loop knows the record in hand; of a list nobody knows how far its user came.
+    assert store.committed("crew")[A].offset == (2 if how == "poll" else 3)
+
+
+@pytest.mark.row("V7")
+def test_a_store_that_is_closed_first_commits_what_is_known_to_be_done(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+        fill(store, 6)
+        consumer = earliest(store, "crew")
+        consumer.poll(max_records=2)
+        consumer.poll(max_records=2)
+    with logstore.open(tmp_path) as store:
+        assert store.committed("crew")[A].offset == 2
+    with pytest.raises(ConsumerClosedError):
+        consumer.poll()
+
+
+def test_a_loop_commits_by_itself_between_its_turns(store, clock):
+    fill(store, 1200)
+    for seen, _ in enumerate(earliest(store, "crew", partitions=[A]), 1):
+        if seen == 500:
+            assert store.committed("crew") == {}
+            clock.advance(5_000)
+        if seen == 501:
+            assert store.committed("crew")[A].offset == 500
+        if seen == 1100:
+            break
+
+
+def test_no_consumer_commits_without_a_group(store):
+    fill(store, 3)
+    with earliest(store) as consumer:
+        consumer.poll()
+        for use in (consumer.commit, consumer.committed):
+            with pytest.raises(InvalidGroupError) as caught:
+                use()
+            assert caught.value.code == 24
+    assert OFFSETS_TOPIC not in store
+
+
+def test_a_new_assignment_keeps_the_positions_that_stay(store):
+    fill(store, 10, 0)
+    fill(store, 10, 1)
+    consumer = earliest(store, "crew")
+    consumer.poll(max_records=4)
+    consumer.assign([B])
+    assert store.committed("crew")[A].offset == 4
+    assert consumer.assignment == {B}
+    consumer.poll(max_records=3)
+    consumer.assign([A, B])
+    assert (consumer.position(A), consumer.position(B)) == (4, 3)
+
+
+def test_a_topic_that_was_made_anew_begins_anew(store):
+    fill(store, 10)
+    with earliest(store, "crew") as consumer:
+        consumer.poll()
+    store.delete_topic("flights")
+    assert store.committed("crew") == {}
+    store.create_topic("flights", 2)
+    fill(store, 3)
+    assert len(earliest(store, "crew").poll()) == 3
+
+
+def test_offsets_for_an_earlier_topic_of_that_name_do_not_count(store):
+    fill(store, 10)
+    old = store.topic("flights").id
+    store.delete_topic("flights")
+    store.create_topic("flights", 2)
+    fill(store, 3)
+    store.commit_offsets("crew", {A: OffsetAndMetadata(2, topic_id=old)})
+    assert len(earliest(store, "crew").poll()) == 3
+
+
+# --- what it refuses --------------------------------------------------------------------------------
+
+
+def test_a_consumer_without_partitions_says_so(store):
+    consumer = store.consumer("crew")
+    for use in (consumer.poll, lambda: next(iter(consumer)), consumer.commit, consumer.seek_to_end):
+        with pytest.raises(NotAssignedError, match="assign"):
+            use()
+    consumer.assign([A])
+    for use in (consumer.position, consumer.pause, lambda place: consumer.seek(place, 0)):
+        with pytest.raises(NotAssignedError, match="flights-1"):
+            use(B)
+    with pytest.raises(NotAssignedError):
+        consumer.seek("flights", 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [([A, ("flights", 2)], UnknownPartitionError), (["flights", "nowhere"], UnknownTopicError)],
+)
+def test_a_wrong_assignment_changes_nothing(store, wanted, error):
+    consumer = earliest(store, partitions=[B])
+    with pytest.raises(error):
+        consumer.assign(wanted)
+    assert consumer.assignment == {B}
+
+
+@pytest.mark.parametrize("offset", [-1, 1.5, None, True, "7"])
+def test_a_wrong_offset_is_refused(store, offset):
+    consumer = earliest(store)
+    with pytest.raises(InvalidOffsetError):
+        consumer.seek(A, offset)
+
+
+def test_a_closed_consumer_says_so(store):
+    consumer = earliest(store)
+    consumer.close()
+    for use in (consumer.poll, lambda: consumer.assign([A]), lambda: next(iter(consumer)), consumer.wakeup):
+        if use == consumer.wakeup:
+            use()
+        else:
+            with pytest.raises(ConsumerClosedError):
+                use()
+
+
+def test_a_deleted_topic_is_an_error_for_those_who_read_it(store):
+    fill(store, 3)
+    consumer = earliest(store)
+    assert len(consumer.poll()) == 3
+    store.delete_topic("flights")
+    for _ in range(2):
+        with pytest.raises(UnknownTopicError):
+            consumer.poll(timeout_s=1)
+
+
+def test_a_waiting_reader_learns_that_its_topic_is_gone(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights", 2)
+        consumer = earliest(store)
+        errors = []
+
+        def wait():
+            try:
+                consumer.poll(timeout_s=60)
+            except UnknownTopicError as error:
+                errors.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        store.delete_topic("flights")
+        waiting.join(30)
+        assert len(errors) == 1
+
+
+def test_settings_are_kafkas(store):
+    with pytest.raises(UnknownSettingError, match=r"auto\.offset\.reset"):
+        store.consumer("crew", {"auto.offset.rest": "earliest"})
+    assert store.consumer(settings={"group.id": "crew", "max.poll.records": 7}).config.max_poll_records == 7
+    for group in ("", "other"):
+        with pytest.raises(InvalidGroupError):
+            store.consumer(group, {"group.id": "crew"})
+
+
+def test_a_read_only_store_keeps_no_offsets(tmp_path, store):
+    fill(store, 3)
+    with logstore.open(tmp_path, read_only=True) as reading:
+        with pytest.raises(ReadOnlyError, match="enable_auto_commit=False"):
+            reading.consumer("crew")
+        consumer = earliest(reading, "crew", enable_auto_commit=False)
+        assert len(consumer.poll()) == 3
+        with pytest.raises(ReadOnlyError):
+            consumer.commit()
+        store.commit_offsets("crew", {A: 1})
+        assert consumer.committed([A])[A].offset == 1
+        assert len(earliest(reading, "crew", enable_auto_commit=False).poll()) == 2
+
+
+def test_a_closed_store_says_so(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+    with pytest.raises(StoreClosedError):
+        store.consumer()
