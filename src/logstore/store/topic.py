@@ -150,11 +150,7 @@ class Topic:
                 ack=ack,
             )
         number = 0 if partition is None else partition
-        return {
-            number: self.log(number).append(
-                records, timestamp=timestamp, codec=codec, ack=ack, expect=expect
-            )
-        }
+        return {number: self.log(number).append(records, timestamp=timestamp, codec=codec, ack=ack, expect=expect)}
 
     def append_arrow(
         self,
@@ -292,4 +288,3 @@ class Topic:
 
     def __repr__(self) -> str:
         return f"<Topic {self.name!r} of {self.store.path!r}>"
-
