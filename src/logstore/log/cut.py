@@ -75,6 +75,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     begins_anew = end < state.log_start
     end = max(end, state.log_start)
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
+    state.root.withdraw()
     state.generation += 1
     state.synced.reset(min(state.synced.value, end))
     state.recovery.write_durably(
