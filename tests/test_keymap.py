@@ -131,7 +131,9 @@ def test_a_run_of_batches_gives_every_key_its_newest_offset(codec):
     model: dict[bytes, int] = {}
     data, offset = b"", 100
     for _ in range(30):
-        records = [(rng.choice([b"", b"a", b"b%d" % rng.randrange(50), None]), b"v") for _ in range(rng.randrange(1, 40))]
+        records = [
+            (rng.choice([b"", b"a", b"b%d" % rng.randrange(50), None]), b"v") for _ in range(rng.randrange(1, 40))
+        ]
         data += batch(records, offset, codec=codec)
         for n, (key, _) in enumerate(records):
             if key is not None and offset + n >= 150:
