@@ -124,6 +124,7 @@ LOG: dict[str, set[str]] = {
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
+    "holder": {"files"},
     "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
