@@ -3,9 +3,9 @@
     python -m examples.flights --directory demo-data
 
 The topic `departures` has four partitions, and the airline is the key. A loader in another process is killed
-half way; what it was told is written must be there. Then two consumers share the topic, a data frame library reads it as a
-table, and `latest-by-aircraft` is compacted. Every figure is compared with the source rows; the exit status is 1
-if anything differs.
+half way; what it was told is written must be there. Then two consumers share the topic, a data frame library reads
+it as a table, and `latest-by-aircraft` is compacted. Every figure is compared with the source rows; the exit status
+is 1 if anything differs.
 """
 
 # row: M1, M9
