@@ -54,8 +54,8 @@ def _row(name: str, count: int, size: int, seconds: float) -> dict[str, Any]:
         "what": name,
         "records": count,
         "seconds": round(seconds, 4),
-        "records_per_s": round(count / seconds) if seconds else None,
-        "mb_per_s": round(count * size / seconds / 1e6, 1) if seconds else None,
+        "records_per_s": round(count / seconds) if count and seconds else None,
+        "mb_per_s": round(count * size / seconds / 1e6, 1) if count and seconds else None,
     }
 
 
