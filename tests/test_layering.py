@@ -84,6 +84,7 @@ CORE: dict[str, set[str]] = {
     "_columns": _FORMATS | {"_arrow"},
     "_json": {"_batch"},
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
+    "_unpack": {"_columns"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
     "_spread": _FORMATS | {"_arrow", "_arrow_in", "_partition"},
