@@ -43,6 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _THREADS = 8
 
@@ -54,14 +55,19 @@ class _Threads:
     """
 
     def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix="logstore-aio")
+        self._pool = _pool(count)
+        self._ended = False
 
     def start(
         self, work: Callable[..., R], *args: Any, undo: Callable[[R], object] | None = None, **kwargs: Any
     ) -> asyncio.Future[R]:
         """Begin a call; its future may be cancelled, the call not. ``undo`` gets a result that nobody took."""
         loop = asyncio.get_running_loop()
-        taken = self._pool.submit(functools.partial(work, *args, **kwargs))
+        # What is called after the store was closed is told so, in a thread for that call alone.
+        pool = _pool(1) if self._ended else self._pool
+        taken = pool.submit(functools.partial(work, *args, **kwargs))
+        if self._ended:
+            pool.shutdown(wait=False)
         future = asyncio.wrap_future(taken, loop=loop)
         # A `concurrent.futures` future that has not begun is cancelled with its wrapper; one that has, goes on.
         if undo is not None:
@@ -73,7 +79,13 @@ class _Threads:
             taken.add_done_callback(lambda done: done.cancelled() or done.exception() or undo(done.result()))
 
     def end(self) -> None:
+        """Let the threads end, once they have done what was begun."""
+        self._ended = True
         self._pool.shutdown(wait=False)
+
+
+def _pool(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="logstore-aio")
 
 
 class _Twin(Generic[S]):
@@ -90,14 +102,20 @@ class _Twin(Generic[S]):
         return f"<aio of {self.sync!r}>"
 
 
+def _told_as(twin: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a function the name, the text and, for who looks, the signature of its twin."""
+    return functools.wraps(twin)  # type: ignore[return-value]  # which says less of it
+
+
 def _awaited(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     """A method of the twin, made in a thread."""
 
-    @functools.wraps(method)
-    async def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self._call(method, self.sync, *args, **kwargs)
+    @_told_as(method)
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        made: R = await self._call(method, self.sync, *args, **kwargs)
+        return made
 
     return call
 
@@ -107,7 +125,7 @@ def _asked(attribute: property) -> Callable[[Any], Coroutine[Any, Any, Any]]:
     get = attribute.fget
     assert get is not None
 
-    @functools.wraps(get)
+    @_told_as(get)
     async def call(self: Any) -> Any:
         return await self._call(get, self.sync)
 
@@ -221,7 +239,7 @@ class Topic(_Twin[_topic.Topic]):
     offset_for_time = _awaited(_topic.Topic.offset_for_time)
     delete_records = _awaited(_topic.Topic.delete_records)
 
-    @functools.wraps(_topic.Topic.scan)
+    @_told_as(_topic.Topic.scan)
     async def scan(self, *args: Any, **kwargs: Any) -> Scan:
         return Scan(await self._call(self.sync.scan, *args, **kwargs), self._threads)
 
@@ -248,7 +266,7 @@ class Producer(_Twin[_producer.Producer], _Closing):
     def closed(self) -> bool:
         return self.sync.closed
 
-    @functools.wraps(_producer.Producer.send)
+    @_told_as(_producer.Producer.send)
     async def send(
         self,
         topic: str,
@@ -259,9 +277,7 @@ class Producer(_Twin[_producer.Producer], _Closing):
         timestamp: Any = None,
         headers: Any = None,
     ) -> Any:
-        future = self.sync.offer(
-            topic, value, key, partition=partition, timestamp=timestamp, headers=headers
-        )
+        future = self.sync.offer(topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         if future is not None:
             return future
         return await self._call(
@@ -319,6 +335,8 @@ class Consumer(_Twin[_consumer.Consumer], _Closing):
     pause = _awaited(_consumer.Consumer.pause)
     resume = _awaited(_consumer.Consumer.resume)
     position = _awaited(_consumer.Consumer.position)
+    positions = _awaited(_consumer.Consumer.positions)
+    topic_id = _awaited(_consumer.Consumer.topic_id)
     seek = _awaited(_consumer.Consumer.seek)
     seek_to_beginning = _awaited(_consumer.Consumer.seek_to_beginning)
     seek_to_end = _awaited(_consumer.Consumer.seek_to_end)
@@ -329,7 +347,7 @@ class Consumer(_Twin[_consumer.Consumer], _Closing):
     commit = _awaited(_consumer.Consumer.commit)
     committed = _awaited(_consumer.Consumer.committed)
 
-    @functools.wraps(_consumer.Consumer.poll)
+    @_told_as(_consumer.Consumer.poll)
     async def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[Any]:
         limit = _consumer.check_limit(self.config.max_poll_records if max_records is None else max_records)
         records: list[Any] = []
@@ -348,7 +366,7 @@ class Consumer(_Twin[_consumer.Consumer], _Closing):
     def __aiter__(self) -> AsyncIterator[Any]:
         return self.records()
 
-    @functools.wraps(_consumer.Consumer.records)
+    @_told_as(_consumer.Consumer.records)
     async def records(self, timeout_s: float | None = None) -> AsyncIterator[Any]:
         each = self.config.max_poll_records
         try:
@@ -401,13 +419,13 @@ class Consumer(_Twin[_consumer.Consumer], _Closing):
         self.sync.wakeup()
         self._news.set()
 
-    @functools.wraps(_consumer.Consumer.close)
+    @_told_as(_consumer.Consumer.close)
     async def close(self) -> None:
         self._news.set()
         await self._call(self.sync.close)
         self._news.set()
 
-    @functools.wraps(_consumer.Consumer.abandon)
+    @_told_as(_consumer.Consumer.abandon)
     async def abandon(self) -> None:
         await self._call(self.sync.abandon)
         self._news.set()
@@ -444,26 +462,27 @@ class Store(_Twin[_store.Store], _Closing):
 
     topics = _awaited(_store.Store.topics)
     describe_topic = _awaited(_store.Store.describe_topic)
-    alter_topic = _awaited(_store.Store.alter_topic)
+    alter_topic = _awaited(_store.Store.alter_topic)  # type: ignore[arg-type]  # its settings might be named self
     delete_topic = _awaited(_store.Store.delete_topic)
     commit_offsets = _awaited(_store.Store.commit_offsets)
     committed = _awaited(_store.Store.committed)
     lag = _awaited(_store.Store.lag)
     flush = _awaited(_store.Store.flush)
+    housekeep = _awaited(_store.Store.housekeep)
 
-    @functools.wraps(_store.Store.create_topic)
+    @_told_as(_store.Store.create_topic)
     async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:
         return Topic(await self._call(self.sync.create_topic, *args, **kwargs), self._threads)
 
-    @functools.wraps(_store.Store.add_partitions)
+    @_told_as(_store.Store.add_partitions)
     async def add_partitions(self, *args: Any, **kwargs: Any) -> Topic:
         return Topic(await self._call(self.sync.add_partitions, *args, **kwargs), self._threads)
 
-    @functools.wraps(_store.Store.topic)
+    @_told_as(_store.Store.topic)
     async def topic(self, *args: Any, **kwargs: Any) -> Topic:
         return Topic(await self._call(self.sync.topic, *args, **kwargs), self._threads)
 
-    @functools.wraps(_store.Store.producer)
+    @_told_as(_store.Store.producer)
     def producer(self, *args: Any, **kwargs: Any) -> Coming[Producer]:
         async def opening() -> Producer:
             made = self._threads.start(self.sync.producer, *args, undo=_producer.Producer.close, **kwargs)
@@ -471,7 +490,7 @@ class Store(_Twin[_store.Store], _Closing):
 
         return Coming(opening)
 
-    @functools.wraps(_store.Store.consumer)
+    @_told_as(_store.Store.consumer)
     def consumer(self, *args: Any, **kwargs: Any) -> Coming[Consumer]:
         async def opening() -> Consumer:
             made = self._threads.start(self.sync.consumer, *args, undo=_consumer.Consumer.abandon, **kwargs)
@@ -479,7 +498,7 @@ class Store(_Twin[_store.Store], _Closing):
 
         return Coming(opening)
 
-    @functools.wraps(_store.Store.close)
+    @_told_as(_store.Store.close)
     async def close(self) -> None:
         if self.sync.closed:
             self._threads.end()
@@ -490,8 +509,8 @@ class Store(_Twin[_store.Store], _Closing):
             await asyncio.shield(closing)
 
 
-@functools.wraps(_store.open_store)
-def open(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Coming[Store]:  # noqa: A001  as in logstore
+@_told_as(_store.open_store)
+def open(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Coming[Store]:
     async def opening() -> Store:
         pool = _Threads(threads)
         try:
