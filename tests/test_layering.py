@@ -129,6 +129,7 @@ LOG: dict[str, set[str]] = {
     "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
+    "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},
     "retention": {"cut", "state"},
