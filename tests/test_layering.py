@@ -94,7 +94,7 @@ CORE: dict[str, set[str]] = {
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
-_STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
+_STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
 _KEEPING = {"alteration", "compaction", "dirty", "retention"}
@@ -104,6 +104,7 @@ LOG: dict[str, set[str]] = {
     "files": set(),
     "watermark": set(),
     "owner": set(),
+    "positions": {"segments"},
     "tail": set(),
     "commit": set(),
     "ticker": set(),
