@@ -1,8 +1,8 @@
 """What the README, the pages and the docstrings show is run, and must give what they say it gives.
 
-On a page, a block of `python` is run and the block of `output` behind it is what it prints; a block of `console` is
-a session with a shell, `$` before each command and what it says below. Blocks of `sh` are commands that build, install
-or serve, and are not run: each must be one of a few programs. Everything else only shows something.
+On a page, a block of `python` is run and the block of `output` behind it is what it prints; a block of `console`
+is a session with a shell, `$` before each command and what it says below. Blocks of `sh` are commands that build,
+install or serve, and are not run: each must be one of a few programs. Everything else only shows something.
 """
 
 from __future__ import annotations
@@ -115,7 +115,18 @@ def run_session(example: Example) -> None:
 BLOCKS = {"python": True, "output": True, "console": True, "sh": False, "ini": False, "toml": False, "text": False}
 
 #: What a block of `sh` may call: programs that build, install, publish or serve.
-PROGRAMS = {"devpi", "devpi-init", "devpi-server", "htpasswd", "make", "mkdir", "pip", "pypi-server", "python", "twine"}
+PROGRAMS = {
+    "devpi",
+    "devpi-init",
+    "devpi-server",
+    "htpasswd",
+    "make",
+    "mkdir",
+    "pip",
+    "pypi-server",
+    "python",
+    "twine",
+}
 
 _FENCE = re.compile(r"^ *```+(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```+$", re.MULTILINE | re.DOTALL)
 
