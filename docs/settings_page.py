@@ -27,8 +27,8 @@ def page() -> str:
         "# Settings",
         "",
         f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. As keyword arguments,",
-        "dots are underscores. Keys of Kafka's that are not listed are accepted without effect and logged once; any",
-        "other is refused.",
+        "dots are underscores. Keys of Kafka's that are not listed are accepted without effect and logged once;",
+        "any other is refused.",
         "",
     ]
     shown: set[str] = set()
