@@ -1,4 +1,4 @@
-"""Gathers the fragments of `news/` into the changelog: `python -m release.news 2026.11.0`, in the commit that is tagged.
+"""Gathers the fragments of `news/` into the changelog: `python -m release.news 2026.11.0`, before the tag.
 
 See news/README.md for what a fragment is. The section is put above the earlier ones, and the fragments go.
 """
