@@ -48,6 +48,8 @@ def process(
     if what in ("class", "exception"):
         # Sphinx takes an answer only where it has found a signature itself.
         return ("", None) if signature and getattr(obj, "__name__", "") in MADE_FOR_YOU else None
+    if what not in ("function", "method"):
+        return None
     owner = getattr(obj, "__objclass__", None)
     module = getattr(owner, "__module__", None) or getattr(obj, "__module__", None)
     inner = f"{owner.__name__}.{obj.__name__}" if owner else getattr(obj, "__qualname__", "")
