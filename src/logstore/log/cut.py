@@ -79,6 +79,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         # Else what is appended next would be taken for compacted.
         state.note_clean_locked(end, durable=True)
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
+    state.root.withdraw()
     state.generation += 1
     state.synced.reset(min(state.synced.value, end))
     state.recovery.write_durably(

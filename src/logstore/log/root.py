@@ -2,8 +2,17 @@
 
 Kafka keeps recovery points, log start offsets and high watermarks of all partitions in three text
 files in the root, and marks a clean shutdown there. While this process holds the root, these facts
-stand in memory; the files are taken away when the first log is open for writing, so that a crash
-leaves "unknown" and never something stale, and written anew when the last log is closed.
+stand in memory; the mark and the recovery points are taken away when the first log is open for
+writing, and written anew when the last log is closed. Between, whoever keeps the root may write
+checkpoints that are behind the truth but never before it: a truncation takes them away first.
+
+Kafka's recovery points make ours more careful, since Kafka may have written after us. Our own from
+before a crash must not: they are old, and would have a recovery look again at what is known to be
+on disk, and cut there instead of speaking of damage. ``logstore.checkpoints`` tells the two apart: it
+holds the CRC-32C of the file that we wrote last, and of the one that we are about to write::
+
+    logstore checkpoints 1
+    1f9a2b44 0c81b7d2
 """
 
 from __future__ import annotations
@@ -11,16 +20,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 from collections import deque
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
+from logstore._crc32c import crc32c
 from logstore.clock import Clock
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
-from logstore.log import checkpoint
+from logstore.log import checkpoint, files
 from logstore.log.files import Directory, RootLock
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
+
+#: Tells recovery points of ours from Kafka's.
+CHECKPOINTS = "logstore.checkpoints"
+
+_MARK = re.compile(rb"logstore checkpoints 1\n([0-9a-f]{8}) ([0-9a-f]{8})\n")
 
 
 class PartitionFacts(NamedTuple):
@@ -32,12 +49,30 @@ class PartitionFacts(NamedTuple):
     clean_offset: int | None = None  #: how far it is compacted; written for Kafka, never read
 
 
+class _Shared:
+    """What all logs of this process that share a root's lock know of it. Guarded by `RootLock.guarded`."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.facts, self.facts_are_ours = _read(directory)
+        #: At rest when it was locked: what nobody has opened since is whole.
+        self.was_clean = checkpoint.was_shut_down_cleanly(directory)
+        self.begun = False
+        self.unclean = False
+        self.closed: set[TopicPartition] = set()  #: cleanly, by this process
+        self.has_checkpoint = False
+        #: Counts what makes facts that were gathered before it wrong.
+        self.changes = 0
+
+    def found(self, name: TopicPartition) -> PartitionFacts:
+        """What a log that is opened now shall be told."""
+        facts = self.facts.get(name, PartitionFacts())
+        return facts._replace(recovery_point=None) if self.facts_are_ours else facts
+
+
 class Root:
     """One root as the logs of this process share it."""
 
-    _facts: ClassVar[dict[RootLock, dict[TopicPartition, PartitionFacts]]] = {}
-    _unclean: ClassVar[set[RootLock]] = set()
-    _begun: ClassVar[set[RootLock]] = set()
+    _shared: ClassVar[dict[RootLock, _Shared]] = {}
     _dropped: ClassVar[deque[tuple[Root, TopicPartition]]] = deque()
 
     def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
@@ -57,9 +92,9 @@ class Root:
         lock = RootLock.acquire(directory, str(name), clock)
         try:
             with RootLock.guarded():
-                if lock not in cls._facts:
-                    cls._facts[lock] = _read(directory)
-                facts = cls._facts[lock].get(name, PartitionFacts())
+                if lock not in cls._shared:
+                    cls._shared[lock] = _Shared(directory)
+                facts = cls._shared[lock].found(name)
         except BaseException:
             lock.release(str(name))
             raise
@@ -68,7 +103,7 @@ class Root:
     @classmethod
     def open_for_reading(cls, directory: Directory, name: TopicPartition) -> Root:
         """Read what the root says of one of its partitions, without the lock."""
-        return cls(directory, None, _read(directory).get(name, PartitionFacts()))
+        return cls(directory, None, _Shared(directory).found(name))
 
     def begin(self) -> None:
         """Take away what says that the root is at rest: the partition's log is whole and will change.
@@ -78,9 +113,10 @@ class Root:
         lock = self._lock
         assert lock is not None
         with RootLock.guarded():
-            if lock not in self._begun:
+            shared = self._shared[lock]
+            if not shared.begun:
                 _take_away(self.directory)
-                self._begun.add(lock)
+                shared.begun = True
         self._is_begun = True
 
     def release(self, name: TopicPartition, facts: PartitionFacts | None) -> None:
@@ -93,18 +129,19 @@ class Root:
             return
         self._lock = None
         with RootLock.guarded():
-            known = self._facts.get(lock, {})
-            if facts is not None:
-                known[name] = facts
-            elif self._is_begun:
-                self._unclean.add(lock)
-                known.pop(name, None)
-            if lock.is_last(str(name)):
-                if lock in self._begun:
-                    self._write_checkpoints(known, clean=lock not in self._unclean)
-                self._facts.pop(lock, None)
-                self._unclean.discard(lock)
-                self._begun.discard(lock)
+            shared = self._shared.get(lock)
+            if shared is not None:
+                if facts is not None:
+                    shared.facts[name] = facts
+                    shared.closed.add(name)
+                elif self._is_begun:
+                    shared.unclean = True
+                    shared.facts.pop(name, None)
+                    shared.closed.discard(name)
+                if lock.is_last(str(name)):
+                    if shared.begun:
+                        self._write_checkpoints(shared)
+                    del self._shared[lock]
         lock.release(str(name))
         self._release_dropped()
 
@@ -112,7 +149,42 @@ class Root:
         """Take a partition out of what will be written, which is about to be removed."""
         with RootLock.guarded():
             if self._lock is not None:
-                self._facts.get(self._lock, {}).pop(name, None)
+                shared = self._shared[self._lock]
+                shared.facts.pop(name, None)
+                shared.closed.discard(name)
+                shared.changes += 1
+
+    def withdraw(self) -> None:
+        """Take away the recovery points that were written since: a log is about to be cut below one.
+
+        Durable on return. Kafka would believe bytes that are written in their place without looking.
+        """
+        with RootLock.guarded():
+            if self._lock is None:
+                return
+            shared = self._shared[self._lock]
+            shared.changes += 1
+            if shared.has_checkpoint:
+                _take_away(self.directory)
+                shared.has_checkpoint = False
+
+    def checkpoint_token(self) -> int:
+        """To be asked for before facts are gathered for `checkpoint`."""
+        with RootLock.guarded():
+            return -1 if self._lock is None else self._shared[self._lock].changes
+
+    def checkpoint(self, facts: Mapping[TopicPartition, PartitionFacts], token: int) -> bool:
+        """Write the checkpoints while logs are open; False, and nothing is, if facts have become too high.
+
+        ``facts`` are those of open logs; what is known of the others stays.
+        """
+        with RootLock.guarded():
+            shared = None if self._lock is None else self._shared[self._lock]
+            if shared is None or not shared.begun or shared.changes != token:
+                return False
+            shared.has_checkpoint = True
+            _write(self.directory, {**shared.facts, **facts}, whole=True)
+            return True
 
     def drop(self, name: TopicPartition) -> None:
         """As `release` for a log that was never closed; may be called from the collector of cycles.
@@ -131,9 +203,12 @@ class Root:
                 root, name = cls._dropped.popleft()
                 root.release(name, None)
 
-    def _write_checkpoints(self, known: dict[TopicPartition, PartitionFacts], *, clean: bool) -> None:
+    def _write_checkpoints(self, shared: _Shared) -> None:
         try:
-            _write(self.directory, known, clean=clean)
+            _write(self.directory, shared.facts, whole=False)
+            if not shared.unclean and (shared.was_clean or _all_clean(self.directory, shared.closed)):
+                with contextlib.suppress(StorageError):
+                    checkpoint.mark_clean_shutdown(self.directory)
         except StorageError as error:
             # Hints for a quick start: without them the next open scans.
             _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
@@ -173,32 +248,60 @@ class RootHold:
         """Say no more of a partition in the checkpoints: it is being removed."""
         self._root.forget(name)
 
+    def checkpoint_token(self) -> int:
+        """To be asked for before facts are gathered for `checkpoint`."""
+        return self._root.checkpoint_token()
+
+    def checkpoint(self, facts: Mapping[TopicPartition, PartitionFacts], token: int) -> bool:
+        """Write Kafka's checkpoints while logs are open; see `Root.checkpoint`."""
+        return self._root.checkpoint(facts, token)
+
     def release(self) -> None:
         """Give the right back. The logs are closed before, each with what it knows."""
         self._root.release(self._NAME, None)
 
 
-def _read(directory: Directory) -> dict[TopicPartition, PartitionFacts]:
+def _read(directory: Directory) -> tuple[dict[TopicPartition, PartitionFacts], bool]:
+    """What the root says of its partitions, and whether it was us who said it last."""
     columns = []
+    ours = False
     for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
-        columns.append(_column(directory, name))
+        data = directory.read(name) or b""
+        if name == checkpoint.RECOVERY_POINTS:
+            ours = crc32c(data) in _marked(directory)
+        try:
+            columns.append(checkpoint.read_offsets(data, directory.join(name)))
+        except CorruptRecordError as error:
+            # These files may only make a recovery more careful; each partition has its own promises.
+            _logger.warning("checkpoint passed over: %s", error)
+            columns.append({})
     recovery, starts, watermarks = columns
-    return {
+    facts = {
         name: PartitionFacts(recovery.get(name), starts.get(name), watermarks.get(name))
         for name in {*recovery, *starts, *watermarks}
     }
+    return facts, ours
 
 
-def _column(directory: Directory, name: str) -> dict[TopicPartition, int]:
-    data = directory.read(name)
-    if data is None:
-        return {}
-    try:
-        return checkpoint.read_offsets(data, directory.join(name))
-    except CorruptRecordError as error:
-        # These files may only make a recovery more careful; each partition has its own promises.
-        _logger.warning("checkpoint passed over: %s", error)
-        return {}
+def _marked(directory: Directory) -> tuple[int, ...]:
+    """The checksums of recovery points that we have written, or were about to write."""
+    match = _MARK.fullmatch(directory.read(CHECKPOINTS) or b"")
+    return () if match is None else (int(match[1], 16), int(match[2], 16))
+
+
+def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
+    """Whether every partition is at rest, also those that this process has not opened.
+
+    After an unclean stop, opening and closing one log says nothing of the others; and with the mark of a clean
+    shutdown Kafka would look at none.
+    """
+    for name in files.partitions_below(directory):
+        if name not in closed:
+            partition = Directory(directory.join(str(name)), directory.files)
+            point = checkpoint.decode_slots(partition.read(checkpoint.RECOVERY) or b"")
+            if (point is None or not point.clean) and files.base_offsets(partition.names()):
+                return False
+    return True
 
 
 def _take_away(directory: Directory) -> None:
@@ -212,7 +315,7 @@ def _take_away(directory: Directory) -> None:
         directory.sync()
 
 
-def _write(directory: Directory, facts: dict[TopicPartition, PartitionFacts], *, clean: bool) -> None:
+def _write(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts], *, whole: bool) -> None:
     columns = (
         (checkpoint.RECOVERY_POINTS, {n: f.recovery_point for n, f in facts.items()}),
         (checkpoint.LOG_START_OFFSETS, {n: f.log_start_offset for n, f in facts.items()}),
@@ -221,8 +324,13 @@ def _write(directory: Directory, facts: dict[TopicPartition, PartitionFacts], *,
     )
     for name, column in columns:
         known = {partition: offset for partition, offset in column.items() if offset is not None}
-        if known or name != checkpoint.CLEANER_OFFSETS:
-            directory.replace(name, checkpoint.write_offsets(known), durable=False)
-    if clean:
-        with contextlib.suppress(StorageError):
-            checkpoint.mark_clean_shutdown(directory)
+        if not known and name == checkpoint.CLEANER_OFFSETS:
+            continue
+        data = checkpoint.write_offsets(known)
+        if name == checkpoint.RECOVERY_POINTS:
+            # Both stand in the mark until the new file does: whichever of the two a crash leaves, it is ours.
+            before = crc32c(directory.read(name) or b"")
+            before = before if before in _marked(directory) else crc32c(data)
+            mark = b"logstore checkpoints 1\n%08x %08x\n" % (before, crc32c(data))
+            directory.replace(CHECKPOINTS, mark, durable=False, whole=whole)
+        directory.replace(name, data, durable=False, whole=whole)

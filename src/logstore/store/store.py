@@ -24,10 +24,12 @@ from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.consuming import Consuming
+from logstore.store.housekeeping import Housekeeper
 from logstore.store.names import INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
+from logstore.store.upkeep import Upkeep
 from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
@@ -118,8 +120,24 @@ class Store(Consuming):
         self._table: TopicTable = table
         self._partitions = partitions
         self._life = _Life(self.path, partitions, hold)
+        if hold is not None:
+            assert isinstance(table, Topics)
+            self._keep_house(table, partitions, hold)
         # Also run at the end of the program: what was left open is flushed and closed then.
         self._finalizer = weakref.finalize(self, self._life.forgotten)
+
+    def _keep_house(self, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
+        config = self.config
+        keeper = Housekeeper(self.clock, self.path)
+        upkeep = Upkeep(topics, partitions, hold, keeper.check)
+        checkpoint_ms = min(
+            config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
+        )
+        keeper.add("checkpoints", checkpoint_ms, upkeep.checkpoint)
+        self._housekeeper = keeper
+        self._life.housekeeper = keeper
+        if self.clock is SYSTEM_CLOCK and config.housekeeping == "thread":
+            keeper.start()
 
     # -- topics
 
@@ -339,6 +357,19 @@ class Store(Consuming):
         if failure is not None:
             raise failure
 
+    def housekeep(self) -> None:
+        """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
+
+        A store that lives by the machine's clock does it by itself; one with a clock of its own, or with
+        ``logstore.housekeeping=manual``, only here. A partition that cannot be worked on is logged and
+        passed over.
+
+        Raises:
+            StorageError: the checkpoints of the root could not be written.
+        """
+        self._check_writable()
+        self._housekeeper.run_all()
+
     def close(self) -> None:
         """Flush and close every log, and let go of the directory. May be called again."""
         if self._fork != fork_generation():
@@ -402,14 +433,16 @@ class _Life:
         self._fork = fork_generation()
         self._lock = threading.RLock()
         self.members: weakref.WeakSet[Closeable] = weakref.WeakSet()
+        self.housekeeper: Housekeeper | None = None
 
     def close(self) -> None:
         with self._lock:
             if self.closed:
                 return
             failure: BaseException | None = None
+            keeper = () if self.housekeeper is None else (self.housekeeper,)
             # A producer writes what it holds: the store is still open for it.
-            for member in (*self.members, self._partitions):
+            for member in (*keeper, *self.members, self._partitions):
                 try:
                     member.close()
                 except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
@@ -424,6 +457,14 @@ class _Life:
         """The store was dropped, or the program ends: flush what it has, and say so."""
         if self.closed or self._fork != fork_generation():
             return
+        if self.housekeeper is not None and self.housekeeper.is_current():
+            # Collected in the middle of a task, which may hold the lock of a log that is to be closed.
+            self.housekeeper.at_last(self.forgotten_now)
+        else:
+            self.forgotten_now()
+
+    def forgotten_now(self) -> None:
+        """As `forgotten`, where nothing is in the middle of anything."""
         if self._hold is not None:
             message = f"store {self.path} was left open: it is flushed and closed now; use `with` or close()"
             warnings.warn(message, ResourceWarning, stacklevel=1)

@@ -1,0 +1,185 @@
+"""When the recurring work of a store is done: a list of tasks, each with its period, and the thread that runs them.
+
+What a task does is not known here (`store.upkeep` is the work itself). A store that lives by the machine's clock
+has one thread; a store with a clock of its own, or with ``logstore.housekeeping=manual``, is driven by whoever
+owns it, through `run_all`. Tasks run one after the other, never two at a time; what must not meet any of them,
+such as a snapshot, holds `paused`.
+
+The thread knows the tasks and nothing of the `Store`, so it keeps no store alive that somebody has dropped.
+A task that fails is reported and runs again when it is next due.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from logstore._files import fork_generation
+from logstore.clock import Clock
+from logstore.errors import LogstoreError
+
+if TYPE_CHECKING:
+    from typing import Final
+
+_logger = logging.getLogger(__name__)
+
+#: A store that was just opened has better things to do: Kafka's log.initial.task.delay.ms.
+INITIAL_DELAY_MS: Final = 30_000
+
+
+class Interrupted(LogstoreError):
+    """The store is being closed; the task ends here, and what it had begun is begun anew another time."""
+
+
+class Task:
+    """Something that becomes due again and again.
+
+    ``run`` returns True if it has left something for at once, so that others get their turn between.
+    """
+
+    def __init__(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> None:
+        self.name = name
+        self.period_s = period_ms / 1000
+        self.run = run
+        self.due_s = 0.0
+
+
+class Housekeeper:
+    """Runs tasks when they are due. Any thread may call it."""
+
+    def __init__(self, clock: Clock, name: str) -> None:
+        self._clock = clock
+        self._name = name
+        self._tasks: list[Task] = []
+        self._turn = threading.Lock()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._fork = fork_generation()
+        self._last_call: Callable[[], None] | None = None
+
+    def add(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> None:
+        """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s."""
+        task = Task(name, period_ms, run)
+        task.due_s = self._clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
+        with self._changed:
+            self._tasks.append(task)
+            self._changed.notify_all()
+
+    def hasten(self, name: str) -> None:
+        """Have a task run as soon as its turn comes, and from then on in its period again."""
+        with self._changed:
+            for task in self._tasks:
+                if task.name == name:
+                    task.due_s = self._clock.monotonic_s()
+            self._changed.notify_all()
+
+    # -- running
+
+    def start(self) -> None:
+        """Begin to run tasks when they are due, in a thread of their own."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name=f"logstore-housekeeping {self._name}", daemon=True)
+            self._thread.start()
+
+    def run_all(self) -> None:
+        """Run every task now, due or not, until none has anything left to do.
+
+        Raises:
+            whatever a task raised first; the others were still run.
+        """
+        failure: BaseException | None = None
+        for task in list(self._tasks):
+            try:
+                while self._run(task):
+                    pass
+            except Interrupted:
+                return
+            except BaseException as error:  # noqa: BLE001  raised below, once every task has had its turn
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _run(self, task: Task) -> bool:
+        with self._turn:
+            if self._stopping:
+                raise Interrupted("the store is being closed")
+            try:
+                return bool(task.run())
+            finally:
+                task.due_s = self._clock.monotonic_s() + task.period_s
+
+    def check(self) -> None:
+        """End a long task here if the store is being closed: for tasks to call now and then.
+
+        Raises:
+            Interrupted: it is.
+        """
+        if self._stopping:
+            raise Interrupted("the store is being closed")
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass inside a task, for one that may not work at full speed; raises as `check`."""
+        until = self._clock.monotonic_s() + seconds
+        with self._changed:
+            while not self._stopping and (left := until - self._clock.monotonic_s()) > 0:
+                self._clock.wait(self._changed, left)
+        self.check()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """No task runs meanwhile; waits for the one that is running."""
+        with self._turn:
+            yield
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                if self._stopping:
+                    break
+                now = self._clock.monotonic_s()
+                task = min(self._tasks, key=lambda task: task.due_s, default=None)
+                if task is None or task.due_s > now:
+                    self._clock.wait(self._changed, None if task is None else task.due_s - now)
+                    continue
+            try:
+                if self._run(task):
+                    task.due_s = now
+            except Interrupted:
+                break
+            except Exception:
+                # Nobody waits for this thread: what it met is told in the log, and tried again in its time.
+                _logger.exception("housekeeping failed: store=%s task=%s", self._name, task.name)
+        if self._last_call is not None:
+            self._last_call()
+
+    # -- ending
+
+    def is_current(self) -> bool:
+        """Whether the caller is the housekeeping thread."""
+        return threading.current_thread() is self._thread
+
+    def at_last(self, call: Callable[[], None]) -> None:
+        """Stop, and have the thread call this as the last thing it does: for who runs in that thread now."""
+        self._last_call = call
+        self._stopping = True
+
+    def close(self) -> None:
+        """Run nothing any more. Returns when the task that is running has ended. May be called again."""
+        if self._fork != fork_generation():
+            return
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        thread = self._thread
+        if thread is not None and not self.is_current():
+            thread.join()
+        with self._turn:
+            # One that another thread was running.
+            pass
+
+
+__all__ = ["Housekeeper", "Interrupted", "Task"]
