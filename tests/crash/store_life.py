@@ -65,7 +65,6 @@ class StoreLife:
         yield self.append("flights", 1, count=8)
         yield self.create("small", 1, {})
         yield self.append("small", 0)
-        yield self.alter("flights", {"retention.ms": 5000, "segment.bytes": 300})
         yield self.grow("flights", 4)
         yield self.append("flights", 3)
         yield self.housekeep
@@ -75,9 +74,10 @@ class StoreLife:
         yield self.append("small", 1)
         yield self.producer_id
         yield self.delete_records("flights", 1, 5)
-        yield self.alter("flights", {"segment.bytes": None})
         yield self.close
         yield self.open
+        yield self.alter("flights", {"retention.ms": 5000, "segment.bytes": 300})
+        yield self.alter("flights", {"segment.bytes": None})
         yield self.append("flights", 1)
         yield self.delete("flights")
         yield self.append("small", 1)
