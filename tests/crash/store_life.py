@@ -6,13 +6,17 @@ synced. Inside a step either the view before it or the one after it is found, ne
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 import logstore
-from logstore.log import files
+from logstore.errors import DiskFullError, LogstoreError, StorageFailedError
+from logstore.log import checkpoint, files
 from logstore.log.files import Directory
+from logstore.log.root import _Shared
+from logstore.records import TopicPartition
 from logstore.testing import ManualClock, SimDisk
 
 ROOT = "/data"
@@ -54,7 +58,9 @@ class StoreLife:
         self.settings = settings
         self.view: View = {}
         self.store: logstore.Store | None = None
+        self.failures = 0
         self._number = 0
+        self._abandoned: list[logstore.Store | None] = []
 
     # -- steps
 
@@ -99,7 +105,7 @@ class StoreLife:
     def create(self, name, partitions, settings):
         def step():
             topic = self.store.create_topic(name, partitions, settings)
-            self.view[name] = TopicView(topic.id, partitions, dict(self.store.describe_topic(name).settings))
+            self.view[name] = TopicView(topic.id, partitions, {key: str(value) for key, value in settings.items()})
 
         return _named(step, f"create {name}")
 
@@ -143,10 +149,11 @@ class StoreLife:
 
     # -- running
 
-    def run(self) -> list[Moment]:
+    def run(self, *, moments: bool = True) -> list[Moment]:
         """The whole life; the disk after every operation of it."""
         spans = []
-        self.disk.keep_moments()
+        if moments:
+            self.disk.keep_moments()
         for step in self.steps():
             before, first = copy.deepcopy(self.view), self.disk.moment_count
             step()
@@ -157,6 +164,74 @@ class StoreLife:
         ]
 
 
+    def run_with_faults(self, *, stubborn: bool) -> str:
+        """The whole life, in which a step that fails is tried again; the step at which it ended early, or "".
+
+        After a failure the store goes on, or, if it is ``stubborn`` no more or a log has failed, another
+        process opens it.
+        """
+        for step in self.steps():
+            for _ in range(3):
+                try:
+                    step()
+                    break
+                except LogstoreError as error:
+                    self.failures += 1
+                    if self._recover(step.__name__, error, reopen=not stubborn):
+                        break
+            else:
+                return step.__name__
+        return ""
+
+    def _recover(self, step: str, error: LogstoreError, *, reopen: bool) -> bool:
+        """Look what a step that has failed has left; whether nothing of it is to be done again."""
+        if step in ("open", "close") or reopen or isinstance(error, StorageFailedError):
+            self._abandoned.append(self.store)
+            self.disk = self.disk.kill()
+            if step in ("open", "close"):
+                return step == "close"
+            self.open()
+            reopen = True
+        what, _, name = step.rpartition(" ")
+        for known in list(self.view):
+            if known not in self.store:
+                assert step == f"delete {known}", f"{known} is gone after {step}: {error!r}"
+                del self.view[known]
+        for found in self.store.topics():
+            try:
+                told = self.store.describe_topic(found)
+            except DiskFullError:
+                # There is no room for the first files of a log that nobody has opened yet.
+                continue
+            if found not in self.view:
+                assert step == f"create {found}" and reopen, f"{found} is there after {step}: {error!r}"
+                self.view[found] = TopicView("", 0, {})
+            view = self.view[found]
+            was, now = view.shape(), (told.id, len(told.partitions), dict(told.settings))
+            assert was == now or (found == name and reopen), f"{found} is {now} after {step}, was {was}: {error!r}"
+            view.id, view.partitions, view.settings = now
+            for number, log in enumerate(self.store[found].partitions):
+                sent = view.records.get(number, [])
+                start = view.starts[number] = log.log_start_offset
+                values = [record.value for record in log.scan()]
+                assert values[: len(sent) - start] == sent[start:], f"{log.name}: {values} after {step}, sent {sent}"
+                view.records[number] = sent[:start] + values
+        done = what == "create" and name in self.view
+        return done or (what == "delete" and name not in self.view) or self._is_grown(what, name)
+
+    def _is_grown(self, what: str, name: str) -> bool:
+        return what == "grow" and self.view[name].partitions == 4
+
+    def abandon(self) -> None:
+        """Let go of every store as a killed process does; the disks they write to are looked at no more."""
+        for store in (*self._abandoned, self.store):
+            if store is not None:
+                store.files.heal()
+                with contextlib.suppress(LogstoreError):
+                    store.close()
+        self._abandoned.clear()
+
+
 def _named(step, name):
     step.__name__ = name
     return step
@@ -165,14 +240,22 @@ def _named(step, name):
 # -- what has to be true
 
 
-def check(disk: SimDisk, before: View, after: View, *, write_on: bool = True) -> None:
+def check(disk: SimDisk, before: View, after: View, *, write_on: bool = True, undecided: str = "") -> None:
     """Open what is left and hold it against the views; then write on, lose the power, and look again.
+
+    A topic that is ``undecided`` could neither be made nor taken back.
 
     Raises:
         AssertionError, LogstoreError: something is lost, half made, or comes back.
     """
+    store = open_store(disk.kill())
+    ready = [TopicPartition(n, p) for n in store.topics() for p in range(store[n].partition_count)]
+    store.close()
+    check_checkpoints(disk, ready)
     store = open_store(disk)
     try:
+        if undecided and undecided in store and undecided not in before:
+            store.delete_topic(undecided)
         found = check_topics(store, before, after)
         check_directories(disk, store)
         if write_on:
@@ -202,8 +285,12 @@ def check_topics(store, before: View, after: View) -> View:
         if told is None:
             continue
         known = [view[name] for view in (before, after) if name in view and view[name].id == told.id]
-        found[name] = known[allowed.index(shape) if len(known) == 2 else 0]
         check_records(store, name, known)
+        seen = TopicView(*shape)
+        for number, log in enumerate(store[name].partitions):
+            seen.starts[number] = log.log_start_offset
+            seen.records[number] = known[-1].records.get(number, [])[: log.log_end_offset]
+        found[name] = seen
     others = set(store.topics(internal=True)) - {*before, *after, "probe"}
     assert not others, f"topics that nobody made: {others}"
     return found
@@ -217,7 +304,8 @@ def check_records(store, name: str, known: list[TopicView]) -> None:
         acknowledged = len(first.records.get(number, []))
         values = {r.offset: r.value for r in store[name][number].scan() if r.value != b"written on"}
         start = store[name][number].log_start_offset
-        assert start in (first.starts.get(number, 0), last.starts.get(number, 0))
+        starts = first.starts.get(number, 0), last.starts.get(number, 0)
+        assert start in starts, f"{name}-{number}: starts at {start}, expected one of {starts}"
         expected = {offset: value for offset, value in enumerate(sent) if offset >= start}
         kept = {offset: value for offset, value in values.items() if offset < len(sent)}
         assert kept.items() <= expected.items(), f"{name}-{number}: found {kept}, sent {expected}"
@@ -225,15 +313,33 @@ def check_records(store, name: str, known: list[TopicView]) -> None:
         assert not missing, f"{name}-{number}: acknowledged offsets {missing} are lost"
 
 
+def check_checkpoints(disk: SimDisk, partitions: Collection[TopicPartition]) -> None:
+    """Kafka's recovery points name nothing that is not on the disk, and are known for ours."""
+    root = Directory(ROOT, disk)
+    if not root.exists() or checkpoint.RECOVERY_POINTS not in root.names():
+        return
+    shared = _Shared(root)
+    told = [facts for facts in shared.facts.values() if facts.recovery_point is not None]
+    assert shared.facts_are_ours or not told, "a checkpoint of ours is taken for Kafka's"
+    for name, facts in shared.facts.items():
+        partition = Directory(root.join(str(name)), disk)
+        if facts.recovery_point is None or name not in partitions:
+            continue
+        # Recovered, on a copy: a reader goes by a hint that may be older.
+        with logstore.Log.open(partition.path, files=disk.kill()) as log:
+            end = log.log_end_offset
+        assert facts.recovery_point <= end, f"checkpoint {facts.recovery_point} above the end {end} of {name}"
+
+
 def check_directories(disk: SimDisk, store) -> None:
     """Every directory belongs to a partition, and every partition has one."""
     below = files.partitions_below(Directory(ROOT, disk))
     owned = [
-        logstore.TopicPartition(name, number)
+        TopicPartition(name, number)
         for name in store.topics(internal=True)
         for number in range(store[name].partition_count)
     ]
     assert below == sorted(owned)
 
 
-__all__ = ["Moment", "StoreLife", "TopicView", "View", "check", "open_store"]
+__all__ = ["Moment", "StoreLife", "TopicView", "View", "check", "check_checkpoints", "open_store"]

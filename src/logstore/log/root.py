@@ -22,7 +22,7 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 from logstore._crc32c import crc32c
@@ -145,14 +145,24 @@ class Root:
         lock.release(str(name))
         self._release_dropped()
 
-    def forget(self, name: TopicPartition) -> None:
-        """Take a partition out of what will be written, which is about to be removed."""
+    def forget(self, names: Iterable[TopicPartition]) -> None:
+        """Say no more of partitions that are about to be removed. Durable on return.
+
+        Else one of the same name that is made later could be taken, after a crash, to begin where the
+        old one did.
+        """
         with RootLock.guarded():
-            if self._lock is not None:
-                shared = self._shared[self._lock]
-                shared.facts.pop(name, None)
+            if self._lock is None:
+                return
+            shared = self._shared[self._lock]
+            shared.changes += 1
+            known = False
+            for name in names:
+                known = shared.facts.pop(name, None) is not None or known
                 shared.closed.discard(name)
-                shared.changes += 1
+            if known or shared.has_checkpoint:
+                _forget(self.directory, shared.facts)
+                shared.has_checkpoint = False
 
     def withdraw(self) -> None:
         """Take away the recovery points that were written since: a log is about to be cut below one.
@@ -244,9 +254,9 @@ class RootHold:
             )
         return cls(directory, Root.open_for_writing(directory, cls._NAME, clock))
 
-    def forget(self, name: TopicPartition) -> None:
-        """Say no more of a partition in the checkpoints: it is being removed."""
-        self._root.forget(name)
+    def forget(self, names: Iterable[TopicPartition]) -> None:
+        """Say no more of partitions in the checkpoints: they are being removed. Durable on return."""
+        self._root.forget(names)
 
     def checkpoint_token(self) -> int:
         """To be asked for before facts are gathered for `checkpoint`."""
@@ -313,6 +323,16 @@ def _take_away(directory: Directory) -> None:
         directory.remove(name)
     if stale:
         directory.sync()
+
+
+def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
+    """Leave in the checkpoints what is known of others."""
+    # Of logs that are open their last word is not here: their recovery points may be too high by now.
+    _take_away(directory)
+    starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
+    marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
+    directory.replace(checkpoint.LOG_START_OFFSETS, checkpoint.write_offsets(starts), durable=False, whole=True)
+    directory.replace(checkpoint.HIGH_WATERMARKS, checkpoint.write_offsets(marks), durable=True)
 
 
 def _write(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts], *, whole: bool) -> None:

@@ -154,6 +154,7 @@ class Topics(TopicTable):
         settled = catalogue
         for name, entry in catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
+                self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
                 count = layout.remove_partitions(self._root, name)
                 settled = settled.with_topic(name, None)
                 _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
@@ -307,9 +308,8 @@ class Topics(TopicTable):
     def _remove_locked(self, name: str, entry: TopicEntry) -> None:
         if self._partitions is not None:
             self._partitions.close_topic(name)
+        self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
         layout.remove_partitions(self._root, name)
-        for number in range(max(entry.partitions, entry.target)):
-            self._hold.forget(TopicPartition(name, number))
         self._save_locked(name, None)
 
     def _save_locked(self, name: str, entry: TopicEntry | None) -> None:

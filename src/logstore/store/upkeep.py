@@ -111,10 +111,14 @@ class Upkeep:
         facts: dict[TopicPartition, PartitionFacts] = {}
         for log in self.opened():
             try:
-                marks = log.metrics()
+                facts[log.name] = self._facts_of(log)
             except LogClosedError:
                 continue
-            facts[log.name] = PartitionFacts(marks.recovery_point, marks.log_start_offset, marks.high_watermark)
         self._hold.checkpoint(facts, token)
+
+    @staticmethod
+    def _facts_of(log: Log) -> PartitionFacts:
+        marks = log.metrics()
+        return PartitionFacts(marks.recovery_point, marks.log_start_offset, marks.high_watermark)
 
 __all__ = ["Upkeep", "deletes"]
