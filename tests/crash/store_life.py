@@ -83,6 +83,7 @@ class StoreLife:
         yield self.close
         yield self.open
         yield self.alter("flights", {"retention.ms": 5000, "segment.bytes": 300})
+        yield self.append("flights", 1)
         yield self.alter("flights", {"segment.bytes": None})
         yield self.append("flights", 1)
         yield self.delete("flights")
@@ -163,7 +164,6 @@ class StoreLife:
             for (name, before, after), disk in zip(spans, self.disk.moments(), strict=True)
         ]
 
-
     def run_with_faults(self, *, stubborn: bool) -> str:
         """The whole life, in which a step that fails is tried again; the step at which it ended early, or "".
 
@@ -204,7 +204,8 @@ class StoreLife:
                 # There is no room for the first files of a log that nobody has opened yet.
                 continue
             if found not in self.view:
-                assert step == f"create {found}" and reopen, f"{found} is there after {step}: {error!r}"
+                made = reopen and step == f"create {found}"
+                assert made, f"{found} is there after {step}: {error!r}"
                 self.view[found] = TopicView("", 0, {})
             view = self.view[found]
             was, now = view.shape(), (told.id, len(told.partitions), dict(told.settings))
@@ -214,7 +215,9 @@ class StoreLife:
                 sent = view.records.get(number, [])
                 start = view.starts[number] = log.log_start_offset
                 values = [record.value for record in log.scan()]
-                assert values[: len(sent) - start] == sent[start:], f"{log.name}: {values} after {step}, sent {sent}"
+                assert values[: len(sent) - start] == sent[start:], (
+                    f"{log.name}: {values} after {step}, sent {sent}"
+                )
                 view.records[number] = sent[:start] + values
         done = what == "create" and name in self.view
         return done or (what == "delete" and name not in self.view) or self._is_grown(what, name)

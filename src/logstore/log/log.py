@@ -282,6 +282,18 @@ class Log(Readable):
         """Which epoch wrote which offsets."""
         return self._state.epochs
 
+    def facts(self) -> PartitionFacts:
+        """What the checkpoints of the root may say of the log at this moment: nothing that is not on disk."""
+        state = self._state
+        state.check_open()
+        with state.lock:
+            return PartitionFacts(
+                state.recovery.point.recovery_point,
+                state.log_start,
+                state.high_watermark.value,
+                state.first_dirty_offset if state.config.compacts else None,
+            )
+
     def metrics(self) -> LogMetrics:
         """The log's numbers at this moment."""
         # Before the lock: a thread of the parent may have held it at the fork, for ever.

@@ -25,7 +25,7 @@ from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
-from logstore.store.names import INTERNAL
+from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -127,16 +127,14 @@ class Store(Consuming):
         self._finalizer = weakref.finalize(self, self._life.forgotten)
 
     def _keep_house(self, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
-        config = self.config
         keeper = Housekeeper(self.clock, self.path)
-        upkeep = Upkeep(topics, partitions, hold, keeper.check)
-        checkpoint_ms = min(
-            config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
-        )
-        keeper.add("checkpoints", checkpoint_ms, upkeep.checkpoint)
+        Upkeep(topics, partitions, hold, self.config, keeper).schedule()
+        # The tasks live in a thread, and must not keep a store alive that its user has dropped.
+        store = weakref.ref(self)
+        keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._housekeeper = keeper
         self._life.housekeeper = keeper
-        if self.clock is SYSTEM_CLOCK and config.housekeeping == "thread":
+        if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
             keeper.start()
 
     # -- topics
@@ -420,6 +418,13 @@ class Closeable(Protocol):
     """What lives no longer than its store."""
 
     def close(self) -> None: ...
+
+
+def _expire_offsets(reference: weakref.ref[Store]) -> None:
+    """Forget committed offsets that nobody has renewed for ``offsets.retention.minutes``."""
+    store = reference()
+    if store is not None and not store.closed and CONSUMER_OFFSETS in store:
+        store.offsets.expire()
 
 
 class _Life:

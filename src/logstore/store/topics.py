@@ -154,7 +154,9 @@ class Topics(TopicTable):
         settled = catalogue
         for name, entry in catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
-                self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
+                self._hold.forget(
+                    TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
+                )
                 count = layout.remove_partitions(self._root, name)
                 settled = settled.with_topic(name, None)
                 _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
