@@ -91,7 +91,7 @@ CORE: dict[str, set[str]] = {
     "_compact": _FORMATS | {"_keymap"},
 }
 
-_GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
+_GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
 _STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
@@ -102,6 +102,7 @@ LOG: dict[str, set[str]] = {
     "files": set(),
     "watermark": set(),
     "owner": set(),
+    "gate": set(),
     "tail": set(),
     "commit": set(),
     "ticker": set(),

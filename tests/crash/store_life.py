@@ -322,12 +322,13 @@ def check_checkpoints(disk: SimDisk, partitions: Collection[TopicPartition]) -> 
     if not root.exists() or checkpoint.RECOVERY_POINTS not in root.names():
         return
     shared = _Shared(root)
-    told = [facts for facts in shared.facts.values() if facts.recovery_point is not None]
-    assert shared.facts_are_ours or not told, "a checkpoint of ours is taken for Kafka's"
     for name, facts in shared.facts.items():
         partition = Directory(root.join(str(name)), disk)
         if facts.recovery_point is None or name not in partitions:
             continue
+        point = checkpoint.decode_slots(partition.read(checkpoint.RECOVERY) or b"")
+        lowers = point is not None and facts.recovery_point < point.recovery_point
+        assert shared.facts_are_ours or not lowers, f"a checkpoint of ours is taken for Kafka's: {facts}, {point}"
         # Recovered, on a copy: a reader goes by a hint that may be older.
         with logstore.Log.open(partition.path, files=disk.kill()) as log:
             end = log.log_end_offset

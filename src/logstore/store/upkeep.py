@@ -70,8 +70,8 @@ class Upkeep:
 
     # -- which logs
 
-    def _logs(self, wanted: Callable[[LogConfig], bool]) -> Iterator[Log]:
-        """The logs of every topic whose settings are ``wanted``, opened where they are not; others if open.
+    def logs(self, wanted: Callable[[str, LogConfig], bool]) -> Iterator[Log]:
+        """The logs of every topic whose settings are ``wanted``, opened where they are not.
 
         One that cannot be opened is passed over, and reported once. Ends early, with `Interrupted`, if
         the store is being closed.
@@ -80,8 +80,7 @@ class Upkeep:
             entry = self._topics.find(topic)
             if entry is None:
                 continue
-            if not wanted(self._topics.config_of(topic)):
-                yield from self._opened(topic)
+            if not wanted(topic, self._topics.config_of(topic)):
                 continue
             for number in range(entry.partitions):
                 self._keeper.check()
@@ -96,7 +95,8 @@ class Upkeep:
                 if isinstance(log, Log):
                     yield log
 
-    def _opened(self, topic: str | None = None) -> Iterator[Log]:
+    def opened(self, topic: str | None = None) -> Iterator[Log]:
+        """The logs that are open now, of one topic or of all."""
         for log in self._partitions.opened(topic):
             if isinstance(log, Log):
                 yield log
@@ -129,13 +129,17 @@ class Upkeep:
 
         Segments that lie idle are sealed, and producers that have long been silent forgotten.
         """
-        for log in self._logs(lets_go):
+        for log in self.logs(lambda topic, config: lets_go(config)):
             self._ask(log, lambda log: log.retain())
+        for log in self.opened():
+            # Nothing of these may go, but they may lie idle, and so may their producers.
+            if not lets_go(log.config):
+                self._ask(log, lambda log: log.retain())
 
     def compact_dirtiest(self) -> bool:
         """Compact the log that needs it most; True if one was, so that the next has its turn."""
         due = []
-        for log in self._logs(lambda config: config.compacts):
+        for log in self.logs(lambda topic, config: config.compacts):
             if log.config.compacts and log.name not in self._failed:
                 found = self._ask(log, lambda log: log.cleanable())
                 if found is not None and found.is_due:
@@ -169,7 +173,7 @@ class Upkeep:
         """Write Kafka's checkpoints of the root, so that whoever opens it after a crash has less to look at."""
         token = self._hold.checkpoint_token()
         facts = {}
-        for log in self._opened():
+        for log in self.opened():
             found = self._ask(log, lambda log: log.facts())
             if found is not None:
                 facts[log.name] = found
