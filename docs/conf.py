@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # for the page of settings
+
+import settings_page  # noqa: E402
 
 project = "logstore"
 author = "the authors of logstore"
@@ -37,6 +44,8 @@ toc_object_entries_show_parents = "hide"
 # Types of the standard library and of ours that are not public have no page to point to.
 nitpick_ignore_regex = [("py:.*", ".*")]
 
+#: `Record`s: in a terminal that reads well, to docutils a letter may not follow.
+_PLURAL = re.compile(r"(?<!`)`([^`\s]+)`(?=\w)")
 _ITEM = re.compile(r"(?P<names>[A-Za-z_][\w., ]*?):\s(?P<text>.*)")
 
 
@@ -61,9 +70,10 @@ def _list_what_is_raised(app: Any, what: str, name: str, obj: object, options: A
                 inside = False
                 found.append("")
             found.append(line)
-    lines[:] = [*found, ""]
+    lines[:] = [_PLURAL.sub(r"`\1`\\ ", line) for line in found] + [""]
 
 
 def setup(app: Any) -> None:
+    settings_page.write(HERE / "reference")
     app.add_lexer("output", TextLexer)
     app.connect("autodoc-process-docstring", _list_what_is_raised)

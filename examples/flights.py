@@ -1,11 +1,11 @@
-"""A year of departures from New York through the library: load, kill the loader, complete, consume, scan, compact.
+"""A year of departures from New York through the library: load, kill the loader, consume, scan, compact.
 
     python -m examples.flights --directory demo-data
 
-The topic `departures` has four partitions, and the airline is the key. A loader in another process is killed half
-way; what it was told is written must be there. Then two consumers share the topic, a data frame library reads it as a
-table, and `latest-by-aircraft` is compacted. Every figure is compared with the source rows; the exit status is 1
-if anything differs.
+The topic `departures` has four partitions, and the airline is the key. A loader in another process is killed
+half way; what it was told is written must be there. Then two consumers share the topic, a data frame library reads
+it as a table, and `latest-by-aircraft` is compacted. Every figure is compared with the source rows; the exit status
+is 1 if anything differs.
 """
 
 # row: M1, M9
@@ -195,9 +195,7 @@ def run(directory: Path) -> None:
     with store:
         reopening.records = sum(ends)
         kept = check_kept(departures, rows)
-        show.steps.insert(
-            0, Step("producer in a child, killed half way", sum(kept), size_of(rows[: sum(kept)]), seconds)
-        )
+        show.steps.insert(0, Step("producer, killed half way", sum(kept), size_of(rows[: sum(kept)]), seconds))
         show.say(f"killed by SIGKILL; acknowledged: {acknowledged:,} records, recovered: {sum(kept):,}")
         for number, share in enumerate(shares(rows[:acknowledged])):
             if kept[number] < len(share):
@@ -223,7 +221,7 @@ def run(directory: Path) -> None:
 
 
 def consumed(show: Show, store: logstore.Store, rows: Sequence[Row]) -> None:
-    """Two consumers share the topic, each in a thread; their offsets are committed, so a second look finds nothing."""
+    """Two consumers share the topic, each in a thread; once they have committed, a second look finds nothing."""
     for expected in ([len(share) for share in shares(rows)], [0] * PARTITIONS):
         counts: dict[int, int] = {}
         threads = [threading.Thread(target=consume, args=(store, numbers, counts)) for numbers in ((0, 1), (2, 3))]
@@ -233,7 +231,7 @@ def consumed(show: Show, store: logstore.Store, rows: Sequence[Row]) -> None:
             for thread in threads:
                 thread.join()
         if not sum(expected):
-            step.name = "two consumers, from their committed offsets"
+            step.name = "two consumers, once more"
         expect("records consumed", [counts.get(number, 0) for number in range(PARTITIONS)], expected)
     expect("lag of the group", sum(lag.records for lag in store.lag(GROUP)), 0)
 
@@ -242,7 +240,7 @@ def scanned(show: Show, topic: logstore.Topic, flights: Any, total: int, total_b
     """The topic as a table: a count, and the delays by airline in a data frame library."""
     with show.step("count, from the batch headers", total, 0):
         expect("records in the topic", topic.scan().count(), total)
-    with show.step("scan into Polars: JSON to columns, mean delays", total, total_bytes):
+    with show.step("scan into Polars, JSON decoded", total, total_bytes):
         means = mean_delays(topic)
     wanted = flights.groupby("carrier")["dep_delay"].mean().nlargest(5)
     show.say("\nmean departure delay over flights that departed, minutes:")
@@ -284,7 +282,7 @@ def compacted(show: Show, store: logstore.Store, flights: Any) -> None:
         topic.append_many(rows[start : start + 1000])
     topic[0].roll()
     before = topic[0].size
-    with show.step("compaction to the newest flight of each aircraft", len(rows), size_of(rows)):
+    with show.step("compaction, newest by aircraft", len(rows), size_of(rows)):
         topic[0].compact()
     newest = {key: (offset, value) for offset, (key, value, _) in enumerate(rows)}
     expect("the newest flight of each aircraft", latest_by_aircraft(topic), newest)

@@ -1,4 +1,9 @@
-"""What the README, the pages and the docstrings show is run, and must give what they say it gives."""
+"""What the README, the pages and the docstrings show is run, and must give what they say it gives.
+
+On a page, a block of `python` is run and the block of `output` behind it is what it prints; a block of `console` is
+a session with a shell, `$` before each command and what it says below. Blocks of `sh` are commands that build, install
+or serve, and are not run: each must be one of a few programs. Everything else only shows something.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,11 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import pkgutil
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +26,7 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
 
 import logstore
-from logstore import Log
+from logstore import Log, Store
 from logstore._encode import encode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,17 +57,94 @@ def compare_output(example: Example) -> None:
 def test_the_python_on_a_page_gives_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    sybil = Sybil(parsers=[CodeBlockParser("python", run_block), CodeBlockParser("output", compare_output)])
-    document = sybil.parse(page)
+
+    command_in(tmp_path / "bin", monkeypatch)
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
+    parsers = [
+        CodeBlockParser("python", run_block),
+        CodeBlockParser("output", compare_output),
+        CodeBlockParser("console", run_session),
+    ]
+    document = Sybil(parsers=parsers).parse(page)
     document.namespace["tmp"] = tmp_path
     try:
         for example in document.examples():
             example.evaluate()
     finally:
         for value in document.namespace.values():
-            if isinstance(value, Log):
+            if isinstance(value, Log | Store):
                 value.close()
+
+
+def command_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `logstore` on PATH that runs what is tested here, installed or not, and prints to no terminal."""
+    folder.mkdir()
+    script = folder / "logstore"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m logstore.cli "$@"\n')
+    script.chmod(0o755)
+    packages = os.pathsep.join([str(Path(next(iter(logstore.__path__))).parent), os.environ.get("PYTHONPATH", "")])
+    for name, value in {
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": packages,
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "COLUMNS": "116",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+def run_session(example: Example) -> None:
+    """A session: each line with `$` is a command, with all that it prints below it; `[n]` is its exit status."""
+    found: list[str] = []
+    for line in str(example.parsed).splitlines():
+        if line.startswith("$ "):
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", line[2:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            found += [line, *done.stdout.splitlines(), *([f"[{done.returncode}]"] if done.returncode else [])]
+    assert "\n".join(found) == str(example.parsed).rstrip("\n"), f"{example.path}, line {example.line}"
+
+
+#: Languages of blocks, and whether a test runs them.
+BLOCKS = {"python": True, "output": True, "console": True, "sh": False, "ini": False, "toml": False, "text": False}
+
+#: What a block of `sh` may call: programs that build, install, publish or serve.
+PROGRAMS = {"devpi", "devpi-init", "devpi-server", "htpasswd", "make", "mkdir", "pip", "pypi-server", "python", "twine"}
+
+_FENCE = re.compile(r"^ *```+(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```+$", re.MULTILINE | re.DOTALL)
+
+
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    return [(found["language"].strip(), found["text"]) for found in _FENCE.finditer(page.read_text("utf-8"))]
+
+
+@needs_sources
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_block_is_run_or_says_why_not(page: Path) -> None:
+    for language, text in blocks_of(page):
+        if language.startswith("{"):
+            continue  # a directive of Sphinx
+        assert language in BLOCKS, f"{language or 'no language'}: {text}"
+        if language == "sh":
+            lines = re.sub(r"\\\n", " ", text).splitlines()
+            called = {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
+            assert called <= PROGRAMS, called - PROGRAMS
+
+
+@needs_sources
+@pytest.mark.row("O8")
+@pytest.mark.parametrize("guide", ["producer", "consumer", "admin"])
+def test_each_guide_shows_what_it_says(guide: str) -> None:
+    """One guide for each interface; the test above runs their blocks, and this one that there are enough."""
+    languages = [language for language, _ in blocks_of(ROOT / "docs" / "guide" / f"{guide}.md")]
+    assert languages.count("python") >= 5
+    assert languages.count("output") >= 4
 
 
 # --- docstrings --------------------------------------------------------------------------------

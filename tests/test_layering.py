@@ -80,6 +80,7 @@ CORE: dict[str, set[str]] = {
     "_indexed": _FORMATS,
     "_scan": _FORMATS | {"_indexed"},
     "_segment": _FORMATS | {"_growth", "_indexed", "_scan", "_slice"},
+    "_tally": _FORMATS | {"_indexed", "_segment"},
     "_columns": _FORMATS | {"_arrow"},
     "_json": {"_batch"},
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
@@ -93,7 +94,7 @@ CORE: dict[str, set[str]] = {
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
 _STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
-_READING = _STATE | {"recovery", "transactions", "reader"}
+_READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
 _KEEPING = {"alteration", "compaction", "dirty", "retention"}
 
@@ -119,10 +120,12 @@ LOG: dict[str, set[str]] = {
     "admission": {"producers"},
     "recovery": _STATE | {"swaps"},
     "transactions": _STATE | {"recovery"},
-    "reader": {"segments", "watermark"},
+    "scan": set(),
+    "reader": {"scan", "segments", "watermark"},
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
+    "holder": {"files"},
     "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from logstore.client_config import ConsumerConfig, ProducerConfig
     from logstore.config import LogConfig
     from logstore.errors import LogstoreError
+    from logstore.groups.offsets import OffsetAndMetadata
     from logstore.log import Log, LogReader, Owner, ProducerStamp, SoloOwner
     from logstore.records import (
         AbortedTransaction,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     )
     from logstore.store import Store, Topic
     from logstore.store import open_store as open
+    from logstore.store.consumer import Consumer
+    from logstore.store.dbapi import DatabaseOffsets
+    from logstore.store.lag import Lag
     from logstore.store_config import StoreConfig
 
     __version__: str
@@ -64,7 +68,11 @@ _HOMES = {
         ),
         "logstore.records",
     ),
+    "OffsetAndMetadata": "logstore.groups.offsets",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
+    "Consumer": "logstore.store.consumer",
+    "DatabaseOffsets": "logstore.store.dbapi",
+    "Lag": "logstore.store.lag",
 }
 
 __all__ = [
@@ -74,13 +82,17 @@ __all__ = [
     "BatchView",
     "Batches",
     "Codec",
+    "Consumer",
     "ConsumerConfig",
+    "DatabaseOffsets",
     "Isolation",
+    "Lag",
     "Log",
     "LogConfig",
     "LogReader",
     "LogstoreError",
     "Marker",
+    "OffsetAndMetadata",
     "Origin",
     "Owner",
     "ProducerConfig",

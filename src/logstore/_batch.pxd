@@ -295,6 +295,8 @@ cdef class RunReader:
     cdef int32_t left
     cdef bint append_time
     cdef int next_batch(self) except -1
+    cdef int next_header(self) except -1
+    cdef int open_batch(self) except -1
     cdef int next_in_batch(self, RecordView *out) except -1
     cdef int next_visible(self, RecordView *out) except -1
     cdef int raise_record(self, int status) except -1

@@ -638,13 +638,15 @@ cdef class Batches:
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
         cdef int64_t total = 0
-        cdef bint timed = self.bounds.since_ms != INT64_MIN or self.bounds.until_ms != INT64_MAX
-        while reader.next_batch():
-            if (not timed and reader.header.base_offset >= self.bounds.start_offset
-                    and last_offset_of(&reader.header) < self.bounds.end_offset):
+        while reader.next_header():
+            # No record is newer than its batch says; how old one may be nothing says.
+            if (reader.header.base_offset >= self.bounds.start_offset
+                    and last_offset_of(&reader.header) < self.bounds.end_offset
+                    and is_before(reader.header.max_timestamp, &self.bounds)
+                    and (self.bounds.since_ms == INT64_MIN or reader.append_time)):
                 total += reader.header.record_count
-                reader.left = 0
                 continue
+            reader.open_batch()
             while reader.next_in_batch(&record):
                 total += 1
         return total
@@ -686,7 +688,11 @@ cdef class RunReader:
         self._end = self._next + PyBytes_GET_SIZE(run.data)
 
     cdef int next_batch(self) except -1:
-        """Go to the next batch that may hold a visible record; 0 when there is none."""
+        """Go to the next batch that may hold a visible record, and open it; 0 when there is none."""
+        return self.open_batch() if self.next_header() else 0
+
+    cdef int next_header(self) except -1:
+        """Go to the header of the next batch that may hold a visible record; 0 when there is none."""
         cdef const uint8_t *p
         cdef int status
         cdef Batches run = self.run
@@ -712,17 +718,22 @@ cdef class RunReader:
             self.append_time = (self.header.attributes & APPEND_TIME_FLAG) != 0
             if self.append_time and not is_before(self.header.max_timestamp, &run.bounds):
                 continue
-            if self.header.attributes & CODEC_MASK:
-                self.payload = payload_of(p, &self.header, run.limit)
-                self.cursor = <const uint8_t *>PyBytes_AS_STRING(self.payload)
-                self.records_end = self.cursor + PyBytes_GET_SIZE(self.payload)
-            else:
-                self.payload = run.data
-                self.cursor = p + HEADER_BYTES
-                self.records_end = self._next
-            self.left = self.header.record_count
             return 1
         return 0
+
+    cdef int open_batch(self) except -1:
+        """Decompress the batch whose header was found, and stand before its first record; 1."""
+        cdef const uint8_t *p = self._next - self.header.size
+        if self.header.attributes & CODEC_MASK:
+            self.payload = payload_of(p, &self.header, self.run.limit)
+            self.cursor = <const uint8_t *>PyBytes_AS_STRING(self.payload)
+            self.records_end = self.cursor + PyBytes_GET_SIZE(self.payload)
+        else:
+            self.payload = self.run.data
+            self.cursor = p + HEADER_BYTES
+            self.records_end = self._next
+        self.left = self.header.record_count
+        return 1
 
     cdef int next_in_batch(self, RecordView *out) except -1:
         """Read the next visible record of the current batch; 0 when there is none."""

@@ -27,6 +27,9 @@ class KeyMap:
     def get(self, key: bytes) -> int:
         """The offset of a key, or -1."""
 
+    def digest(self, key: bytes) -> bytes:
+        """What stands for a key in here: 16 bytes."""
+
     def pass_over(self, last_offset: int) -> None:
         """Take the batch that ends at an offset for known, without its keys."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,16 @@ def test_the_hash_is_that_of_kafkas_clients():
         assert murmur2(key) == expected
         assert murmur2(memoryview(bytearray(key))) == expected
         assert partition_of(key, 7) == (expected & 0x7FFFFFFF) % 7
+
+
+@pytest.mark.row("P4")
+def test_2_000_keys_land_where_the_java_client_puts_them():
+    """Written by `tests/interop/Partitions.java` with Kafka 4.3.1, seed 7."""
+    lines = (Path(__file__).parents[1] / "fixtures" / "partitions-4.3.1.csv").read_text().splitlines()
+    assert len(lines) == 2_000
+    for line in lines:
+        key, count, partition = line.split(",")
+        assert partition_of(bytes.fromhex(key), int(count)) == int(partition), line
 
 
 def test_a_key_that_is_no_buffer_is_refused():

@@ -27,6 +27,7 @@ from logstore.log import aborted, checkpoint, epochs, files, recovery, snapshot
 from logstore.log.files import Directory
 
 HEADER_BYTES = 61
+_CHUNK_BYTES = 1 << 20
 _SIZE = struct.Struct(">qi")
 _SIZE_BYTES = _SIZE.size
 
@@ -136,8 +137,8 @@ def _file(directory: Directory, name: str) -> File:
 # --- batches -----------------------------------------------------------------------------------
 
 
-def batches(path: str, table: Files = LIBC, *, position: int = 0) -> Iterator[Found]:
-    """Every batch of a segment's file, each with a checksum that was compared.
+def batches(path: str, table: Files = LIBC, *, position: int = 0, end: int | None = None) -> Iterator[Found]:
+    """Every batch of a segment's file, each with a checksum that was compared; up to the position ``end``.
 
     Raises:
         CorruptRecordError: the bytes from a position on are no whole batch; it and the offset that was to
@@ -147,7 +148,7 @@ def batches(path: str, table: Files = LIBC, *, position: int = 0) -> Iterator[Fo
     file = table.open(path)
     offset: int | None = None
     try:
-        size = file.size()
+        size = file.size() if end is None else end
         while position < size:
             head = file.read(position, _SIZE_BYTES)
             claimed = _SIZE.unpack(head)[1] + _SIZE_BYTES if len(head) == _SIZE_BYTES else 0
@@ -255,11 +256,12 @@ def verify(
         segment = _open(place.directory, base)
         try:
             extent = segment.scan()
-            ends[base] = extent.next_offset
             problem = _judged(segment, extent, known, is_last=is_last, is_live=is_live)
             if problem is not None:
                 yield problem
-            elif following is not None:
+            else:
+                ends[base] = extent.next_offset
+            if problem is None and following is not None:
                 yield from _between(segment, extent.next_offset, following, is_compacted)
             if deep:
                 yield from _records_of(segment.path, extent.valid_bytes, place.directory.files)
@@ -280,10 +282,20 @@ def _judged(segment: Segment, extent: Any, known: Marks, *, is_last: bool, is_li
         return None
     if is_last and is_live and known.published is not None and extent.next_offset >= known.published:
         return None
+    if is_last and _is_zeros(segment.file, extent.valid_bytes):
+        return None  # room that was taken ahead, by Kafka's preallocate or by a crash; nothing was promised there
     torn = is_last and (known.promised is None or extent.next_offset >= known.promised)
     bad = extent.file_bytes - extent.valid_bytes
     what = f"{extent.problem}; {bad} bytes from here to the end of the file are not read"
     return Problem(Kind.TAIL if torn else Kind.DAMAGE, segment.path, extent.valid_bytes, extent.next_offset, what)
+
+
+def _is_zeros(file: File, position: int) -> bool:
+    while data := file.read(position, _CHUNK_BYTES):
+        if data.count(0) != len(data):
+            return False
+        position += len(data)
+    return True
 
 
 def _between(segment: Segment, end: int, following: int, is_compacted: bool) -> Iterator[Problem]:
@@ -296,9 +308,7 @@ def _between(segment: Segment, end: int, following: int, is_compacted: bool) -> 
 
 
 def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
-    for position, batch in batches(path, table):
-        if position >= valid_bytes:
-            return
+    for position, batch in batches(path, table, end=valid_bytes):
         try:
             batch.validate(contiguous=False)
         except RecordError as error:
@@ -342,7 +352,8 @@ def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_
                 yield Problem(Kind.INDEX, time_path, None, last, what)
     except RecordError:
         return  # named already, by the scan
-    if not is_live:
+    is_whole = valid_bytes == segment.file.size()  # else the scan has named why entries lead nowhere
+    if is_whole and not is_live:
         for position, offset in by_position.items():
             yield Problem(Kind.INDEX, path, None, offset, f"no batch begins at position {position} of the segment")
         for offset, timestamp in wanted.items():

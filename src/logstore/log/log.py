@@ -41,10 +41,11 @@ from logstore.log.flush import Flusher
 from logstore.log.gate import Gate, OpenGate
 from logstore.log.owner import Owner, SoloOwner
 from logstore.log.producers import ProducedBatch
-from logstore.log.reader import Readable, Scan, Time
+from logstore.log.reader import Readable, Time
 from logstore.log.readonly import LogReader
 from logstore.log.retention import OldestSegment, Retained
 from logstore.log.root import PartitionFacts, Root
+from logstore.log.scan import Scan
 from logstore.log.state import State
 from logstore.log.ticker import TICKER
 from logstore.log.watermark import Watermark

@@ -18,8 +18,10 @@ from logstore._batch import Batches, Record, run_of
 from logstore._encode import timestamp_of
 from logstore._segment import Segment
 from logstore._slice import Slice
+from logstore._tally import count_whole
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
+from logstore.log.scan import Bounds, Hint, Scan
 from logstore.log.segments import is_gone
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
@@ -34,12 +36,6 @@ _UNCOMMITTED = Isolation.READ_UNCOMMITTED
 _Answer = TypeVar("_Answer")
 
 Time = int | datetime.datetime
-
-#: Where the read before ended, (file, position): the next one begins there without a search.
-Hint = tuple[str | None, int] | None
-
-#: What a scan lets through: (end offset, since ms, until ms); end and until are exclusive.
-Bounds = tuple[int, int | None, int | None]
 
 _UNBOUNDED: Bounds = (2**63 - 1, None, None)
 
@@ -254,6 +250,13 @@ class Readable(ABC):
         )
         return batches, (path, position + len(data)) if data else None
 
+    def _count_whole(self, offset: int, end: int, isolation: Isolation) -> tuple[int, int]:
+        """(records, offset reached) from an offset on, by headers, up to a batch that must be looked into."""
+        self._check_open()
+        self._check_range(offset, self.end_offset(isolation))
+        found = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end)
+        return (0, offset) if found is None else (found[0], found[1])
+
     def locate(
         self,
         offset: int,
@@ -308,8 +311,8 @@ class Readable(ABC):
         )
 
     def _at_segment(
-        self, offset: int, look: Callable[[Segment], tuple[Any, int, int] | None], end: int
-    ) -> tuple[Any, int, int, str] | None:
+        self, offset: int, look: Callable[[Segment], tuple[Any, ...] | None], end: int
+    ) -> tuple[Any, ...] | None:
         """The first segment from the one that may hold ``offset`` on in which ``look`` finds something."""
         for _ in range(_ATTEMPTS):
             segments = self._segments_now()
@@ -442,83 +445,6 @@ class Readable(ABC):
         """Block until the record at ``offset`` may be seen; False if the time is over first."""
         self._check_open()
         return self._end_mark(Isolation(isolation)).wait_for(offset + 1, timeout_s)
-
-
-class Scan:
-    """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
-
-    Each use begins anew at the start of the range.
-    """
-
-    def __init__(
-        self,
-        log: Readable,
-        start: int,
-        bounds: Bounds,
-        isolation: Isolation,
-        columns: list[str] | None,
-        max_bytes: int,
-    ) -> None:
-        self._log = log
-        self._start = start
-        self._bounds = bounds
-        self._isolation = isolation
-        self._columns = columns
-        self._max_bytes = max_bytes
-
-    @property
-    def start_offset(self) -> int:
-        """The first offset of the range."""
-        return self._start
-
-    @property
-    def end_offset(self) -> int:
-        """The end of the range, exclusive."""
-        return self._bounds[0]
-
-    def chunks(self) -> Iterator[Batches]:
-        """The range as runs of whole batches, one read each."""
-        log = self._log
-        offset, hint = self._start, None
-        end, since, _ = self._bounds
-        if since is not None and offset < end:
-            found = log.offset_for_time(since, isolation=self._isolation)
-            offset = end if found is None else max(offset, found.offset)
-        while offset < end:
-            batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds)
-            if not batches:
-                return
-            yield batches
-            offset = batches.next_offset
-
-    def __iter__(self) -> Iterator[Record]:
-        for batches in self.chunks():
-            yield from batches
-
-    def values(self) -> Iterator[list[bytes | None]]:
-        """The values, in lists of one chunk each."""
-        for batches in self.chunks():
-            yield batches.values()
-
-    def count(self) -> int:
-        """How many records the range holds."""
-        return sum(batches.count() for batches in self.chunks())
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The range as an Arrow stream, for pyarrow, polars, duckdb, pandas and others."""
-        return self._stream().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self._stream().__arrow_c_schema__()
-
-    def _stream(self) -> Any:
-        from logstore._columns import ColumnStream
-
-        name = self._log.name
-        return ColumnStream(self.chunks(), self._columns, topic=name.topic, partition=name.partition)
-
-    def __repr__(self) -> str:
-        return f"<Scan {self._log.name} from offset {self._start}, {self._bounds}>"
 
 
 def _position_in(segment: Segment, hint: Hint) -> int:

@@ -171,6 +171,18 @@ class Consumer:
             self._reading.find(place)
             return place.position
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """`position` of every assigned partition."""
+        with self._use():
+            self._check_assigned()
+            for place in self._turns:
+                self._reading.find(place)
+            return {place.name: place.position for place in self._places.values()}
+
+    def topic_id(self, partition: Wanted) -> str:
+        """The id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
+        return self._chosen((partition,), one=True)[0].topic_id
+
     def seek(self, partition: Wanted, offset: int) -> None:
         """Go on with the record at ``offset``, or the next one behind it if there is none.
 

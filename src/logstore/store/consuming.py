@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from logstore.store_config import StoreConfig
 
 
-class Consuming:
+class Consuming(ABC):
     """A `Source` that hands out consumers."""
 
     config: StoreConfig
@@ -34,8 +35,13 @@ class Consuming:
         self._offsets: CommittedOffsets | None = None
         self._offsets_lock = threading.Lock()
 
+    @abstractmethod
     def _check_open(self) -> None:
-        raise NotImplementedError
+        """Raise if the store is closed."""
+
+    @abstractmethod
+    def partition_count(self, topic: str, topic_id: str | None = None) -> int:
+        """How many partitions a topic has."""
 
     @property
     def offsets(self) -> CommittedOffsets:

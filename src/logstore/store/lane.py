@@ -153,7 +153,14 @@ class PartitionLane(Lane):
                     if not self._shared.memory.try_take(taken):
                         return taken
                     batch = self._begin_locked(taken, limit)
-                batch.encoder.add(value, key, timestamp_ms, headers)
+                try:
+                    batch.encoder.add(value, key, timestamp_ms, headers)
+                except BaseException:
+                    if not batch.encoder.pending_records:
+                        # Left open, it would give its time to a record that comes much later.
+                        self._batch = None
+                        self._let_go(batch)
+                    raise
                 return batch.ticket.claim(batch.encoder, timestamp_ms)
             finally:
                 if self._batch is not None:
@@ -185,7 +192,7 @@ class PartitionLane(Lane):
     def _seal_locked(self) -> None:
         """Let the open batch wait to be written; the next record opens another."""
         self.pause()
-        if self._batch is not None and self._batch.encoder.pending_records:
+        if self._batch is not None:
             self._sealed.append(self._batch)
             self._batch = None
 
@@ -199,19 +206,17 @@ class PartitionLane(Lane):
     def _is_full(self, batch: _Batch) -> bool:
         return batch.encoder.pending_bytes >= max(self._full_bytes_now, 1)
 
-    def has_lingered(self) -> bool:
-        """Whether what is gathered has waited long enough."""
-        batch = self._batch
-        if self._sealed:
-            return True
-        if batch is None or not batch.encoder.pending_records:
-            return False
+    def _has_lingered(self, batch: _Batch) -> bool:
         return (self._shared.clock.monotonic_s() - batch.opened_s) * 1000 >= self._config.linger_ms
+
+    def must_go(self) -> bool:
+        """Whether something is full, has waited long enough, or waits to be tried again."""
+        batch = self._batch
+        return self.is_due() or (batch is not None and self._has_lingered(batch))
 
     @property
     def is_empty(self) -> bool:
-        batch = self._batch
-        return not self._sealed and (batch is None or not batch.encoder.pending_records)
+        return self._batch is None and not self._sealed
 
     def write(self, *, force: bool = False, wait: bool = True) -> bool:
         """Append what is due, or with ``force`` all that is gathered; False if some of it has to wait for room.
@@ -224,7 +229,7 @@ class PartitionLane(Lane):
         try:
             with self._lock:
                 batch = self._batch
-                if batch is not None and (force or self._is_full(batch) or self.has_lingered()):
+                if batch is not None and (force or self._is_full(batch) or self._has_lingered(batch)):
                     self._seal_locked()
             if self._sealed and not force and self._shared.clock.monotonic_s() < self._retry_s:
                 return False
@@ -312,9 +317,6 @@ class PartitionLane(Lane):
         with self._lock:
             self._closed = True
             self.pause()
-            if self._batch is not None and not self._batch.encoder.pending_records:
-                self._let_go(self._batch)
-                self._batch = None
 
     def _let_go(self, batch: _Batch) -> None:
         shared = self._shared

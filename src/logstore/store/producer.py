@@ -299,7 +299,7 @@ class Producer(Sender):
         if self._closed or self._fork != fork_generation():
             return
         for lane in list(self._shared.active):
-            if lane.has_lingered():
+            if lane.must_go():
                 lane.write(wait=False)
         if self._clock is not SYSTEM_CLOCK:
             self._shared.syncing.sync()

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from logstore._batch import Batches, Record
 from logstore.errors import UnknownPartitionError
-from logstore.log.reader import DEFAULT_READ_BYTES, Readable, Scan, Time
+from logstore.log.reader import DEFAULT_READ_BYTES, Readable, Time
+from logstore.log.scan import Scan
 from logstore.records import Isolation
 
 if TYPE_CHECKING:

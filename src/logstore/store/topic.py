@@ -20,6 +20,7 @@ from logstore.store.partitions import Opened
 if TYPE_CHECKING:
     from logstore._batch import Batches
     from logstore.log.reader import Time
+    from logstore.store.payload import ValueSchema
     from logstore.store.scans import Bound, TopicScan
     from logstore.store.source import Source
 
@@ -150,11 +151,7 @@ class Topic:
                 ack=ack,
             )
         number = 0 if partition is None else partition
-        return {
-            number: self.log(number).append(
-                records, timestamp=timestamp, codec=codec, ack=ack, expect=expect
-            )
-        }
+        return {number: self.log(number).append(records, timestamp=timestamp, codec=codec, ack=ack, expect=expect)}
 
     def append_arrow(
         self,
@@ -235,11 +232,14 @@ class Topic:
         until: Time | None = None,
         columns: Sequence[str] | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-        **options: Any,
+        value_schema: ValueSchema | None = None,
+        on_error: str = "raise",
+        views: bool = False,
+        max_bytes: int = DEFAULT_READ_BYTES,
     ) -> TopicScan:
         """The topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
 
-        The range is fixed by this call; see `TopicScan` for the arguments and the other options.
+        The range is fixed by this call; see `TopicScan` for the arguments.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: there is no such place.
@@ -258,7 +258,10 @@ class Topic:
             until=until,
             columns=columns,
             isolation=isolation,
-            **options,
+            value_schema=value_schema,
+            on_error=on_error,
+            views=views,
+            max_bytes=max_bytes,
         )
 
     # -- deleting
@@ -292,4 +295,3 @@ class Topic:
 
     def __repr__(self) -> str:
         return f"<Topic {self.name!r} of {self.store.path!r}>"
-

@@ -1,0 +1,5 @@
+"""``python -m logstore.cli``: the command line without its entry point."""
+
+from logstore.cli import main
+
+main()

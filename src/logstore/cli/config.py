@@ -1,0 +1,270 @@
+"""``logstore config``: which settings hold, where they come from, what they mean, and what is dangerous."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from logstore import client_config, config_text, kafka_keys, store_config
+from logstore.checks import GroupLag, Severity, check
+from logstore.cli import terminal
+from logstore.cli.place import Place, json_option, parse_settings, place_options
+from logstore.client_config import ConsumerConfig, ProducerConfig
+from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
+from logstore.errors import UnknownSettingError
+from logstore.settings import keys_of, nearest
+from logstore.store_config import StoreConfig
+
+
+@click.group()
+def config() -> None:
+    """Show, explain, check and convert settings.
+
+    Settings have Kafka's names. They come from the command line (--set), the environment
+    (LOGSTORE_RETENTION_MS is retention.ms), a file (--config: TOML or a server.properties), and the
+    defaults, the first of these that says something.
+    """
+
+
+# --- show --------------------------------------------------------------------------------------
+
+
+@config.command()
+@click.option("-t", "--topic", "name", help="The settings that hold for a topic of the store.")
+@click.option("--changed", is_flag=True, help="Only what differs from the default.")
+@json_option
+@place_options
+def show(name: str | None, changed: bool, as_json: bool, place: Place) -> None:
+    """Every setting with its value and where it came from.
+
+    JSON: key, value, source, default.
+    """
+    settings = place.config()
+    rows = list(_topic_rows(place, settings, name) if name is not None else _rows(settings))
+    if changed:
+        rows = [row for row in rows if row["value"] != row["default"]]
+    terminal.print_rows(rows, as_json=as_json, columns=("key", "value", "source"))
+
+
+def _rows(settings: StoreConfig) -> Iterator[dict[str, Any]]:
+    for key, value in settings.items():
+        yield _row(key, value, str(settings.source(key)))
+
+
+def _row(key: str, value: Any, source: str) -> dict[str, Any]:
+    return {"key": key, "value": value, "source": source, "default": store_config.DEFAULTS[key]}
+
+
+def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict[str, Any]]:
+    with place.open(read_only=True) as store:
+        described = store.describe_topic(name)
+    for key, value in described.config.items():
+        own = key in described.settings
+        yield _row(key, value, f"topic {name}" if own else str(settings.source(key)))
+
+
+# --- explain -----------------------------------------------------------------------------------
+
+
+@config.command()
+@click.argument("keys", nargs=-1, required=True)
+@json_option
+def explain(keys: tuple[str, ...], as_json: bool) -> None:
+    """What a key does here, its type, default and range, and what else it is called.
+
+    JSON: key, scope, class (honoured, without effect, removed), type, default, kafka_default, allowed,
+    also, meaning.
+    """
+    found = {key: explained(key) for key in keys}
+    unknown = {key: nearest(key, _every_key()) for key, entries in found.items() if not entries}
+    if unknown:
+        raise UnknownSettingError(unknown)
+    for place, entry in enumerate(entry for entries in found.values() for entry in entries):
+        if as_json:
+            terminal.print_json(entry)
+            continue
+        if place:
+            terminal.line()
+        width = max(len(name) for name in entry)
+        for name, value in entry.items():
+            if value not in (None, [], ""):
+                shown = ", ".join(value) if isinstance(value, list) else value
+                terminal.line(f"{name.replace('_', ' ').ljust(width)}  {shown}")
+
+
+def explained(key: str) -> list[dict[str, Any]]:
+    """What is to be said of a key, one entry for each scope that knows it."""
+    dotted = key if "." in key else key.replace("_", ".")
+    canonical_key = SYNONYMS.get(dotted) or (SCALED[dotted][0] if dotted in SCALED else dotted)
+    rules = {"topic": keys_of(LogConfig), "broker": keys_of(StoreConfig)}
+    rules |= {"producer": keys_of(ProducerConfig), "consumer": keys_of(ConsumerConfig)}
+    entries = []
+    for scope, honoured in rules.items():
+        kafkas = kafka_keys.keys(scope).get(canonical_key)
+        if canonical_key in honoured:
+            rule = honoured[canonical_key]
+            default = _defaults(scope)[canonical_key]
+            entries.append(
+                {
+                    "key": canonical_key,
+                    "scope": scope,
+                    "class": "honoured",
+                    "type": kafkas.type if kafkas else None,
+                    "default": default,
+                    "kafka_default": kafkas.default if kafkas and not _same(kafkas.default, default) else None,
+                    "allowed": rule.describe(),
+                    "also": _also(canonical_key) if scope == "topic" else [],
+                    "meaning": kafka_keys.meanings()[canonical_key],
+                }
+            )
+        elif kafkas is not None and not (scope == "broker" and canonical_key in rules["topic"]):
+            entries.append(_without_effect(kafkas))
+    if not entries and (dotted in kafka_keys.REMOVED or dotted in WITHOUT_EFFECT):
+        entries.append(
+            {"key": dotted, "class": "removed", "meaning": "A key of an earlier Kafka; it has no effect."}
+        )
+    return entries
+
+
+def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
+    return {
+        "key": kafkas.key,
+        "scope": kafkas.scope,
+        "class": "without effect",
+        "type": kafkas.type,
+        "kafka_default": kafkas.default,
+        "allowed": kafkas.valid,
+        "meaning": "Kafka's key; it is accepted and changes nothing here.",
+    }
+
+
+def _defaults(scope: str) -> Mapping[str, Any]:
+    return client_config.DEFAULTS.get(scope, store_config.DEFAULTS)
+
+
+def _same(theirs: str | None, ours: Any) -> bool:
+    return theirs is None or theirs.lower() == str(ours).lower() or (theirs == "0.5" and ours == 0.5)
+
+
+def _also(key: str) -> list[str]:
+    plain = [synonym for synonym, meant in SYNONYMS.items() if meant == key]
+    return plain + [synonym for synonym, (meant, _) in SCALED.items() if meant == key]
+
+
+def _every_key() -> list[str]:
+    scopes = [list(kafka_keys.keys(scope)) for scope in ("topic", "broker", "producer", "consumer")]
+    return [*store_config.DEFAULTS, *(key for keys in scopes for key in keys)]
+
+
+# --- check -------------------------------------------------------------------------------------
+
+
+def _client(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> Any:
+    return parse_settings(values)
+
+
+@config.command("check")
+@click.option("--producer", multiple=True, callback=_client, metavar="KEY=VALUE", help="A setting of a producer.")
+@click.option("--consumer", multiple=True, callback=_client, metavar="KEY=VALUE", help="A setting of a consumer.")
+@click.option(
+    "-g", "--group", "groups", multiple=True, help="Compare this group's lag with retention; may be repeated."
+)
+@json_option
+@place_options
+def check_settings(
+    producer: Mapping[str, Any], consumer: Mapping[str, Any], groups: tuple[str, ...], as_json: bool, place: Place
+) -> int:
+    """List the combinations that lose data or do not do what they promise, the worst first.
+
+    With a directory its topics, groups and disk are looked at, too. Each finding names the row of
+    docs/rows.md whose tests show what happens. Status 1 if one is a danger.
+
+    JSON: name, severity, row, where, keys, meaning, advice.
+    """
+    settings = place.config()
+    facts = _facts(place, groups) if _has_store(place, settings) else {}
+    found = check(
+        settings,
+        producer=ProducerConfig.of(producer) if producer else None,
+        consumer=ConsumerConfig.of(consumer) if consumer else None,
+        **facts,
+    )
+    for finding in found:
+        terminal.print_json(finding._asdict()) if as_json else terminal.line(str(finding))
+    terminal.say(f"{len(found) or 'no'} finding(s)")
+    return terminal.FAILED if any(finding.severity is Severity.DANGER for finding in found) else terminal.OK
+
+
+def _has_store(place: Place, settings: StoreConfig) -> bool:
+    if place.directory is not None:
+        place.existing()  # named outright, it has to be there
+        return True
+    return bool(settings.log_dirs) and os.path.isdir(settings.directory())
+
+
+def _facts(place: Place, groups: tuple[str, ...]) -> dict[str, Any]:
+    """What the directory says: the settings of its topics, how far groups lag, the size of its disk."""
+    with place.open(read_only=True) as store:
+        total, _free = store.files.space(store.path)
+        topics = {name: store.topic_config(name) for name in store.topics()}
+        lags = [
+            GroupLag(group, lag.topic, int(lag.lag_s * 1000))
+            for group in groups
+            for lag in store.lag(group)
+            if lag.lag_s is not None
+        ]
+    return {"topics": topics, "lags": lags, "disk_bytes": total}
+
+
+# --- convert -----------------------------------------------------------------------------------
+
+
+@config.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option(
+    "--to", "form", type=click.Choice(["toml", "properties", "environment"]), default="toml", show_default=True
+)
+def convert(file: str, form: str) -> None:
+    """Print the settings of a file in another form, by their topic names.
+
+    Keys of Kafka without effect here are left out and named on standard error. Unknown keys are
+    refused.
+    """
+    loaded = StoreConfig.load(file)
+    values = {key: value for key, value in loaded.items() if key in loaded.sources}
+    with open(file, "rb") as opened:
+        given = config_text.read_settings(opened.read(), file)
+    named = {source.name for source in loaded.sources.values()}
+    dropped = sorted(key for key in given if key not in named and key not in _overruled(given))
+    if form == "toml":
+        terminal.lines_of(f'"{key}" = {_toml(value)}' for key, value in values.items())
+    elif form == "properties":
+        terminal.lines_of(f"{key}={_plain(value)}".replace("\\", "\\\\") for key, value in values.items())
+    else:
+        terminal.lines_of(f"{_variable(key)}={_plain(value)}" for key, value in values.items())
+    if dropped:
+        terminal.say(f"without effect here, left out: {', '.join(dropped)}")
+
+
+def _overruled(given: Mapping[str, Any]) -> set[str]:
+    """Names of settings that another name in the same file has overruled."""
+    known = {*SYNONYMS, *SCALED, *store_config.DEFAULTS}
+    return {key for key in given if key in known}
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return _plain(value)
+
+
+def _variable(key: str) -> str:
+    return config_text.PREFIX + key.removeprefix("logstore.").replace(".", "_").upper()

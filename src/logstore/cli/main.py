@@ -1,0 +1,119 @@
+"""The command `logstore`: which nouns there are, and how an error becomes a message and an exit status.
+
+The module of a noun is imported when it is asked for, so that ``logstore --help`` and completion stay
+quick. Everything ends in `Logstore.main`, for the entry point and for tests alike.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from logstore.cli import terminal
+from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError
+
+#: noun -> module, command in it, and what the list of commands says of it
+COMMANDS = {
+    "bench": ("bench", "bench", "Measure what this machine and this disk give."),
+    "completion": ("completion", "completion", "Print the script that completes commands in a shell."),
+    "config": ("config", "config", "Show, explain, check and convert settings."),
+    "consume": ("consume", "consume", "Print the records of a topic."),
+    "doctor": ("doctor", "doctor", "Say what is wrong with a directory."),
+    "export": ("transfer", "export_records", "Write a topic's records as JSON lines."),
+    "import": ("transfer", "import_records", "Append records from JSON lines or another directory."),
+    "offsets": ("offsets", "offsets", "List, set and delete committed offsets; show lag."),
+    "produce": ("produce", "produce", "Append records from standard input."),
+    "segment": ("segments", "segment", "List, dump, verify and mend the files of partitions."),
+    "topic": ("topics", "topic", "Create, list, describe, alter, delete and trim topics."),
+}
+
+
+class Logstore(click.Group):
+    """A group that imports a command when it is needed, and knows how each error ends."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name, _ = COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(f"logstore.cli.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+    def main(  # type: ignore[override]  # always ends the process, as click's does by default
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        extra.pop("standalone_mode", None)
+        status = self._status_of(args, prog_name or "logstore", extra)
+        if status == terminal.CLOSED_PIPE:
+            terminal.forget_output()
+        sys.exit(status)
+
+    def _status_of(self, args: Sequence[str] | None, prog_name: str, extra: dict[str, Any]) -> int:
+        try:
+            result = super().main(args, prog_name, standalone_mode=False, **extra)
+            terminal.flush()
+        except terminal.ClosedPipeError:
+            return terminal.CLOSED_PIPE
+        except (click.Abort, KeyboardInterrupt):
+            return terminal.INTERRUPTED
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except LogstoreError as error:
+            terminal.say(f"error: {error}")
+            return status_of(error)
+        except OSError as error:
+            terminal.say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+            return terminal.FAILED
+        return result if isinstance(result, int) else terminal.OK
+
+
+def status_of(error: LogstoreError) -> int:
+    """The exit status for an error of ours."""
+    if isinstance(error, ConfigError):
+        return terminal.USAGE
+    return terminal.RETRY if error.retriable or isinstance(error, DirectoryLockedError) else terminal.FAILED
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        import logstore
+
+        click.echo(f"logstore {logstore.__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Logstore,
+    epilog=terminal.EXIT_STATUS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print the version."
+)
+@click.option("-v", "--verbose", count=True, help="Log what happens to standard error; twice for more.")
+def cli(verbose: int) -> None:
+    """Kafka's log in a directory: look at it, write it, read it, mend it.
+
+    Data goes to standard output, talk to standard error. Commands that only read also work beside a
+    process that writes the directory; those that write then fail and name its pid.
+    """
+    if verbose:
+        import logging
+
+        logging.basicConfig(
+            stream=sys.stderr,
+            level=logging.DEBUG if verbose > 1 else logging.INFO,
+            format="%(levelname)s %(name)s %(message)s",
+        )

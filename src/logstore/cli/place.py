@@ -1,0 +1,122 @@
+"""Where a command works: the options that name a directory and its settings, and the store behind them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+import logstore
+from logstore.config import Setting
+from logstore.errors import NotALogError
+from logstore.store import Store
+from logstore.store_config import StoreConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Place(NamedTuple):
+    """The directory and the settings that a command line names; each may be missing."""
+
+    directory: str | None
+    file: str | None
+    settings: Mapping[str, Setting]
+
+    def config(self) -> StoreConfig:
+        """The settings: those on the command line, from the environment, from the file, the defaults."""
+        base = None if self.file is None else StoreConfig.load(self.file)
+        return StoreConfig.layered(base, environ=os.environ, arguments=self.settings)
+
+    def path(self) -> str:
+        """The directory: ``--dir``, else ``log.dirs``.
+
+        Raises:
+            click.UsageError: neither is given.
+        """
+        config = self.config()
+        if self.directory is None and not config.log_dirs:
+            raise click.UsageError("no directory: give --dir DIR, or set LOGSTORE_DIR")
+        return config.directory(self.directory)
+
+    def existing(self) -> str:
+        """The directory, which has to be there.
+
+        Raises:
+            NotALogError: it is not.
+        """
+        path = self.path()
+        if not os.path.isdir(path):
+            raise NotALogError("there is no such directory; check --dir", path=path)
+        return path
+
+    def open(self, *, read_only: bool, create: bool = False) -> Store:
+        """The store; for reading also beside the process that writes it."""
+        path = self.path() if create else self.existing()
+        return logstore.open(path, self.config(), read_only=read_only, create=create)
+
+
+def _pairs(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Setting]:
+    return parse_settings(values)
+
+
+def parse_settings(values: tuple[str, ...]) -> dict[str, Setting]:
+    """``key=value`` words as settings.
+
+    Raises:
+        click.BadParameter: a word has no ``=``.
+    """
+    settings: dict[str, Setting] = {}
+    for value in values:
+        key, sign, rest = value.partition("=")
+        if not sign or not key.strip():
+            raise click.BadParameter(f"expected KEY=VALUE, found {value!r}")
+        settings[key.strip()] = rest.strip()
+    return settings
+
+
+def place_options(command: F) -> F:
+    """``--dir``, ``--config`` and ``--set``, handed over as ``place``."""
+
+    @functools.wraps(command)
+    def with_place(*args: Any, **kwargs: Any) -> Any:
+        place = Place(kwargs.pop("directory"), kwargs.pop("config_file"), kwargs.pop("store_settings"))
+        return command(*args, place=place, **kwargs)
+
+    decorated: Any = with_place
+    for option in (
+        click.option(
+            "--set",
+            "store_settings",
+            multiple=True,
+            callback=_pairs,
+            metavar="KEY=VALUE",
+            help="A setting of the store, by Kafka's key; may be repeated.",
+        ),
+        click.option(
+            "--config",
+            "config_file",
+            envvar="LOGSTORE_CONFIG",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            help="Settings: TOML, or a server.properties of Kafka. [env: LOGSTORE_CONFIG]",
+        ),
+        click.option(
+            "-d",
+            "--dir",
+            "directory",
+            envvar="LOGSTORE_DIR",
+            metavar="DIR",
+            type=click.Path(file_okay=False),
+            help="The directory of the store. [env: LOGSTORE_DIR]",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def json_option(command: F) -> F:
+    """``--json``: one object a line instead of a table."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(command)

@@ -1,0 +1,341 @@
+"""``logstore segment``: a partition's files, without opening its log; Kafka's as well as ours."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import Place as Where
+from logstore.cli.place import json_option, place_options
+from logstore.config import LogConfig
+from logstore.errors import CorruptRecordError, LogstoreError
+from logstore.log import files, inspection, repair
+from logstore.log.files import Directory
+from logstore.log.holder import holder_of
+from logstore.log.inspection import Found, Place
+from logstore.store.catalogue import Catalogue
+from logstore.store_config import StoreConfig
+
+PATHS = click.argument("paths", nargs=-1, type=click.Path())
+
+
+@click.group()
+def segment() -> None:
+    """List, dump, verify and mend the files of partitions.
+
+    A PATH is a partition's directory or one of its files, written by logstore or by Kafka. Without
+    any, all partitions of the store are meant. Only rebuild-index and repair change anything, and
+    they refuse to while a process writes the directory.
+    """
+
+
+def _places(paths: tuple[str, ...], where: Where) -> list[Place]:
+    if not paths:
+        root = Directory(where.existing())
+        paths = tuple(root.join(str(name)) for name in files.partitions_below(root))
+        return [inspection.find(path) for path in paths if files.base_offsets(Directory(path).names())]
+    return [inspection.find(path) for path in paths]
+
+
+def _config_of(directory: Directory) -> LogConfig:
+    """The settings of a partition's topic, as far as a catalogue above it tells."""
+    root = Directory(os.path.dirname(directory.path), directory.files)
+    try:
+        topics = Catalogue.load(root)
+        name = files.parse_partition(directory.path).topic
+        entry = None if topics is None else topics.topics.get(name)
+    except LogstoreError:
+        return LogConfig()
+    return StoreConfig().topic_config(None if entry is None else dict(entry.settings))
+
+
+# --- list --------------------------------------------------------------------------------------
+
+
+@segment.command("list")
+@PATHS
+@json_option
+@place_options
+def list_segments(paths: tuple[str, ...], as_json: bool, place: Where) -> None:
+    """The segments with their base offsets and sizes in bytes.
+
+    JSON: partition, base_offset, size, index_size, time_index_size, modified_ms, path.
+    """
+    rows = [
+        {"partition": os.path.basename(found.directory.path), **facts._asdict()}
+        for found in _places(paths, place)
+        for facts in inspection.segments(found)
+    ]
+    columns = ("partition", "base_offset", "size", "index_size", "time_index_size", "modified_ms")
+    terminal.print_rows(rows, as_json=as_json, columns=columns)
+
+
+# --- dump --------------------------------------------------------------------------------------
+
+
+@segment.command()
+@PATHS
+@click.option("--deep", is_flag=True, help="Every record of each batch, with its key and value.")
+@click.option("--offset", "from_offset", type=int, default=0, help="Begin with the batch that holds this offset.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many batches or entries.")
+@json_option
+@place_options
+def dump(
+    paths: tuple[str, ...], deep: bool, from_offset: int, count: int | None, as_json: bool, place: Where
+) -> None:
+    """What stands in the files: batches, index entries, producers, aborted transactions.
+
+    The file's name says which. The lines of batches are those of Kafka's DumpLogSegments. Checksums are
+    compared; damage ends the dump with status 1.
+    """
+    lines = (line for path in _files(paths, place) for line in _lines(path, deep, from_offset))
+    for text, facts in itertools.islice(lines, count):
+        terminal.print_json(facts) if as_json else terminal.line(text)
+
+
+def _files(paths: tuple[str, ...], where: Where) -> Iterator[str]:
+    for path in paths or [found.directory.path for found in _places((), where)]:
+        if os.path.isdir(path):
+            found = inspection.find(path)
+            for base in found.bases:
+                yield found.directory.join(files.segment_file(base, files.LOG))
+        else:
+            inspection.find(path)  # a name that is none is refused before anything is printed
+            yield path
+
+
+def _lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    directory, (base, *_) = inspection.find(path)
+    kind = os.path.splitext(path)[1]
+    if kind == files.LOG:
+        yield from _batch_lines(path, deep, from_offset)
+    elif kind == files.OFFSET_INDEX:
+        for offset, position in inspection.index_entries(directory, base):
+            if offset >= from_offset:
+                yield f"offset: {offset} position: {position}", {"offset": offset, "position": position}
+    elif kind == files.TIME_INDEX:
+        for timestamp, offset in inspection.time_entries(directory, base):
+            if offset >= from_offset:
+                facts = {"timestamp_ms": timestamp, "offset": offset}
+                yield f"timestamp: {timestamp} offset: {offset}", facts
+    elif kind == files.ABORTED_INDEX:
+        yield from _tuples(path, inspection.aborted_entries(directory, base))
+    elif kind == files.SNAPSHOT:
+        yield from _tuples(path, _producers(directory, base))
+    else:
+        raise click.UsageError(f"{path}: expected a .log, .index, .timeindex, .txnindex or .snapshot")
+
+
+def _producers(directory: Directory, base: int) -> list[dict[str, Any]] | None:
+    states = inspection.snapshot_entries(directory, base)
+    if states is None:
+        return None
+    return [
+        {
+            "producer_id": state.producer_id,
+            "producer_epoch": state.epoch,
+            "coordinator_epoch": state.coordinator_epoch,
+            "last_timestamp_ms": state.timestamp_ms,
+            "current_transaction_first_offset": state.transaction_first_offset,
+            "last_sequence": state.batches[-1].last_sequence if state.batches else None,
+            "last_offset": state.batches[-1].last_offset if state.batches else None,
+        }
+        for state in states
+    ]
+
+
+def _tuples(path: str, entries: list[Any] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    if entries is None:
+        raise CorruptRecordError("the file is not whole", path=path)
+    for entry in entries:
+        facts = entry if isinstance(entry, dict) else entry._asdict()
+        yield " ".join(f"{name}: {value}" for name, value in facts.items()), facts
+
+
+def _batch_lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    for found in inspection.batches(path):
+        if found.batch.last_offset < from_offset:
+            continue
+        facts = _batch_facts(found)
+        yield _batch_text(facts), facts
+        if not deep:
+            continue
+        for record in inspection.records(found, path):
+            shown = {
+                "offset": record.offset,
+                "timestamp_ms": record.timestamp_ms,
+                "key": terminal.as_text(record.key),
+                "value": terminal.as_text(record.value),
+                "headers": [[name, terminal.as_text(value)] for name, value in record.headers],
+            }
+            yield _record_text(record), shown
+
+
+def _batch_facts(found: Found) -> dict[str, Any]:
+    batch = found.batch
+    return {
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "count": batch.record_count,
+        "base_sequence": batch.base_sequence,
+        "last_sequence": batch.last_sequence,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "leader_epoch": batch.leader_epoch,
+        "is_transactional": batch.is_transactional,
+        "is_control": batch.is_control,
+        "delete_horizon_ms": batch.delete_horizon_ms,
+        "position": found.position,
+        "timestamp_type": "CreateTime" if batch.timestamp_type == 0 else "LogAppendTime",
+        "max_timestamp_ms": batch.max_timestamp_ms,
+        "size": batch.size,
+        "codec": batch.codec.name.lower(),
+        "crc": batch.crc,
+    }
+
+
+def _batch_text(facts: dict[str, Any]) -> str:
+    horizon = facts["delete_horizon_ms"]
+    shown = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
+    return (
+        f"baseOffset: {facts['base_offset']} lastOffset: {facts['last_offset']} count: {facts['count']} "
+        f"baseSequence: {facts['base_sequence']} lastSequence: {facts['last_sequence']} "
+        f"producerId: {facts['producer_id']} producerEpoch: {facts['producer_epoch']} "
+        f"partitionLeaderEpoch: {facts['leader_epoch']} isTransactional: {_java(facts['is_transactional'])} "
+        f"isControl: {_java(facts['is_control'])} deleteHorizonMs: {shown} position: {facts['position']} "
+        f"{facts['timestamp_type']}: {facts['max_timestamp_ms']} size: {facts['size']} magic: 2 "
+        f"compresscodec: {facts['codec']} crc: {facts['crc']} isvalid: true"
+    )
+
+
+def _record_text(record: Any) -> str:
+    names = ",".join(name for name, _ in record.headers)
+    key = "" if record.key is None else f" key: {_shown(record.key)}"
+    value = "" if record.value is None else f" payload: {_shown(record.value)}"
+    sizes = f"keySize: {_size(record.key)} valueSize: {_size(record.value)}"
+    kind = "CreateTime" if record.timestamp_type == 0 else "LogAppendTime"
+    return f"| offset: {record.offset} {kind}: {record.timestamp_ms} {sizes} headerKeys: [{names}]{key}{value}"
+
+
+def _java(value: bool) -> str:
+    return str(value).lower()
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _shown(data: bytes) -> str:
+    """Bytes on one line of text; what is no text is written as an escape."""
+    return data.decode("utf-8", "backslashreplace").replace("\n", "\\n").replace("\r", "\\r")
+
+
+# --- verify ------------------------------------------------------------------------------------
+
+
+@segment.command()
+@PATHS
+@click.option("--deep", is_flag=True, help="Look into every record, too.")
+@click.option("--compacted", is_flag=True, help="Offsets may be missing between segments.")
+@json_option
+@place_options
+def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, place: Where) -> int:
+    """Compare every checksum, offset and index entry; name what is wrong with file, position and offset.
+
+    Status 1 if there is any problem. Kinds: damage (records are lost), tail (an end that was never
+    promised, which the next open cuts), index and state (can be made anew).
+
+    JSON: kind, path, position, offset, what.
+    """
+    count = 0
+    checked = 0
+    places = _places(paths, place)
+    with terminal.progress("verify", len(places)) as step:
+        for found in places:
+            for problem in _problems(found, deep=deep, compacted=compacted):
+                count += 1
+                terminal.print_json(problem._asdict()) if as_json else terminal.line(str(problem))
+            checked += len(found.bases)
+            step(1)
+    terminal.say(f"{checked} segment(s) of {len(places)} partition(s): {count or 'no'} problem(s)")
+    return terminal.FAILED if count else terminal.OK
+
+
+def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[inspection.Problem]:
+    root = Directory(os.path.dirname(found.directory.path))
+    return inspection.verify(
+        found,
+        deep=deep,
+        is_live=holder_of(root) is not None,
+        is_compacted=compacted or _config_of(found.directory).compacts,
+    )
+
+
+# --- mending -----------------------------------------------------------------------------------
+
+
+@segment.command("rebuild-index")
+@PATHS
+@place_options
+def rebuild_index(paths: tuple[str, ...], place: Where) -> None:
+    """Make the offset and time indexes anew from the batches. Loses nothing."""
+    for found in _places(paths, place):
+        for path in repair.rebuild_indexes(found, _config_of(found.directory)):
+            terminal.line(path)
+
+
+@segment.command("repair")
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option("--yes-cut-damage", is_flag=True, help="Do it: end the log in front of the first damage.")
+@click.option("--compacted", is_flag=True, help="Offsets may be missing between segments.")
+@json_option
+def repair_damage(paths: tuple[str, ...], yes_cut_damage: bool, compacted: bool, as_json: bool) -> int:
+    """End a partition's log in front of its first damage, so that it opens again.
+
+    Everything from there on is taken out of the log, good batches behind the damage too, and kept in
+    PARTITION/.repaired. Restoring the file from a copy is better, if there is one. Without
+    --yes-cut-damage it only says what it would do, with status 1.
+
+    JSON: offset (where the log ends now), path, position, size (bytes taken away), kept.
+    """
+    status = terminal.OK
+    for path in paths:
+        found = inspection.find(path)
+        config = _config_of(found.directory)
+        if compacted and not config.compacts:
+            config = config.replace(cleanup_policy="compact")
+        if not yes_cut_damage:
+            status = max(status, _say_damage(found, config))
+            continue
+        cut = repair.cut_damage(found.directory, config)
+        if cut is None:
+            terminal.say(f"{found.directory.path}: nothing to cut")
+        elif as_json:
+            terminal.print_json(cut._asdict())
+        else:
+            terminal.line(
+                f"{cut.path}: cut at position {cut.position}, the log ends at offset {cut.offset}; "
+                f"{cut.size} bytes are kept in {cut.kept}"
+            )
+    return status
+
+
+def _say_damage(found: Place, config: LogConfig) -> int:
+    whole = inspection.find(found.directory.path)
+    problems = [
+        problem
+        for problem in inspection.verify(whole, is_compacted=config.compacts)
+        if problem.kind in (inspection.Kind.DAMAGE, inspection.Kind.TAIL)
+    ]
+    for problem in problems:
+        terminal.line(str(problem))
+    if not problems:
+        terminal.say(f"{found.directory.path}: nothing to cut")
+        return terminal.OK
+    terminal.say("nothing was changed; --yes-cut-damage ends the log in front of the first of these")
+    return terminal.FAILED

@@ -1,0 +1,293 @@
+"""Offsets in the user's own database, in the transaction that holds the effects of the records.
+
+A consumer that stores its position together with what it has made of the records reads each of them
+exactly once, as far as the database is concerned: after a crash both are there or neither is. This module
+alone knows the table; it needs a DB-API 2.0 connection of any driver. Only `transaction` commits or rolls back;
+else the transaction is the caller's. One thread at a time, as for the connection::
+
+    CREATE TABLE logstore_offsets (
+        consumer_group, topic, partition_number,       -- primary key
+        next_offset, topic_id, generation
+    )
+
+``generation`` keeps two consumers of one group apart. `claim` raises it; a `save` with an earlier one
+changes nothing and raises `GroupFencedError`, so that whoever comes last has the partitions and the one
+before loses its transaction instead of counting twice. The comparison and the change are one statement, under
+the row's lock in any database that has transactions.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Protocol
+
+from logstore.errors import GroupFencedError, InvalidOffsetError
+from logstore.groups.offsets import check_group, is_whole
+from logstore.records import TopicPartition
+from logstore.store.consumer import Consumer
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
+
+#: How a driver wants its parameters (PEP 249). Those of pyformat take a sequence for %s as well.
+_MARKS = {"qmark": "?", "numeric": ":{0}", "format": "%s", "pyformat": "%s"}
+
+#: The longest group name that is stored: what MySQL's indexes take beside a topic.
+_NAME_MAX = 249
+
+_INT64_MAX = 2**63 - 1
+
+_KEY = "consumer_group = ? AND topic = ? AND partition_number = ?"
+
+
+class Cursor(Protocol):
+    """What is used of a DB-API cursor."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def execute(self, operation: str, parameters: Sequence[Any] = ..., /) -> Any: ...
+
+    def fetchall(self) -> Sequence[Any]: ...
+
+    def close(self) -> Any: ...
+
+
+class Connection(Protocol):
+    """What is used of a DB-API connection."""
+
+    def cursor(self) -> Any: ...
+
+    def commit(self) -> Any: ...
+
+    def rollback(self) -> Any: ...
+
+
+class DatabaseOffsets:
+    """The offsets of one consumer group in a table of the user's database.
+
+    >>> import sqlite3
+    >>> database = sqlite3.connect(":memory:")
+    >>> offsets = DatabaseOffsets(database, "billing")
+    >>> offsets.create_table()
+    >>> with logstore.open(tmp / "data") as store, database:
+    ...     at = store.create_topic("flights").append(b"AA 1141")
+    ...     consumer = store.consumer(auto_offset_reset="earliest")
+    ...     consumer.assign(["flights"])
+    ...     offsets.claim(consumer)
+    ...     records = consumer.poll()
+    ...     offsets.save(database.cursor(), consumer)    # beside the effects of the records
+    >>> offsets.load([("flights", 0)])
+    {TopicPartition(topic='flights', partition=0): 1}
+
+    Owns: nothing; connection and transactions are the caller's.
+    """
+
+    def __init__(
+        self, connection: Connection, group: str, *, table: str = "logstore_offsets", paramstyle: str | None = None
+    ) -> None:
+        """``paramstyle`` is that of the driver (PEP 249), by default what the connection's module says.
+
+        Raises:
+            ValueError: the table's name is no plain identifier, or the driver's style is not known.
+            InvalidGroupError: the group's name cannot be used.
+        """
+        check_group(group)
+        if len(group) > _NAME_MAX:
+            raise InvalidOffsetError(
+                f"a group's name in a table has at most {_NAME_MAX} characters: {group[:50]!r}…"
+            )
+        if _TABLE.fullmatch(table) is None:
+            raise ValueError(f"the table's name must be a plain identifier, found {table!r}")
+        self._connection = connection
+        self.group = group
+        self.table = table
+        self._mark = _mark_of(paramstyle or _paramstyle_of(connection))
+        self._claims: dict[TopicPartition, int] = {}
+
+    # -- the table
+
+    def create_table(self) -> None:
+        """Make the table if there is none. In the caller's transaction, where the database allows that."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.table} ("
+                f"consumer_group VARCHAR({_NAME_MAX}) NOT NULL, topic VARCHAR(249) NOT NULL, "
+                "partition_number INTEGER NOT NULL, next_offset BIGINT NOT NULL, topic_id VARCHAR(22) NOT NULL, "
+                "generation BIGINT NOT NULL, PRIMARY KEY (consumer_group, topic, partition_number))"
+            )
+
+    # -- beginning
+
+    def claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
+        """Take over the partitions that a consumer is assigned, and let it go on where the group had come.
+
+        Part of the transaction that is open; commit it before the first records are processed. From then on no
+        earlier claimant can save. A partition without an offset, or with one of an earlier topic of that name,
+        begins where the consumer stands, which is written down too. Returns where each begins.
+
+        Raises:
+            NotAssignedError: the consumer has no partitions.
+            NoOffsetError: the consumer has no position, since ``auto.offset.reset`` is none; seek first.
+        """
+        positions = consumer.positions()
+        found: dict[TopicPartition, int] = {}
+        claims: dict[TopicPartition, int] = {}
+        with closing(self._connection.cursor()) as cursor:
+            for partition in sorted(positions):
+                topic_id = consumer.topic_id(partition)
+                row = self._claimed(cursor, partition)
+                if row is not None and (row[1] == topic_id or not row[1] or not topic_id):
+                    found[partition] = row[0]
+                    consumer.seek(partition, row[0])
+                else:
+                    found[partition] = positions[partition]
+                    self._begin(cursor, partition, found[partition], topic_id, is_new=row is None)
+                claims[partition] = 1 if row is None else row[2]
+        self._claims = claims
+        return found
+
+    def _claimed(self, cursor: Cursor, partition: TopicPartition) -> tuple[int, str, int] | None:
+        """Raise the generation of a row that is there; its offset, topic id and new generation."""
+        # The change first: it takes the row's lock, so what is read then is what holds.
+        changed = self._run(
+            cursor,
+            f"UPDATE {self.table} SET generation = generation + 1 WHERE {_KEY}",
+            (self.group, *partition),
+        )
+        if not changed:
+            return None
+        self._run(
+            cursor,
+            f"SELECT next_offset, topic_id, generation FROM {self.table} WHERE {_KEY}",
+            (self.group, *partition),
+        )
+        ((offset, topic_id, generation),) = cursor.fetchall()
+        return int(offset), str(topic_id), int(generation)
+
+    def _begin(
+        self, cursor: Cursor, partition: TopicPartition, offset: int, topic_id: str, *, is_new: bool
+    ) -> None:
+        if is_new:
+            # If another claimant inserts it too, one of both gets the database's own error, and tries again.
+            self._run(
+                cursor,
+                f"INSERT INTO {self.table} (consumer_group, topic, partition_number, next_offset, topic_id, "
+                "generation) VALUES (?, ?, ?, ?, ?, ?)",
+                (self.group, *partition, offset, topic_id, 1),
+            )
+        else:
+            self._run(
+                cursor,
+                f"UPDATE {self.table} SET next_offset = ?, topic_id = ? WHERE {_KEY}",
+                (offset, topic_id, self.group, *partition),
+            )
+
+    def load(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]] | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offsets of the group, of these partitions or of all; what was never saved is left out."""
+        with closing(self._connection.cursor()) as cursor:
+            self._run(
+                cursor,
+                f"SELECT topic, partition_number, next_offset FROM {self.table} WHERE consumer_group = ?",
+                (self.group,),
+            )
+            rows = {TopicPartition(str(t), int(n)): int(offset) for t, n, offset in cursor.fetchall()}
+        wanted = sorted(rows) if partitions is None else [TopicPartition(*each) for each in partitions]
+        return {partition: rows[partition] for partition in wanted if partition in rows}
+
+    # -- going on
+
+    def save(self, cursor: Cursor, offsets: Consumer | Mapping[TopicPartition, int]) -> None:
+        """Store how far the group has come, in the transaction of ``cursor``: by default where a consumer stands.
+
+        Nothing is promised before the caller commits. On an error roll back: the effects must go too.
+
+        Raises:
+            GroupFencedError: a partition was never claimed here, or somebody has claimed it since.
+            InvalidOffsetError: an offset is no whole number from 0 on.
+        """
+        given = offsets.positions() if isinstance(offsets, Consumer) else offsets
+        for name, offset in sorted(given.items()):
+            partition = TopicPartition(*name)
+            if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
+                raise InvalidOffsetError(f"{partition}: an offset is a whole number from 0 on, found {offset!r}")
+            claim = self._claims.get(partition)
+            if claim is None or not self._stored(cursor, partition, offset, claim):
+                why = "was never claimed here" if claim is None else "was claimed by another consumer since"
+                raise GroupFencedError(
+                    f"{partition} {why}, group {self.group!r}; roll back, and claim() before going on",
+                    offset=offset,
+                )
+
+    def _stored(self, cursor: Cursor, partition: TopicPartition, offset: int, claim: int) -> bool:
+        place = (self.group, *partition, claim)
+        changed = self._run(
+            cursor, f"UPDATE {self.table} SET next_offset = ? WHERE {_KEY} AND generation = ?", (offset, *place)
+        )
+        if changed <= 0:
+            # Some drivers do not count a row that had this value already, and some count nothing.
+            self._run(
+                cursor,
+                f"SELECT COUNT(*) FROM {self.table} WHERE {_KEY} AND generation = ? AND next_offset = ?",
+                (*place, offset),
+            )
+            ((changed,),) = cursor.fetchall()
+        return bool(changed)
+
+    @contextmanager
+    def transaction(self, consumer: Consumer) -> Iterator[Any]:
+        """A cursor for the effects of what the consumer has handed out; saves and commits at the end.
+
+        On an error everything is rolled back, and the consumer goes back to what is saved: the records come
+        again.
+        """
+        cursor = self._connection.cursor()
+        try:
+            yield cursor
+            self.save(cursor, consumer)
+            self._connection.commit()
+        except BaseException:
+            self._connection.rollback()
+            for partition, offset in self.load(self._claims).items():
+                consumer.seek(partition, offset)
+            raise
+        finally:
+            cursor.close()
+
+    def _run(self, cursor: Cursor, statement: str, parameters: tuple[Any, ...]) -> int:
+        """Execute a statement that is written with question marks; how many rows it has changed."""
+        parts = statement.split("?")
+        marked = "".join(part + self._mark.format(n) for n, part in enumerate(parts[:-1], 1)) + parts[-1]
+        cursor.execute(marked, parameters)
+        return cursor.rowcount
+
+
+def _mark_of(paramstyle: str) -> str:
+    mark = _MARKS.get(paramstyle)
+    if mark is None:
+        raise ValueError(
+            f"drivers with paramstyle {', '.join(_MARKS)} can be used, not {paramstyle!r}; give paramstyle= what "
+            "the driver's execute() takes"
+        )
+    return mark
+
+
+def _paramstyle_of(connection: object) -> str:
+    """What the driver's module says, found by the class of the connection."""
+    module = type(connection).__module__
+    while module:
+        style = getattr(sys.modules.get(module), "paramstyle", None)
+        if isinstance(style, str):
+            return style
+        module = module.rpartition(".")[0]
+    raise ValueError(
+        f"no paramstyle is known for {type(connection).__module__}.{type(connection).__qualname__}; say it with "
+        "paramstyle="
+    )
+
+
+__all__ = ["DatabaseOffsets"]
