@@ -93,7 +93,7 @@ CORE: dict[str, set[str]] = {
     "_compact": _FORMATS | {"_keymap"},
 }
 
-_GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
+_GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
 _STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
@@ -105,6 +105,7 @@ LOG: dict[str, set[str]] = {
     "watermark": set(),
     "owner": set(),
     "positions": {"segments"},
+    "gate": set(),
     "tail": set(),
     "commit": set(),
     "ticker": set(),

@@ -31,6 +31,7 @@ from logstore.errors import (
 from logstore.log import checkpoint, recovery
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.files import Directory
+from logstore.log.gate import Gate
 from logstore.log.owner import Owner
 from logstore.log.positions import Positions
 from logstore.log.promises import PublishedFile, RecoveryFile
@@ -74,6 +75,7 @@ class State:
         owner: Owner,
         clock: Clock,
         rng: random.Random | None,
+        gate: Gate,
     ) -> None:
         self.name = name
         self.path = directory.path
@@ -94,6 +96,8 @@ class State:
         self.exchanging = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
         self.closing = False
         self.changing = 0  # steps of a change that are under way; see `change`
+        self.gate = gate
+        self.room = 0  #: bytes that the gate has granted and that are not written yet
         self.counters = Counters()
         if not directory.exists():
             directory.create()
@@ -223,8 +227,12 @@ class State:
         self.check_writable()
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
+        size = len(data)
         try:
+            if size > self.room:
+                self.room += self.gate.grant(size - self.room)
             self.segments.active.append(data, first, leader_epoch)
+            self.room -= size
         except DiskFullError:
             self.counters.disk_full += 1
             raise
