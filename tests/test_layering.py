@@ -38,7 +38,7 @@ FLOORS: dict[str, set[str]] = {
     "pyspark_logstore": {"spark"},
     "aio": {"store", "vocabulary"},
     # Outermost: nobody imports them.
-    "cli": _DOWN["cli"] | {"replication.api", "wire", "zookeeper", "spark", "console", "aio"},
+    "cli": _DOWN["cli"] | {"replication.api", "wire", "zookeeper", "spark", "console", "aio", "head"},
     "testing": _DOWN["cli"] | {"replication.api", "wire", "aio"},
     # The package itself: a list of names, each imported when it is first asked for.
     "head": _DOWN["replication"],
@@ -84,6 +84,7 @@ CORE: dict[str, set[str]] = {
     "_columns": _FORMATS | {"_arrow"},
     "_json": {"_batch"},
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
+    "_unpack": {"_columns"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
     "_spread": _FORMATS | {"_arrow", "_arrow_in", "_partition"},
@@ -92,8 +93,8 @@ CORE: dict[str, set[str]] = {
     "_compact": _FORMATS | {"_keymap"},
 }
 
-_GROUND = {"files", "checkpoint", "watermark", "owner", "tail", "commit", "ticker"}
-_STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
+_GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
+_STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
 _KEEPING = {"alteration", "compaction", "dirty", "retention"}
@@ -103,6 +104,8 @@ LOG: dict[str, set[str]] = {
     "files": set(),
     "watermark": set(),
     "owner": set(),
+    "positions": {"segments"},
+    "gate": set(),
     "tail": set(),
     "commit": set(),
     "ticker": set(),
@@ -128,6 +131,7 @@ LOG: dict[str, set[str]] = {
     "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
+    "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "cut": {"recovery", "state"},
     "retention": {"cut", "state"},

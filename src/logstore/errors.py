@@ -344,6 +344,13 @@ class DiskFullError(StorageError):
     retriable = True
 
 
+class DiskBudgetError(DiskFullError):
+    """The store has used up ``logstore.disk.budget``, and nothing more may be deleted. Nothing was written.
+
+    Reads go on, and so do appends once there is room: delete records or a topic, or raise the budget.
+    """
+
+
 class NotSyncedError(StorageError):
     """The records are in the log, but there was no room to bring them to the disk.
 
@@ -416,3 +423,7 @@ class UnknownSettingError(ConfigError):
 
 class InvalidSettingError(ConfigError):
     """Every key is known, at least one value is not allowed."""
+
+
+class BudgetTooSmallError(InvalidSettingError):
+    """``logstore.disk.budget`` is below what the store must keep. Nothing was changed."""

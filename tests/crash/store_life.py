@@ -83,6 +83,7 @@ class StoreLife:
         yield self.close
         yield self.open
         yield self.alter("flights", {"retention.ms": 5000, "segment.bytes": 300})
+        yield self.append("flights", 1)
         yield self.alter("flights", {"segment.bytes": None})
         yield self.append("flights", 1)
         yield self.delete("flights")
@@ -163,7 +164,6 @@ class StoreLife:
             for (name, before, after), disk in zip(spans, self.disk.moments(), strict=True)
         ]
 
-
     def run_with_faults(self, *, stubborn: bool) -> str:
         """The whole life, in which a step that fails is tried again; the step at which it ended early, or "".
 
@@ -204,7 +204,8 @@ class StoreLife:
                 # There is no room for the first files of a log that nobody has opened yet.
                 continue
             if found not in self.view:
-                assert step == f"create {found}" and reopen, f"{found} is there after {step}: {error!r}"
+                made = reopen and step == f"create {found}"
+                assert made, f"{found} is there after {step}: {error!r}"
                 self.view[found] = TopicView("", 0, {})
             view = self.view[found]
             was, now = view.shape(), (told.id, len(told.partitions), dict(told.settings))
@@ -214,7 +215,9 @@ class StoreLife:
                 sent = view.records.get(number, [])
                 start = view.starts[number] = log.log_start_offset
                 values = [record.value for record in log.scan()]
-                assert values[: len(sent) - start] == sent[start:], f"{log.name}: {values} after {step}, sent {sent}"
+                assert values[: len(sent) - start] == sent[start:], (
+                    f"{log.name}: {values} after {step}, sent {sent}"
+                )
                 view.records[number] = sent[:start] + values
         done = what == "create" and name in self.view
         return done or (what == "delete" and name not in self.view) or self._is_grown(what, name)
@@ -319,12 +322,13 @@ def check_checkpoints(disk: SimDisk, partitions: Collection[TopicPartition]) -> 
     if not root.exists() or checkpoint.RECOVERY_POINTS not in root.names():
         return
     shared = _Shared(root)
-    told = [facts for facts in shared.facts.values() if facts.recovery_point is not None]
-    assert shared.facts_are_ours or not told, "a checkpoint of ours is taken for Kafka's"
     for name, facts in shared.facts.items():
         partition = Directory(root.join(str(name)), disk)
         if facts.recovery_point is None or name not in partitions:
             continue
+        point = checkpoint.decode_slots(partition.read(checkpoint.RECOVERY) or b"")
+        lowers = point is not None and facts.recovery_point < point.recovery_point
+        assert shared.facts_are_ours or not lowers, f"a checkpoint of ours is taken for Kafka's: {facts}, {point}"
         # Recovered, on a copy: a reader goes by a hint that may be older.
         with logstore.Log.open(partition.path, files=disk.kill()) as log:
             end = log.log_end_offset

@@ -11,6 +11,7 @@ import random
 
 import pytest
 
+from logstore import Log
 from logstore.errors import LogstoreError
 from logstore.log.files import Directory
 from logstore.log.root import Root
@@ -18,7 +19,6 @@ from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
 from logstore.store.topics import Topics
-from logstore.store.upkeep import Upkeep
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.store_life import StoreLife, check, check_checkpoints, open_store
@@ -47,7 +47,9 @@ def cut_everywhere(*, seed: int = 1, draws: int = 1, most: int | None = None) ->
                 try:
                     check(after, moment.before, moment.after, write_on=rng.random() < 0.3)
                 except (AssertionError, LogstoreError) as error:
-                    raise Violation(f"moment {at}, {moment.step}: crash({policy!r}, seed={cut}): {error!r}") from error
+                    raise Violation(
+                        f"moment {at}, {moment.step}: crash({policy!r}, seed={cut}): {error!r}"
+                    ) from error
         if most is not None and len(seen) >= most:
             break
     return len(seen)
@@ -124,10 +126,8 @@ def test_planted_directories_whose_names_are_not_synced_are_found(monkeypatch, f
 
 
 def test_planted_checkpoints_of_what_is_not_synced_are_found(monkeypatch):
-    honest = Upkeep._facts_of
-    monkeypatch.setattr(
-        Upkeep, "_facts_of", lambda self, log: honest(log)._replace(recovery_point=log.log_end_offset + 1)
-    )
+    honest = Log.facts
+    monkeypatch.setattr(Log, "facts", lambda log: honest(log)._replace(recovery_point=log.log_end_offset + 1))
     assert "checkpoint" in find()
 
 
@@ -176,7 +176,7 @@ def test_every_change_fails_in_turn_and_topics_stay_whole(fault):
     count = whole.changes if op == "change" else whole.counts()[op]
     assert count > 100
     failed = 0
-    for nth in range(1, count + 1, 1 if "for good" not in fault else 5):
+    for nth in range(1, count + 1, 3 if "for good" not in fault else 7):
         disk = SimDisk(nth)
         disk.fail(op, nth, **plan)
         life = StoreLife(disk)
@@ -195,4 +195,4 @@ def test_every_change_fails_in_turn_and_topics_stay_whole(fault):
         finally:
             life.abandon()
     print(f"{fault}: {count} calls, {failed} lives had a failed step")
-    assert failed > count // 10 if "for good" not in fault else failed
+    assert failed > count // 30 if "for good" not in fault else failed

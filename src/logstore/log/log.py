@@ -38,11 +38,12 @@ from logstore.log.dirty import Cleanable
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory, check_place, parse_partition
 from logstore.log.flush import Flusher
+from logstore.log.gate import Gate, OpenGate
 from logstore.log.owner import Owner, SoloOwner
 from logstore.log.producers import ProducedBatch
 from logstore.log.reader import Readable, Time
 from logstore.log.readonly import LogReader
-from logstore.log.retention import Retained
+from logstore.log.retention import OldestSegment, Retained
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.scan import Scan
 from logstore.log.state import State
@@ -111,6 +112,7 @@ class Log(Readable):
         clock: Clock = SYSTEM_CLOCK,
         files: Files = LIBC,
         rng: random.Random | None = None,
+        gate: Gate | None = None,
         **settings: Setting,
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
@@ -131,7 +133,7 @@ class Log(Readable):
         directory = Directory(path, files)
         if read_only:
             return LogReader(directory, settled, clock)
-        return cls(directory, settled, owner or SoloOwner(settled), clock, rng, create)
+        return cls(directory, settled, owner or SoloOwner(settled), clock, rng, create, gate or OpenGate())
 
     def __init__(
         self,
@@ -141,6 +143,7 @@ class Log(Readable):
         clock: Clock,
         rng: random.Random | None,
         create: bool,
+        gate: Gate,
     ) -> None:
         self.name: TopicPartition = parse_partition(directory.path)
         self.path = directory.path
@@ -151,7 +154,7 @@ class Log(Readable):
         check_place(above, directory, create=create)
         root = Root.open_for_writing(above, self.name, clock)
         try:
-            self._state = State(self.name, directory, root, config, owner, clock, rng)
+            self._state = State(self.name, directory, root, config, owner, clock, rng, gate)
         except BaseException:
             root.release(self.name, None)
             raise
@@ -256,6 +259,12 @@ class Log(Readable):
         return self._state.end.value
 
     @property
+    def next_offset(self) -> int:
+        """The offset that the next append gets: the log end offset, but a position with offset.mode=bytes."""
+        with self._state.lock:
+            return self._state.next_offset_locked()
+
+    @property
     def high_watermark(self) -> int:
         return self._state.high_watermark.value
 
@@ -282,6 +291,18 @@ class Log(Readable):
     def epochs(self) -> Epochs:
         """Which epoch wrote which offsets."""
         return self._state.epochs
+
+    def facts(self) -> PartitionFacts:
+        """What the checkpoints of the root may say of the log at this moment: nothing that is not on disk."""
+        state = self._state
+        state.check_open()
+        with state.lock:
+            return PartitionFacts(
+                state.recovery.point.recovery_point,
+                state.log_start,
+                state.high_watermark.value,
+                state.first_dirty_offset if state.config.compacts else None,
+            )
 
     def metrics(self) -> LogMetrics:
         """The log's numbers at this moment."""
@@ -444,12 +465,24 @@ class Log(Readable):
         newest = encoder.max_timestamp_ms
         if not self._append_time:
             admission.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
-        with self._lock:
-            if expect is not None:
-                self._check_expected_locked(expect)
-            result = write_locked(
-                self._state, encoder, count, count, encoder.batch_count, newest, produced, Origin.CLIENT, now
-            )
+        batches = encoder.batch_count
+        try:
+            with self._lock:
+                if expect is not None:
+                    self._check_expected_locked(expect)
+                result = write_locked(
+                    self._state, encoder, count, count, batches, newest, produced, Origin.CLIENT, now
+                )
+        except DiskFullError:
+            # Without the lock: making room takes those of other logs.
+            if not self._state.gate.make_room(len(encoder)):
+                raise
+            with self._lock:
+                if expect is not None:
+                    self._check_expected_locked(expect)
+                result = write_locked(
+                    self._state, encoder, count, count, batches, newest, produced, Origin.CLIENT, now
+                )
         if settled is not _WRITTEN or self._flushes:
             self._acknowledge(result, settled)
         if self._append_time and not result.duplicate:
@@ -495,23 +528,32 @@ class Log(Readable):
         settled = self._default_ack if ack is None else self._ack_of(ack)
         now = self._clock.now_ms()
         admitted = admission.admit(batch, self.config, origin, now)
-        with self._state.lock:
-            result = write_locked(
-                self._state,
-                admitted.data,
-                admitted.span,
-                admitted.record_count,
-                1,
-                admitted.max_timestamp_ms,
-                admitted.produced,
-                origin,
-                now,
-                admitted,
-            )
+        try:
+            with self._state.lock:
+                result = self._write_admitted_locked(admitted, origin, now)
+        except DiskFullError:
+            if not self._state.gate.make_room(len(admitted.data)):
+                raise
+            with self._state.lock:
+                result = self._write_admitted_locked(admitted, origin, now)
         self._acknowledge(result, settled)
         if self._append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
         return result
+
+    def _write_admitted_locked(self, admitted: admission.Admitted, origin: Origin, now: int) -> AppendResult:
+        return write_locked(
+            self._state,
+            admitted.data,
+            admitted.span,
+            admitted.record_count,
+            1,
+            admitted.max_timestamp_ms,
+            admitted.produced,
+            origin,
+            now,
+            admitted,
+        )
 
     def append_control(
         self,
@@ -558,7 +600,7 @@ class Log(Readable):
     def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
         try:
             if ack is Ack.SYNCED:
-                self._flusher.sync_to(result.last_offset + 1)
+                self._sync_to(result.last_offset + 1)
             elif self._flusher.is_due():
                 self.flush()
         except DiskFullError as error:
@@ -600,7 +642,17 @@ class Log(Readable):
                 and what was synced before is safe.
         """
         self._state.check_writable()
-        self._flusher.sync_to(self._state.end.value)
+        self._sync_to(self._state.end.value)
+
+    def _sync_to(self, offset: int) -> None:
+        try:
+            self._flusher.sync_to(offset)
+        except DiskFullError:
+            # What a memory tail holds may find room yet.
+            tail = self._state.tail
+            if not self._state.gate.make_room(0 if tail is None else tail.size):
+                raise
+            self._flusher.sync_to(offset)
 
     def tick(self) -> None:
         """Do what time asks for: flush if ``flush.ms`` has passed. For whoever drives the log's clock."""
@@ -659,6 +711,19 @@ class Log(Readable):
             DiskFullError, StorageFailedError: as `delete_before`.
         """
         return retention.retain(self._state, self._flusher.sync_to, now_ms)
+
+    def oldest_segment(self, active_bytes: int = INT64_MAX) -> OldestSegment | None:
+        """The first segment, if it could be deleted whole; None if nothing can.
+
+        Nothing at or above the high watermark can. The active segment counts if it has ``active_bytes``.
+        """
+        self._state.check_open()
+        return retention.oldest(self._state, active_bytes)
+
+    @property
+    def room(self) -> int:
+        """Bytes that the log's gate has granted it and that it has not written yet."""
+        return self._state.room
 
     def cleanable(self, now_ms: int | None = None) -> Cleanable:
         """What a compaction would work on, how dirty that is, and whether it is due."""

@@ -29,6 +29,26 @@ class Retained(NamedTuple):
     expired_producers: int = 0
 
 
+class OldestSegment(NamedTuple):
+    """The segment that a log would let go of first."""
+
+    timestamp_ms: int  #: of its newest record
+    end_offset: int  #: where the log begins once it is gone
+    size: int
+
+
+def oldest(state: State, active_bytes: int) -> OldestSegment | None:
+    """See `Log.oldest_segment`."""
+    with state.lock:
+        segments, high_watermark = state.segments.all, state.high_watermark.value
+    first = segments[0]
+    is_active = len(segments) == 1
+    end = first.next_offset if is_active else segments[1].base_offset
+    if first.size == 0 or end > high_watermark or (is_active and first.size < active_bytes):
+        return None
+    return OldestSegment(_timestamp_of(first), end, first.size)
+
+
 def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = None) -> Retained:
     """See `Log.retain`; ``sync_to`` brings what is to be deleted to the disk."""
     state.check_writable()
@@ -83,10 +103,13 @@ def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, no
 def _is_too_old(segment: Segment, retention_ms: int, now_ms: int) -> bool:
     if retention_ms < 0:
         return False
+    return now_ms - _timestamp_of(segment) > retention_ms
+
+
+def _timestamp_of(segment: Segment) -> int:
     newest = segment.largest_timestamp()
     # Records without a timestamp are as old as their file.
-    stamp = segment.file.modified_ms() if newest is None else newest[0]
-    return now_ms - stamp > retention_ms
+    return segment.file.modified_ms() if newest is None else newest[0]
 
 
 def _roll_if_idle_locked(state: State, now_ms: int) -> bool:

@@ -31,7 +31,9 @@ from logstore.errors import (
 from logstore.log import checkpoint, recovery
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.files import Directory
+from logstore.log.gate import Gate
 from logstore.log.owner import Owner
+from logstore.log.positions import Positions
 from logstore.log.promises import PublishedFile, RecoveryFile
 from logstore.log.root import Root
 from logstore.log.tail import MemoryTail
@@ -73,6 +75,7 @@ class State:
         owner: Owner,
         clock: Clock,
         rng: random.Random | None,
+        gate: Gate,
     ) -> None:
         self.name = name
         self.path = directory.path
@@ -93,6 +96,8 @@ class State:
         self.exchanging = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
         self.closing = False
         self.changing = 0  # steps of a change that are under way; see `change`
+        self.gate = gate
+        self.room = 0  #: bytes that the gate has granted and that are not written yet
         self.counters = Counters()
         if not directory.exists():
             directory.create()
@@ -127,6 +132,7 @@ class State:
         self.first_dirty_offset = self._clean_offset_found(end)
         self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
         self.uncleanable: str | None = None  # the damage that a compaction has met
+        self.positions = Positions(self.segments) if config.offset_mode == "bytes" else None
         self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
@@ -161,6 +167,11 @@ class State:
         self.must_unmark = found.point.clean
         with self.lock:
             self.move_marks_locked()
+
+    def next_offset_locked(self) -> int:
+        """The offset that the next append gets."""
+        end = self.end.value
+        return end if self.positions is None else self.positions.next(end, self.generation)
 
     def check_open(self) -> None:
         if self.closed:
@@ -216,8 +227,12 @@ class State:
         self.check_writable()
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
+        size = len(data)
         try:
+            if size > self.room:
+                self.room += self.gate.grant(size - self.room)
             self.segments.active.append(data, first, leader_epoch)
+            self.room -= size
         except DiskFullError:
             self.counters.disk_full += 1
             raise

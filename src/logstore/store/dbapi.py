@@ -76,9 +76,9 @@ class DatabaseOffsets:
     ...     at = store.create_topic("flights").append(b"AA 1141")
     ...     consumer = store.consumer(auto_offset_reset="earliest")
     ...     consumer.assign(["flights"])
-    ...     offsets.claim(consumer)
+    ...     begun = offsets.claim(consumer)
     ...     records = consumer.poll()
-    ...     offsets.save(database.cursor(), consumer)    # beside the effects of the records
+    ...     saved = offsets.save(database.cursor(), consumer)    # beside the effects of the records
     >>> offsets.load([("flights", 0)])
     {TopicPartition(topic='flights', partition=0): 1}
 

@@ -82,7 +82,9 @@ class Housekeeper:
     def start(self) -> None:
         """Begin to run tasks when they are due, in a thread of their own."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._loop, name=f"logstore-housekeeping {self._name}", daemon=True)
+            self._thread = threading.Thread(
+                target=self._loop, name=f"logstore-housekeeping {self._name}", daemon=True
+            )
             self._thread.start()
 
     def run_all(self) -> None:

@@ -15,6 +15,7 @@ from logstore.config import LogConfig
 from logstore.errors import NotALogError, StoreClosedError
 from logstore.log import Log, LogReader
 from logstore.log.files import Directory
+from logstore.log.gate import Gate
 from logstore.log.reader import Readable
 from logstore.records import TopicPartition
 
@@ -42,6 +43,8 @@ class Partitions:
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
+        #: Who says how much a log may write; set once, before any log is opened.
+        self.gate_of: Callable[[TopicPartition], Gate | None] = lambda name: None
 
     def get(self, name: TopicPartition) -> Opened:
         """The log of a partition that exists, opened if it is not.
@@ -81,7 +84,7 @@ class Partitions:
                 "or delete the topic",
                 path=path,
             )
-        return Log.open(path, config, clock=self._clock, files=self._files)
+        return Log.open(path, config, clock=self._clock, files=self._files, gate=self.gate_of(name))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 from logstore._files import LIBC, Files, fork_generation
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
-from logstore.errors import ForkedError, NotALogError, ReadOnlyError, StoreClosedError
+from logstore.errors import ForkedError, InvalidSettingError, NotALogError, ReadOnlyError, StoreClosedError
 from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.budget import Budget, Holdings, Limits, may_go
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
-from logstore.store.names import INTERNAL
+from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -45,6 +46,12 @@ Path = str | os.PathLike[str]
 Settings = StoreConfig | Mapping[str, Setting] | None
 
 
+#: How often it is looked whether room has to be made ahead of need; it is a comparison of two numbers.
+DISK_PERIOD_MS = 1_000
+#: How often every file is looked at for that.
+MEASURE_PERIOD_MS = 60_000
+
+
 class PartitionDescription(NamedTuple):
     """Where one partition stands. Offsets as of one moment; ``size`` is bytes of segments, without indexes."""
 
@@ -54,6 +61,13 @@ class PartitionDescription(NamedTuple):
     log_end_offset: int
     size: int
     segment_count: int
+
+
+class DiskUsage(NamedTuple):
+    """What a store takes of its disk, in bytes: used (what logs have been granted included) and allowed."""
+
+    used_bytes: int
+    limit_bytes: int
 
 
 class TopicDescription(NamedTuple):
@@ -122,21 +136,31 @@ class Store(Consuming):
         self._life = _Life(self.path, partitions, hold)
         if hold is not None:
             assert isinstance(table, Topics)
-            self._keep_house(table, partitions, hold)
+            try:
+                self._keep_house(root, table, partitions, hold)
+            except BaseException:
+                self._life.close()
+                raise
         # Also run at the end of the program: what was left open is flushed and closed then.
         self._finalizer = weakref.finalize(self, self._life.forgotten)
 
-    def _keep_house(self, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
-        config = self.config
+    def _keep_house(self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
         keeper = Housekeeper(self.clock, self.path)
-        upkeep = Upkeep(topics, partitions, hold, keeper.check)
-        checkpoint_ms = min(
-            config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
-        )
-        keeper.add("checkpoints", checkpoint_ms, upkeep.checkpoint)
+        upkeep = Upkeep(topics, partitions, hold, self.config, keeper)
+        holdings = Holdings(root, opened=upkeep.opened, logs=upkeep.logs, retain=upkeep.retain)
+        self._budget = Budget(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
+        if self._budget.limits.is_set:
+            partitions.gate_of = self._budget.gate
+            self._budget.open()
+            keeper.add("disk space", MEASURE_PERIOD_MS, self._budget.keep_house)
+            keeper.add("disk budget", DISK_PERIOD_MS, self._budget.keep_slack)
+        upkeep.schedule()
+        # The tasks live in a thread, and must not keep a store alive that its user has dropped.
+        store = weakref.ref(self)
+        keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._housekeeper = keeper
         self._life.housekeeper = keeper
-        if self.clock is SYSTEM_CLOCK and config.housekeeping == "thread":
+        if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
             keeper.start()
 
     # -- topics
@@ -237,9 +261,14 @@ class Store(Consuming):
             UnknownTopicError: there is none.
             ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
                 Nothing was changed.
+            BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
         """
         self._check_writable()
-        return dict(self._topics.alter(name, {**(settings or {}), **more_settings}).settings)
+        changes = {**(settings or {}), **more_settings}
+        if self._budget.limits.is_set:
+            after = self._topics.altered(name, changes)
+            self._budget.check_pinned(lambda topic, config: may_go(topic, after if topic == name else config))
+        return dict(self._topics.alter(name, changes).settings)
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
@@ -357,6 +386,36 @@ class Store(Consuming):
         if failure is not None:
             raise failure
 
+    def disk_usage(self) -> DiskUsage:
+        """What the logs take of the disk, measured now, and what they may; -1 where there is no budget."""
+        self._check_writable()
+        self._budget.measure(anew=True)
+        limited = self._budget.limits.is_set
+        return DiskUsage(self._budget.used_bytes, self._budget.limit_bytes if limited else -1)
+
+    def set_disk_budget(self, budget: int | str | None = None, reserve: int | str | None = None) -> None:
+        """Change ``logstore.disk.budget`` or ``logstore.disk.reserve`` of a store that was opened with one of them.
+
+        For as long as the store is open: its settings are those of the next open. Appends that were refused
+        go on if there is room now.
+
+        Raises:
+            InvalidSettingError: a value is out of range, or the store was opened without a budget.
+            BudgetTooSmallError: what may not be deleted is more than that. Nothing was changed.
+        """
+        self._check_writable()
+        before = self._budget.limits
+        if not before.is_set:
+            raise InvalidSettingError(
+                {"logstore.disk.budget": "the store was opened without one; close it and open it with a budget"}
+            )
+        wanted = {
+            "logstore.disk.budget": before.budget if budget is None else budget,
+            "logstore.disk.reserve": before.reserve if reserve is None else reserve,
+        }
+        config = StoreConfig.of(wanted)
+        self._budget.change(Limits(config.disk_budget, config.disk_reserve))
+
     def housekeep(self) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
 
@@ -420,6 +479,13 @@ class Closeable(Protocol):
     """What lives no longer than its store."""
 
     def close(self) -> None: ...
+
+
+def _expire_offsets(reference: weakref.ref[Store]) -> None:
+    """Forget committed offsets that nobody has renewed for ``offsets.retention.minutes``."""
+    store = reference()
+    if store is not None and not store.closed and CONSUMER_OFFSETS in store:
+        store.offsets.expire()
 
 
 class _Life:

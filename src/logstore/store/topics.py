@@ -154,7 +154,9 @@ class Topics(TopicTable):
         settled = catalogue
         for name, entry in catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
-                self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
+                self._hold.forget(
+                    TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
+                )
                 count = layout.remove_partitions(self._root, name)
                 settled = settled.with_topic(name, None)
                 _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
@@ -246,10 +248,7 @@ class Topics(TopicTable):
         """Change settings of a topic; None takes a key back to the store's default. Durable on return."""
         with self._lock:
             entry = self.entry(name)
-            own = dict(entry.settings)
-            for key in canonical_keys(key for key, value in changes.items() if value is None):
-                own.pop(key, None)
-            own |= canonical({key: value for key, value in changes.items() if value is not None})
+            own = _changed(entry.settings, changes)
             before, after = self.effective(entry.settings), self.effective(own)
             changed = entry.replace(settings=own)
             try:
@@ -260,6 +259,10 @@ class Topics(TopicTable):
                 self._reconfigure(name, before)
                 raise
             return changed
+
+    def altered(self, name: str, changes: Mapping[str, Setting]) -> LogConfig:
+        """What a topic would have in all after `alter`."""
+        return self.effective(_changed(self.entry(name).settings, changes))
 
     def _reconfigure(self, name: str, config: LogConfig) -> None:
         if self._partitions is not None:
@@ -328,6 +331,13 @@ class Topics(TopicTable):
                 self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]
             return number
+
+
+def _changed(settings: Mapping[str, str], changes: Mapping[str, Setting]) -> dict[str, str]:
+    own = dict(settings)
+    for key in canonical_keys(key for key, value in changes.items() if value is None):
+        own.pop(key, None)
+    return own | canonical({key: value for key, value in changes.items() if value is not None})
 
 
 class FollowedTopics(TopicTable):

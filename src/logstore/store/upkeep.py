@@ -10,44 +10,67 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from logstore.config import LogConfig
 from logstore.errors import LogClosedError, LogstoreError, TopicError
 from logstore.log import Log
-from logstore.log.root import PartitionFacts
 from logstore.records import TopicPartition
-from logstore.store.housekeeping import Interrupted
+from logstore.store.housekeeping import Housekeeper, Interrupted
 
 if TYPE_CHECKING:
+    from logstore.log.compaction import Compacted
     from logstore.log.root import RootHold
     from logstore.store.partitions import Partitions
     from logstore.store.topics import Topics
+    from logstore.store_config import StoreConfig
 
 _logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-def deletes(config: LogConfig) -> bool:
+
+def lets_go(config: LogConfig) -> bool:
     """Whether a log of these settings lets go of old records by itself."""
-    by_limit = config.retention_ms >= 0 or config.retention_bytes >= 0
-    return by_limit and "delete" in config.cleanup_policy.split(",")
+    limited = config.retention_ms >= 0 or config.retention_bytes >= 0
+    return config.compacts or (config.deletes and limited)
 
 
 class Upkeep:
     """Works through the logs of one store. Its methods are run one at a time."""
 
     def __init__(
-        self, topics: Topics, partitions: Partitions, hold: RootHold, check: Callable[[], None]
+        self,
+        topics: Topics,
+        partitions: Partitions,
+        hold: RootHold,
+        config: StoreConfig,
+        keeper: Housekeeper,
     ) -> None:
         self._topics = topics
         self._partitions = partitions
         self._hold = hold
-        self._check = check
+        self._config = config
+        self._keeper = keeper
         self._reported: dict[TopicPartition, str] = {}
+        self._failed: set[TopicPartition] = set()  #: could not be compacted in this round
+
+    def schedule(self) -> None:
+        """Enter everything that is done here with the housekeeper."""
+        config = self._config
+        checkpoint_ms = min(
+            config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
+        )
+        # Kafka has a period of its own for the expiry of producers; `Log.retain` sees to them.
+        retention_ms = min(config.log_retention_check_interval_ms, config.producer_id_expiration_check_interval_ms)
+        self._keeper.add("retention", retention_ms, self.retain)
+        self._keeper.add("checkpoints", max(checkpoint_ms, 1), self.checkpoint)
+        if config.log_cleaner_enable and config.log_cleaner_threads:
+            self._keeper.add("compaction", max(config.log_cleaner_backoff_ms, 1), self.compact_dirtiest)
 
     # -- which logs
 
-    def logs(self, wanted: Callable[[LogConfig], bool]) -> Iterator[Log]:
+    def logs(self, wanted: Callable[[str, LogConfig], bool]) -> Iterator[Log]:
         """The logs of every topic whose settings are ``wanted``, opened where they are not.
 
         One that cannot be opened is passed over, and reported once. Ends early, with `Interrupted`, if
@@ -55,10 +78,12 @@ class Upkeep:
         """
         for topic in self._topics.names(internal=True):
             entry = self._topics.find(topic)
-            if entry is None or not wanted(self._topics.config_of(topic)):
+            if entry is None:
+                continue
+            if not wanted(topic, self._topics.config_of(topic)):
                 continue
             for number in range(entry.partitions):
-                self._check()
+                self._keeper.check()
                 name = TopicPartition(topic, number)
                 try:
                     log = self._partitions.get(name)
@@ -70,9 +95,9 @@ class Upkeep:
                 if isinstance(log, Log):
                     yield log
 
-    def opened(self) -> Iterator[Log]:
-        """The logs that are open now."""
-        for log in self._partitions.opened():
+    def opened(self, topic: str | None = None) -> Iterator[Log]:
+        """The logs that are open now, of one topic or of all."""
+        for log in self._partitions.opened(topic):
             if isinstance(log, Log):
                 yield log
 
@@ -83,42 +108,95 @@ class Upkeep:
             self._reported[name] = text
             _logger.error("housekeeping passes over a partition: log=%s error=%s", name, text)
 
-    def _each(self, logs: Iterator[Log], work: Callable[[Log], object]) -> None:
-        for log in logs:
-            try:
-                work(log)
-            except Interrupted:
-                raise
-            except LogClosedError:
-                # Deleted meanwhile.
-                continue
-            except LogstoreError as error:
-                self._report(log.name, error)
+    def _ask(self, log: Log, work: Callable[[Log], T]) -> T | None:
+        """What a log answers; None, and a line in the logs, if it cannot."""
+        self._keeper.check()
+        try:
+            return work(log)
+        except Interrupted:
+            raise
+        except LogClosedError:
+            # Its topic was deleted meanwhile, or the store is closed.
+            return None
+        except LogstoreError as error:
+            self._report(log.name, error)
+            return None
 
     # -- what is done
 
     def retain(self) -> None:
-        """Delete what the settings of each topic let go of: by age, by size; and seal segments that lie idle."""
-        self._each(self.logs(deletes), lambda log: log.retain())
+        """Delete what the settings of each topic let go of, by age and by size.
 
-    def expire_producers(self) -> None:
-        """Forget producers that have written nothing for ``producer.id.expiration.ms``."""
-        self._each(self.opened(), lambda log: log.expire_producers())
+        Segments that lie idle are sealed, and producers that have long been silent forgotten.
+        """
+        for log in self.logs(lambda topic, config: lets_go(config)):
+            self._ask(log, lambda log: log.retain())
+        for log in self.opened():
+            # Nothing of these may go, but they may lie idle, and so may their producers.
+            if not lets_go(log.config):
+                self._ask(log, lambda log: log.retain())
+
+    def compact_dirtiest(self) -> bool:
+        """Compact the log that needs it most; True if one was, so that the next has its turn."""
+        due = []
+        for log in self.logs(lambda topic, config: config.compacts):
+            if log.config.compacts and log.name not in self._failed:
+                found = self._ask(log, lambda log: log.cleanable())
+                if found is not None and found.is_due:
+                    due.append((found.dirty_ratio, log.name, log))
+        if not due:
+            self._failed.clear()
+            return False
+        ratio, name, log = max(due, key=lambda entry: entry[:2])
+        done = self._ask(log, self._compact)
+        if done is None:
+            # Not before the next round: others are dirty too.
+            self._failed.add(name)
+        else:
+            _logger.info(
+                "compacted: log=%s dirty_ratio=%.2f bytes_read=%d bytes_kept=%d",
+                name,
+                ratio,
+                done.bytes_read,
+                done.bytes_kept,
+            )
+        return True
+
+    def _compact(self, log: Log) -> Compacted:
+        config = self._config
+        return log.compact(
+            map_bytes=config.log_cleaner_dedupe_buffer_size,
+            throttle=Throttle(self._keeper, config.log_cleaner_io_max_bytes_per_second),
+        )
 
     def checkpoint(self) -> None:
         """Write Kafka's checkpoints of the root, so that whoever opens it after a crash has less to look at."""
         token = self._hold.checkpoint_token()
-        facts: dict[TopicPartition, PartitionFacts] = {}
+        facts = {}
         for log in self.opened():
-            try:
-                facts[log.name] = self._facts_of(log)
-            except LogClosedError:
-                continue
+            found = self._ask(log, lambda log: log.facts())
+            if found is not None:
+                facts[log.name] = found
         self._hold.checkpoint(facts, token)
 
-    @staticmethod
-    def _facts_of(log: Log) -> PartitionFacts:
-        marks = log.metrics()
-        return PartitionFacts(marks.recovery_point, marks.log_start_offset, marks.high_watermark)
 
-__all__ = ["Upkeep", "deletes"]
+class Throttle:
+    """Lets at most so many bytes a second pass, and nothing once the store is being closed."""
+
+    def __init__(self, keeper: Housekeeper, bytes_per_second: float) -> None:
+        self._keeper = keeper
+        self._rate = bytes_per_second
+        self._owed_s = 0.0
+
+    def __call__(self, byte_count: int) -> None:
+        """Take note of bytes that were read or written; blocks while they are more than may be."""
+        self._keeper.check()
+        if self._rate > 0:
+            self._owed_s += byte_count / self._rate
+        # Shorter waits are inexact, and cost more than they hold back.
+        if self._owed_s > 0.01:
+            owed, self._owed_s = self._owed_s, 0.0
+            self._keeper.wait(owed)
+
+
+__all__ = ["Throttle", "Upkeep", "lets_go"]

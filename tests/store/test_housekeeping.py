@@ -1,0 +1,392 @@
+"""The recurring work of a store: what is done, when, and that nothing is kept from ending by it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import threading
+import warnings
+
+import pytest
+
+import logstore
+from logstore import Log
+from logstore.errors import CorruptRecordError, StorageError
+from logstore.log import checkpoint
+from logstore.log.files import Directory
+from logstore.store.housekeeping import Housekeeper, Interrupted
+from logstore.store.upkeep import Throttle, Upkeep
+from logstore.testing import ManualClock
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+def open_store(path, clock=None, **settings):
+    options = {} if clock is None else {"clock": clock}
+    return logstore.open(path / "data", settings, **options)
+
+
+def fill(topic, count=10, partition=0, size=50):
+    for number in range(count):
+        topic.append(b"%*d" % (size, number), b"key", partition=partition)
+
+
+# -- retention, as a store does it
+
+
+@pytest.mark.row("R1")
+@pytest.mark.row("V8")
+def test_at_seven_days_and_a_minute_old_segments_are_gone_and_at_six_days_they_are_there(tmp_path, clock):
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", segment_bytes=500)
+        fill(topic)
+        end = topic[0].log_end_offset
+        clock.advance(6 * DAY_MS)
+        store.housekeep()
+        assert topic[0].log_start_offset == 0
+        clock.advance(DAY_MS + 60_000)
+        store.housekeep()
+        assert (topic[0].log_start_offset, topic[0].log_end_offset) == (end, end)
+
+
+@pytest.mark.row("R2")
+def test_by_size_no_more_than_the_limit_and_one_segment_stays(tmp_path, clock):
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", retention_bytes=2000, segment_bytes=500)
+        fill(topic, 100)
+        store.housekeep()
+        assert 0 < topic[0].log_start_offset < 100
+        assert store.describe_topic("flights").partitions[0].size <= 2000 + 500
+
+
+@pytest.mark.row("R4")
+def test_without_limits_everything_is_kept(tmp_path, clock):
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", retention_ms=-1, retention_bytes=-1, segment_bytes=500)
+        fill(topic, 50)
+        clock.advance(4000 * DAY_MS)
+        store.housekeep()
+        assert topic[0].log_start_offset == 0
+
+
+def test_logs_that_nobody_has_used_are_kept_house_too(tmp_path, clock):
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", 3, segment_bytes=500)
+        for partition in range(3):
+            fill(topic, partition=partition)
+    clock.advance(8 * DAY_MS)
+    with open_store(tmp_path, clock) as store:
+        store.housekeep()
+        assert [log.log_start_offset for log in store["flights"].partitions] == [10, 10, 10]
+
+
+def test_a_damaged_partition_is_reported_once_and_the_others_are_kept_house(tmp_path, clock, caplog):
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", 2, segment_bytes=500)
+        fill(topic, partition=0)
+        fill(topic, partition=1)
+    segment = sorted((tmp_path / "data" / "flights-0").glob("*.log"))[-1]
+    segment.write_bytes(b"\0" * segment.stat().st_size)
+    (tmp_path / "data" / "flights-0" / "logstore.recovery").write_bytes(b"")
+    for older in sorted((tmp_path / "data" / "flights-0").glob("*.log"))[:-1]:
+        older.write_bytes(b"\0" * older.stat().st_size)
+    clock.advance(8 * DAY_MS)
+    with open_store(tmp_path, clock) as store:
+        for _ in range(3):
+            store.housekeep()
+        assert store["flights"][1].log_start_offset == 10
+        assert caplog.text.count("housekeeping passes over a partition: log=flights-0") == 1
+        with pytest.raises(CorruptRecordError):
+            store["flights"][0]
+
+
+def test_the_dirtiest_log_is_compacted_and_then_the_others(tmp_path, clock):
+    with open_store(tmp_path, clock) as store:
+        settings = {"cleanup.policy": "compact", "segment.bytes": 500, "min.cleanable.dirty.ratio": 0.1}
+        for name in ("latest", "newest"):
+            fill(store.create_topic(name, 1, settings), 20)
+        store.housekeep()
+        for name in ("latest", "newest"):
+            log = store[name][0]
+            # One record of the key in what is sealed, and what the active segment holds.
+            assert len(list(log.scan())) < 12, name
+            assert list(log.scan())[-1].offset == 19
+
+
+def test_compaction_waits_where_it_is_told_to(tmp_path, clock):
+    with open_store(tmp_path, clock, **{"log.cleaner.io.max.bytes.per.second": 1000}) as store:
+        topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})
+        fill(topic, 40)
+        before = clock.monotonic_s()
+        store.housekeep()
+        assert len(list(topic[0].scan())) < 12
+        # More than 4 kB were read, and time passed as if for that much.
+        assert clock.monotonic_s() - before > 4
+
+
+def test_without_a_cleaner_nothing_is_compacted(tmp_path, clock):
+    with open_store(tmp_path, clock, **{"log.cleaner.enable": False}) as store:
+        topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})
+        fill(topic, 40)
+        store.housekeep()
+        assert len(list(topic[0].scan())) == 40
+
+
+def test_committed_offsets_expire(tmp_path, clock):
+    with open_store(tmp_path, clock, **{"offsets.retention.minutes": 10}) as store:
+        topic = store.create_topic("flights")
+        fill(topic, 3)
+        name = logstore.TopicPartition("flights", 0)
+        store.commit_offsets("auditors", {name: 2})
+        store.housekeep()
+        assert store.committed("auditors", [name])[name] is not None
+        clock.advance(11 * 60_000)
+        store.housekeep()
+        assert store.committed("auditors", [name]).get(name) is None
+
+
+# -- the checkpoints of the root
+
+
+def test_checkpoints_are_written_while_the_store_is_open(tmp_path, clock):
+    root = tmp_path / "data"
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights")
+        fill(topic, 5)
+        topic[0].flush()
+        topic[0].delete_before(2)
+        fill(topic, 1)
+        store.housekeep()
+        name = logstore.TopicPartition("flights", 0)
+        offsets = {
+            file: checkpoint.read_offsets((root / file).read_bytes(), file)[name]
+            for file in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS)
+        }
+        assert list(offsets.values()) == [5, 2, 6]
+        assert not (root / checkpoint.CLEAN_SHUTDOWN).exists()
+
+
+def test_our_own_old_checkpoint_does_not_lower_what_is_known_to_be_on_disk(tmp_path, clock):
+    crashed = checkpointed_and_crashed(tmp_path, clock)
+    log = Log.open(crashed / "flights-0")
+    assert log.metrics().recovered_bytes == 0
+    log.close()
+
+
+def test_a_checkpoint_of_kafka_does_lower_it(tmp_path, clock):
+    crashed = checkpointed_and_crashed(tmp_path, clock)
+    (crashed / checkpoint.RECOVERY_POINTS).write_bytes(b"0\n1\nflights 0 1\n")
+    log = Log.open(crashed / "flights-0")
+    assert log.metrics().recovered_bytes > 0
+    log.close()
+
+
+def checkpointed_and_crashed(tmp_path, clock):
+    """A copy of a root as a killed process leaves it: its checkpoint is older than the last sync."""
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights")
+        fill(topic, 2)
+        topic[0].flush()
+        store.housekeep()
+        fill(topic, 2)
+        topic[0].flush()
+        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+    return tmp_path / "crashed"
+
+
+def test_one_log_opened_after_a_crash_does_not_make_the_root_clean(tmp_path, clock):
+    """With the mark, Kafka would look at no log at all, also not at the one that nobody has opened since."""
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", 2)
+        fill(topic, partition=0)
+        fill(topic, partition=1)
+        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+    crashed = tmp_path / "crashed"
+    Log.open(crashed / "flights-0").close()
+    assert not (crashed / checkpoint.CLEAN_SHUTDOWN).exists()
+    Log.open(crashed / "flights-1").close()
+    assert (crashed / checkpoint.CLEAN_SHUTDOWN).exists()
+
+
+def test_a_topic_made_anew_does_not_begin_where_the_old_one_did(tmp_path, clock):
+    with open_store(tmp_path, clock) as store:
+        fill(store.create_topic("flights"), 5)
+        store["flights"][0].flush()
+        store["flights"].delete_records({0: 5})
+        store.housekeep()
+        store.delete_topic("flights")
+        root = Directory(tmp_path / "data")
+        for name in (checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
+            assert checkpoint.read_offsets(root.read(name), name) == {}
+        assert root.read(checkpoint.RECOVERY_POINTS) is None
+
+
+# -- the thread
+
+
+def housekeeping_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("logstore-housekeeping")]
+
+
+def test_a_store_on_the_machines_clock_has_one_thread_that_dies_with_it(tmp_path):
+    before = len(housekeeping_threads())
+    with open_store(tmp_path):
+        assert len(housekeeping_threads()) == before + 1
+    assert len(housekeeping_threads()) == before
+
+
+def test_no_thread_for_a_store_that_is_driven_or_read_only(tmp_path, clock):
+    before = len(housekeeping_threads())
+    with open_store(tmp_path, clock), logstore.open(tmp_path / "data", read_only=True):
+        assert len(housekeeping_threads()) == before
+    with open_store(tmp_path, **{"logstore.housekeeping": "manual"}) as store:
+        assert len(housekeeping_threads()) == before
+        store.housekeep()
+
+
+def test_the_thread_keeps_no_dropped_store_alive(tmp_path):
+    before = len(housekeeping_threads())
+    store = open_store(tmp_path)
+    store.create_topic("flights").append(b"one")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        del store
+        gc.collect()
+    assert any("was left open" in str(warning.message) for warning in told)
+    assert len(housekeeping_threads()) == before
+    with open_store(tmp_path) as store:
+        assert [record.value for record in store["flights"].read()] == [b"one"]
+
+
+def test_a_store_collected_inside_its_own_thread_is_closed_by_that_thread(tmp_path):
+    """The collector of cycles may run anywhere, also while a task holds what closing needs."""
+    store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
+    life, keeper = store._life, store._housekeeper
+    inside, seen = threading.Event(), []
+
+    def task():
+        life.forgotten()
+        seen.append(life.closed)
+        inside.set()
+
+    keeper.add("collecting", 0, task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        keeper.start()
+        assert inside.wait(10)
+        keeper._thread.join(10)
+    assert seen == [False]
+    assert life.closed
+    store._finalizer.detach()
+
+
+def test_a_child_of_a_fork_has_no_part_in_it(tmp_path):
+    with open_store(tmp_path) as store:
+        topic = store.create_topic("flights")
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                store.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+        topic.append(b"one")
+
+
+def test_a_task_that_fails_is_reported_and_runs_again(caplog):
+    keeper = Housekeeper(logstore.clock.SYSTEM_CLOCK, "here")
+    done, calls = threading.Event(), []
+
+    def task():
+        calls.append(1)
+        if len(calls) == 1:
+            raise StorageError("the disk said no")
+        done.set()
+
+    keeper.add("failing", 1, task)
+    keeper.start()
+    assert done.wait(10)
+    keeper.close()
+    assert caplog.text.count("housekeeping failed: store=here task=failing") == 1
+
+
+def test_tasks_run_when_they_are_due():
+    clock = ManualClock(skip_waits=False)
+    keeper = Housekeeper(clock, "here")
+    ran = threading.Semaphore(0)
+    calls = []
+    keeper.add("slow", 10_000, lambda: calls.append("slow") or ran.release())
+    keeper.add("quick", 1_000, lambda: calls.append("quick") or ran.release())
+    keeper.start()
+    try:
+        for _ in range(3):
+            clock.advance(1_000)
+            assert ran.acquire(timeout=10)
+        assert calls == ["quick"] * 3
+        keeper.hasten("slow")
+        assert ran.acquire(timeout=10)
+        assert calls == [*["quick"] * 3, "slow"]
+    finally:
+        keeper.close()
+
+
+def test_closing_ends_a_long_task_in_its_middle(tmp_path):
+    keeper = Housekeeper(logstore.clock.SYSTEM_CLOCK, "here")
+    throttle = Throttle(keeper, 1.0)
+    begun, ended = threading.Event(), []
+
+    def task():
+        begun.set()
+        try:
+            throttle(1_000_000)
+        except Interrupted:
+            ended.append("interrupted")
+            raise
+
+    keeper.add("long", 0, task)
+    keeper.start()
+    assert begun.wait(10)
+    keeper.close()
+    assert ended == ["interrupted"]
+
+
+def test_a_pause_keeps_every_task_from_running():
+    keeper = Housekeeper(ManualClock(), "here")
+    calls = []
+    keeper.add("task", 1, lambda: calls.append(1))
+    worker = threading.Thread(target=keeper.run_all)
+    with keeper.paused():
+        worker.start()
+        worker.join(0.05)
+        assert calls == []
+    worker.join(10)
+    assert calls == [1]
+
+
+def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_path, clock, monkeypatch):
+    with open_store(tmp_path, clock) as store:
+        store.create_topic("flights", 20)
+    store = open_store(tmp_path, clock)
+    opened = []
+
+    def get(partitions, name):
+        opened.append(name)
+        # As if another thread had begun to close the store.
+        store._housekeeper._stopping = True
+        raise StorageError("not now")
+
+    monkeypatch.setattr("logstore.store.partitions.Partitions.get", get)
+    upkeep = Upkeep(store._topics, store._partitions, None, store.config, store._housekeeper)
+    with pytest.raises(Interrupted):
+        upkeep.retain()
+    assert len(opened) == 1
+    monkeypatch.undo()
+    store.close()
