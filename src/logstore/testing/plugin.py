@@ -3,8 +3,6 @@
 - ``logstore_clock``: a `ManualClock`;
 - ``logstore_disk``: a `SimDisk`;
 - ``logstore_store``: a `temporary_store` on both.
-
-PYTEST_DONT_REWRITE: what a plugin's distribution holds would have its asserts rewritten.
 """
 
 from __future__ import annotations
