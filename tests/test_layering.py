@@ -96,7 +96,7 @@ _GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit"
 _STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
-_KEEPING = {"alteration", "compaction", "dirty", "retention"}
+_KEEPING = {"alteration", "compaction", "dirty", "image", "retention"}
 
 #: Module of log/ -> the modules of log/ it may import. Which of the core is not limited.
 LOG: dict[str, set[str]] = {
@@ -130,6 +130,7 @@ LOG: dict[str, set[str]] = {
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
+    "image": {"promises", "state"},
     "cut": {"recovery", "state"},
     "retention": {"cut", "state"},
     "alteration": {"state"},

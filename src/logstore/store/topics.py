@@ -11,10 +11,11 @@ catalogue is an immutable value: who looks at it takes no lock.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from logstore.clock import Clock
@@ -197,6 +198,12 @@ class Topics(TopicTable):
 
     # -- changing
 
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """No topic is made, changed or deleted meanwhile."""
+        with self._lock:
+            yield
+
     def create(
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
@@ -348,6 +355,7 @@ class FollowedTopics(TopicTable):
         files.refuse_file(root)
         if not root.exists():
             raise NotALogError("there is no store here; check the path", path=root.path)
+        layout.refuse_incomplete(root, root.names())
         self._partitions: Partitions | None = None
         self._data: bytes | None = None
         self._catalogue = Catalogue(cluster_id="")
