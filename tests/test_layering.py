@@ -130,7 +130,7 @@ LOG: dict[str, set[str]] = {
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
-    "image": {"promises", "state"},
+    "image": {"checkpoint", "files", "promises", "state"},
     "cut": {"recovery", "state"},
     "retention": {"cut", "state"},
     "alteration": {"state"},

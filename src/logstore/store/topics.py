@@ -32,7 +32,7 @@ from logstore.log.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
-from logstore.store.names import INTERNAL, check_name, check_partition_count
+from logstore.store.names import CLUSTER_METADATA, INTERNAL, check_name, check_partition_count
 from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ class Topics(TopicTable):
         """Make topics of the logs below the root that no store has made."""
         numbers: dict[str, set[int]] = {}
         for name in files.partitions_below(self._root):
-            if name.topic not in catalogue.topics:
+            # Kafka's own log of a directory that was adopted: it stays Kafka's.
+            if name.topic not in catalogue.topics and name.topic != CLUSTER_METADATA:
                 numbers.setdefault(name.topic, set()).add(name.partition)
         for topic, found in sorted(numbers.items()):
             directories = [layout.partition_directory(self._root, TopicPartition(topic, n)) for n in sorted(found)]
