@@ -26,9 +26,9 @@ def page() -> str:
     lines = [
         "# Settings",
         "",
-        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. As keyword arguments, dots are",
-        "underscores. Keys of Kafka's that are not listed are accepted without effect and logged once; any other",
-        "is refused.",
+        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. As keyword arguments,",
+        "dots are underscores. Keys of Kafka's that are not listed are accepted without effect and logged once;",
+        "any other is refused.",
         "",
     ]
     shown: set[str] = set()

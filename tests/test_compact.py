@@ -257,7 +257,7 @@ def test_a_flipped_byte_is_named_with_its_place_and_what_came_before_is_kept(cod
         flipped = bytearray(run)
         flipped[at] ^= 0x10
         chosen = filter_of_nothing()
-        with pytest.raises(CorruptRecordError, match="CRC-32C|cannot be") as caught:
+        with pytest.raises(CorruptRecordError, match=r"CRC-32C|cannot be") as caught:
             chosen.run(bytes(flipped), 0, END, False, path="/t-0/x.log", file_position=4096)
         assert (caught.value.path, caught.value.position) == ("/t-0/x.log", 4096 + first)
         assert bytes(memoryview(chosen)) == run[:first]

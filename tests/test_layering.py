@@ -84,6 +84,7 @@ CORE: dict[str, set[str]] = {
     "_columns": _FORMATS | {"_arrow"},
     "_json": {"_batch"},
     "_payload": _FORMATS | {"_arrow", "_columns", "_json"},
+    "_unpack": {"_columns"},
     "_arrow_in": _FORMATS | {"_arrow"},
     "_keymap": _FORMATS,
     "_spread": _FORMATS | {"_arrow", "_arrow_in", "_partition"},
@@ -93,7 +94,7 @@ CORE: dict[str, set[str]] = {
 }
 
 _GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
-_STATE = _GROUND | {"epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
+_STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
 _KEEPING = {"alteration", "compaction", "dirty", "image", "retention"}
@@ -103,6 +104,7 @@ LOG: dict[str, set[str]] = {
     "files": set(),
     "watermark": set(),
     "owner": set(),
+    "positions": {"segments"},
     "gate": set(),
     "tail": set(),
     "commit": set(),
@@ -129,6 +131,7 @@ LOG: dict[str, set[str]] = {
     "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
+    "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
     "image": {"checkpoint", "files", "promises", "state"},
     "cut": {"recovery", "state"},

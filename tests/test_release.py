@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "release").exists(), reason="no sour
 from release.checks import write_sums  # noqa: E402
 from release.contents import complaints_of_sdist, complaints_of_wheel  # noqa: E402
 from release.interpreters import ABI3, WHEELS, find, text_of  # noqa: E402
+from release.news import section_of, with_section  # noqa: E402
 from release.stranger import write_wheel  # noqa: E402
 
 OURS = importlib.metadata.version("logstore")
@@ -293,3 +294,48 @@ def test_no_command_of_ours_names_a_second_index() -> None:
     found = [path for path in places for block in fence.findall(path.read_text()) if "--extra-index-url" in block]
     scripts = [ROOT / "Makefile", ROOT / ".ci" / "run", *(ROOT / "release").glob("*.py")]
     assert found + [path for path in scripts if "--extra-index-url" in path.read_text()] == []
+
+
+# --- the news ----------------------------------------------------------------------------------
+
+
+def test_fragments_become_a_section_above_the_earlier_ones() -> None:
+    section = section_of(
+        "2026.11.0", {"a.fix.md": "No more\nloss.\n", "b.feature.md": "More.", "+c.fix.md": "Less."}
+    )
+    assert section == "## 2026.11.0\n\n### New\n\n- More.\n\n### Mended\n\n- Less.\n- No more loss.\n"
+    first = with_section("", section)
+    assert first.startswith("# Changes\n")
+    second = with_section(first, "## 2026.12.0\n\n### New\n\n- Again.\n")
+    assert re.findall(r"^## (\S+)", second, re.MULTILINE) == ["2026.12.0", "2026.11.0"]
+    assert second.count("# Changes") == 1
+    assert second.endswith("- No more loss.\n")
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.fux.md", "A.fix.md"])
+def test_what_is_no_fragment_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(name)):
+        section_of("2026.11.0", {name: "text", "b.fix.md": "text"})
+
+
+def test_an_empty_fragment_is_named() -> None:
+    with pytest.raises(ValueError, match=r"b\.fix\.md"):
+        section_of("2026.11.0", {"b.fix.md": " \n"})
+
+
+def test_the_fragments_that_there_are_can_be_gathered() -> None:
+    paths = [path for path in (ROOT / "news").glob("*.md") if path.name != "README.md"]
+    section_of("2026.11.0", {path.name: path.read_text() for path in paths})
+
+
+# --- the tour ----------------------------------------------------------------------------------
+
+
+@pytest.mark.row("D4", "O8")
+def test_the_tour_gives_right_answers(tmp_path: Path) -> None:
+    tour = [sys.executable, "-W", "error", str(ROOT / "examples" / "tour.py")]
+    done = subprocess.run(tour, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"logstore {OURS}")
+    again = subprocess.run(tour, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode != 0, "it needs a directory without an earlier tour's data, and says so"

@@ -144,6 +144,31 @@ def test_memory_does_not_grow_with_the_data(in_memory: Path) -> None:
     assert facts["after"] - facts["before"] < 12
 
 
+@pytest.mark.row("S9", "M9")
+def test_a_scan_of_columns_takes_the_memory_of_one_chunk(in_memory: Path) -> None:
+    facts = run(
+        """
+        from logstore.store.scans import TopicScan
+        values = [b'{"n": %d, "text": "%s"}' % (n, b"x" * 200) for n in range(1000)]
+        with Log.open(sys.argv[1] + "/t-0") as log:
+            for _ in range(400):
+                log.append(values)
+            def scan():
+                return TopicScan("t", {0: log}, value_schema={"n": "int64", "text": "string"}, views=True)
+            sum(len(batch) for _, batch in zip(range(3), scan().batches()))
+            before = resident_mb()
+            rows = sum(len(batch) for batch in scan().batches())
+            after = resident_mb()
+            size = log.size
+        report(before=before, after=after, rows=rows, size=size)
+        """,
+        in_memory,
+    )
+    assert facts["rows"] == 400_000
+    assert facts["size"] > 90_000_000
+    assert facts["after"] - facts["before"] < 12
+
+
 @pytest.mark.row("S11")
 def test_a_read_makes_as_many_objects_for_ten_thousand_records_as_for_ten(in_memory: Path) -> None:
     with Log.open(in_memory / "t-0") as log:

@@ -294,10 +294,19 @@ cdef int reserve_slices(Slices *slices, bint views, int64_t rows, int64_t more_r
 
 cdef class Decoder:
     cdef readonly tuple names
+    cdef readonly list formats            # of each, in Arrow's words
     cdef int set_up(self, Field *fields) except -1
     cdef int decode(self, Table *table, Batches run) except -1
     cdef int set_field_schema(self, ArrowSchema *out, int field) except -1
 
 
+cdef class ColumnBatch:
+    cdef Table *_table
+    cdef tuple _names
+    cdef Decoder _decoder
+    cdef bint _views                      # asked for, whether or not there is a column to hand out so
+
+
+cdef int column_of(object name, Decoder decoder) except -1
 cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,
                     int64_t children) except -1

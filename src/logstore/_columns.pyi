@@ -11,6 +11,8 @@ class Decoder:
 
     @property
     def names(self) -> tuple[str, ...]: ...
+    @property
+    def formats(self) -> list[bytes]: ...
 
 @final
 class ColumnBatch:

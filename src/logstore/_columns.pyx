@@ -307,7 +307,7 @@ cdef class _Filler:
             raise MemoryError
         self._offsets = self._decoder is not None
         for name in self._names:
-            column = _column_of(name, self._decoder)
+            column = column_of(name, self._decoder)
             table.columns[table.column_count] = column
             table.column_count += 1
             if column == KEY:
@@ -697,7 +697,7 @@ cdef int set_column_schema(ArrowSchema *out, int column, bint views) except -1:
     return set_schema(out.children[0].children[1], "value", "z", ARROW_FLAG_NULLABLE, 0)
 
 
-cdef int _column_of(object name, Decoder decoder) except -1:
+cdef int column_of(object name, Decoder decoder) except -1:
     """The number of a column that is known."""
     if name in _NAMES:
         return _NAMES.index(name)
@@ -708,7 +708,7 @@ cdef int set_columns_schema(ArrowSchema *out, tuple names, bint views, Decoder d
     cdef int i = 0, column
     set_schema(out, "", "+s", 0, len(names))
     for name in names:
-        column = _column_of(name, decoder)
+        column = column_of(name, decoder)
         if column < COLUMNS:
             set_column_schema(out.children[i], column, views)
         else:
@@ -740,11 +740,6 @@ cdef class ColumnBatch:
     Owns: one reference to the buffers, which outlive it as long as a consumer holds them.
     Threads: immutable after construction.
     """
-
-    cdef Table *_table
-    cdef tuple _names
-    cdef Decoder _decoder
-    cdef bint _views                      # asked for, whether or not there is a column to hand out so
 
     def __init__(self):
         raise TypeError("a ColumnBatch is made by columns_of()")

@@ -154,7 +154,6 @@ cdef class _Fields(Decoder):
 
     cdef Plan *_plans
     cdef int _count
-    cdef list _formats            # in Arrow's words
     cdef list _types              # in the words of messages
     cdef bint _null_bad
 
@@ -165,7 +164,7 @@ cdef class _Fields(Decoder):
         self.names = tuple(names)
         self._count = <int>len(self.names)
         self._null_bad = null_bad
-        self._formats = []
+        self.formats = []
         self._types = []
         self._plans = <Plan *>calloc(<size_t>self._count + 1, sizeof(Plan))
         if self._plans == NULL:
@@ -181,7 +180,7 @@ cdef class _Fields(Decoder):
 
     cdef int set_field_schema(self, ArrowSchema *out, int field) except -1:
         name = self.names[field].encode()
-        return set_schema(out, PyBytes_AS_STRING(name), PyBytes_AS_STRING(self._formats[field]),
+        return set_schema(out, PyBytes_AS_STRING(name), PyBytes_AS_STRING(self.formats[field]),
                           ARROW_FLAG_NULLABLE, 0)
 
     cdef int _reserve(self, Table *table) except -1:
@@ -358,7 +357,7 @@ cdef class JsonDecoder(_Fields):
             self._plans[i].kind = kind
             self._plans[i].width = width
             self._plans[i].token = places[tuple(path)]
-            self._formats.append(format)
+            self.formats.append(format)
             self._types.append(word)
             i += 1
 
@@ -523,7 +522,7 @@ cdef class StructDecoder(_Fields):
             self._plans[i].offset = offset
             self._plans[i].width = width
             self._plans[i].unit = width if reverse else 1
-            self._formats.append(format)
+            self.formats.append(format)
             i += 1
 
     cdef int decode(self, Table *table, Batches run) except -1:

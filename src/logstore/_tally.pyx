@@ -6,6 +6,7 @@ and no CRC is checked, so damage inside of a batch goes unnoticed: reading it, o
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
 
 from logstore._batch cimport CONTROL_FLAG, HEADER_BYTES, BatchHeader, last_offset_of, parse_header
 from logstore._bytes cimport OK
@@ -14,7 +15,10 @@ from logstore._indexed cimport WINDOW_BYTES, check_gap
 from logstore._segment cimport Segment
 
 cdef enum:
-    LARGE_BYTES = 8_192           # from this size on, what lies between two headers is not worth a read
+    # To read a header alone costs about as much as to copy eight kilobytes: smaller batches come many in one
+    # read, of larger ones only the header is read.
+    LARGE_BYTES = 8_192
+    ROOM_BYTES = 65_536
 
 
 cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t end_offset, uint8_t *window,
@@ -25,7 +29,7 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
     Stops before a batch that is not whole, reaches to end_offset, or stands where it should not.
     """
     cdef BatchHeader header
-    cdef int64_t records = 0, want = WINDOW_BYTES
+    cdef int64_t records = 0, want = ROOM_BYTES
     while position < bound:
         if position < start[0] or position + HEADER_BYTES > start[0] + got[0]:
             start[0] = position
@@ -42,7 +46,7 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
             records += header.record_count
         position += header.size
         next_offset[0] = last_offset_of(&header) + 1
-        want = HEADER_BYTES if header.size >= LARGE_BYTES else WINDOW_BYTES
+        want = HEADER_BYTES if header.size >= LARGE_BYTES else ROOM_BYTES
     return records
 
 
@@ -52,19 +56,23 @@ def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
     None: no batch of the segment reaches ``offset``. The offset is reached at the first batch that does not
     lie whole in the range, or is not sound: who reads there is told.
     """
-    cdef uint8_t window[WINDOW_BYTES]
+    cdef uint8_t *window
     cdef int64_t start = 0, got = 0, bound = segment.size, next_offset = offset, records = 0, position
     cdef FileOps *ops = &segment.file.files.ops
     cdef int fd
-    position = segment._find(offset, bound, window, WINDOW_BYTES, &start, &got)
-    if position < 0:
-        return None
-    fd = segment.file.acquire()
-    segment.file.files.calls[OP_PREADV] += 1
+    window = <uint8_t *>malloc(ROOM_BYTES)
+    if window == NULL:
+        raise MemoryError
     try:
+        position = segment._find(offset, bound, window, WINDOW_BYTES, &start, &got)
+        if position < 0:
+            return None
+        fd = segment.file.acquire()
+        segment.file.files.calls[OP_PREADV] += 1
         with nogil:
             records = tally(ops, fd, position, bound, end_offset, window, &start, &got, &next_offset)
+        segment.file.release()
         raise_status(min(got, <int64_t>0), "read", segment.path, start)
     finally:
-        segment.file.release()
+        free(window)
     return records, next_offset

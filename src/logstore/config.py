@@ -127,6 +127,10 @@ class LogConfig:
                     "a log whose offsets are positions (logstore.offset.mode=bytes) holds no compressed batches; "
                     "set uncompressed"
                 )
+            if self.tail == "memory":
+                problems["logstore.tail"] = (
+                    "a log whose offsets are positions (logstore.offset.mode=bytes) has no tail in memory; set file"
+                )
         if problems:
             raise InvalidSettingError(problems)
 
@@ -203,7 +207,8 @@ class LogConfig:
     def codec(self) -> Codec | None:
         """The codec that the log imposes, or None to keep the producer's."""
         if self.compression_type == "producer":
-            return None
+            # A compressed batch may have fewer bytes than records, so it has no offset that is a position.
+            return Codec.NONE if self.offset_mode == "bytes" else None
         word = "none" if self.compression_type == "uncompressed" else self.compression_type
         return Codec[word.upper()]
 

@@ -406,7 +406,7 @@ def test_foreign_directories_beside_the_log_are_refused_and_named(tmp_path):
 
 def test_a_directory_that_kafka_wrote_is_refused_for_writing(tmp_path):
     written(tmp_path)
-    for path in (tmp_path / "t-0").glob("logstore.*"):
+    for path in (*tmp_path.glob("logstore.*"), *(tmp_path / "t-0").glob("logstore.*")):
         path.unlink()
     refused_open(tmp_path, NotALogError, "Kafka wrote this log; open it with read_only=True")
     with open_log(tmp_path, read_only=True) as log:

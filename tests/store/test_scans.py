@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from logstore import Log, ProducerStamp
 from logstore._batch import Batches
-from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, UnknownPartitionError
+from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadError, UnknownPartitionError
 from logstore.records import Marker
 from logstore.store.scans import TopicScan
 from logstore.testing import SimDisk
@@ -191,6 +191,119 @@ def test_what_was_deleted_before_it_was_read_is_out_of_range(logs: dict[int, Log
     logs[0].delete_before(20)
     with pytest.raises(OffsetOutOfRangeError, match="flights-0: offset 0 is out of range, the log holds 20 to 29"):
         places(scan)
+
+
+# --- values as columns, and columns as arrays ---------------------------------------------------
+
+FIELDS = {"n": "int64", "delay": "float64", "tail": "string", "late": "bool", "day": "date"}
+
+
+@pytest.fixture
+def departures() -> Iterator[dict[int, Log]]:
+    """Two partitions of JSON values, one of them with a tombstone and a record without fields."""
+    disk = SimDisk()
+    opened = {}
+    for partition in (0, 1):
+        opened[partition] = log = Log.open(f"/data/departures-{partition}", files=disk)
+        log.append(
+            [
+                (
+                    b"k",
+                    b'{"n": %d, "delay": %d.5, "tail": "N%d", "late": %s, "day": "2013-01-%02d"}' % row,
+                    5,
+                    [("h", b"1")],
+                )
+                for row in ((n, -n, n, b"true" if n % 2 else b"false", n + 1) for n in range(20))
+            ]
+        )
+        log.append([(b"gone", None, 6), (None, b"{}", 7)])
+    yield opened
+    for log in opened.values():
+        log.close()
+
+
+def test_fields_of_the_values_are_columns_in_place_of_the_value(departures: dict[int, Log]) -> None:
+    scan = scan_of(departures, value_schema=FIELDS)
+    assert scan.columns == ("key", *FIELDS, "topic", "partition", "offset", "timestamp", "timestampType")
+    table = pa.table(scan)
+    assert table["n"].to_pylist() == [*range(20), None, None] * 2
+    assert table["tail"].to_pylist()[:2] == ["N0", "N1"]
+    few = scan_of(departures, value_schema=FIELDS, columns=["late", "value", "offset"])
+    assert pa.table(few).schema.names == ["late", "value", "offset"]
+    assert list(few)[3].value == pa.table(few)["value"][3].as_py()
+    assert pa.schema(few) == pa.table(few).schema
+    with pytest.raises(ValueError, match=r"unknown column.*'m'; known are .*, headers, n, delay, tail, late, day"):
+        scan_of(departures, value_schema=FIELDS, columns=["m"])
+
+
+def test_fields_that_nobody_asks_for_are_not_decoded(departures: dict[int, Log]) -> None:
+    departures[1].append([b"no JSON"])
+    assert pa.table(scan_of(departures, value_schema=FIELDS, columns=["offset"])).num_rows == 45
+    scan = scan_of(departures, value_schema=FIELDS, columns=["n"])
+    with pytest.raises(pa.ArrowInvalid, match=r"departures-1: the value is no JSON object.*offset 22"):
+        pa.table(scan)
+    with pytest.raises(PayloadError, match="departures-1"):
+        list(scan.batches())
+    lenient = scan_of(departures, value_schema=FIELDS, columns=["n"], on_error="null")
+    assert pa.table(lenient)["n"].to_pylist()[-2:] == [None, None]
+
+
+@pytest.mark.row("M9")
+def test_sql_over_fields_of_the_values(departures: dict[int, Log]) -> None:
+    import duckdb
+    import polars as pl
+
+    scan = scan_of(departures, value_schema=FIELDS)
+    assert duckdb.sql(
+        "select late, count(*), sum(delay) from scan where late is not null group by all order by all"
+    ).fetchall() == [
+        (False, 20, 2 * sum(-n + (0.5 if n == 0 else -0.5) for n in range(0, 20, 2))),
+        (True, 20, 2 * sum(-n - 0.5 for n in range(1, 20, 2))),
+    ]
+    assert pl.DataFrame(scan)["day"].max() == datetime.date(2013, 1, 20)
+
+
+def test_columns_as_numpy_arrays(departures: dict[int, Log]) -> None:
+    import numpy as np
+
+    scan = scan_of(departures, value_schema=FIELDS, columns=[*ALL, *FIELDS])
+    arrays = scan.to_numpy()
+    assert list(arrays) == [*ALL, *FIELDS]
+    records = list(scan)
+    assert arrays["key"].tolist() == [record.key for record in records]
+    assert arrays["value"].tolist() == [record.value for record in records]
+    assert arrays["headers"].tolist() == [tuple(record.headers) for record in records]
+    assert arrays["topic"].tolist() == [record.topic for record in records]
+    assert arrays["offset"].tolist() == [record.offset for record in records]
+    assert arrays["partition"].dtype == arrays["timestampType"].dtype == np.int32
+    assert arrays["timestamp"].dtype == np.dtype("M8[ms]")
+    assert arrays["timestamp"].astype("i8").tolist() == [record.timestamp_ms for record in records]
+    table = pa.table(scan)
+    for name in FIELDS:
+        assert arrays[name].tolist() == table[name].to_pylist(), name
+        assert isinstance(arrays[name], np.ma.MaskedArray) == (name != "tail")
+    assert arrays["n"].dtype == np.int64
+    assert arrays["n"].mask.sum() == 4
+    nothing = scan_of(departures, value_schema=FIELDS, columns=[*ALL, *FIELDS], start="latest").to_numpy()
+    assert {name: array.dtype for name, array in nothing.items()} == {
+        name: array.dtype for name, array in arrays.items()
+    }
+    assert {len(array) for array in nothing.values()} == {0}
+
+
+def test_structs_as_numpy_arrays() -> None:
+    import numpy as np
+
+    dtype = np.dtype([("a", "<i2"), ("b", ">f8"), ("c", "S3"), ("d", "?"), ("e", "<M8[us]")])
+    rows = np.array([(n, n / 2, b"x%d" % n, n % 3 == 0, n) for n in range(30)], dtype)
+    with Log.open("/data/structs-0", files=SimDisk()) as log:
+        log.append([row.tobytes() for row in rows])
+        arrays = TopicScan("structs", {0: log}, value_schema=dtype, columns=["e", "c", "a", "b", "d"]).to_numpy()
+    for name in ("a", "b", "d", "e"):
+        assert (arrays[name] == rows[name]).all()
+        assert not arrays[name].mask.any()
+    assert arrays["a"].dtype == np.int16
+    assert arrays["c"].data.view("S3").tolist() == rows["c"].tolist()
 
 
 # --- every reader ------------------------------------------------------------------------------

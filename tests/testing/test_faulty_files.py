@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 
 import pytest
 
@@ -126,3 +127,27 @@ def test_threads_share_one_count(files, tmp_path):
 def test_an_order_that_cannot_be_is_refused(files, order):
     with pytest.raises(ValueError):
         files.fail(**order)
+
+
+def test_the_calls_of_one_thread_can_be_watched(files, tmp_path):
+    assert files.watched_calls() == 0
+    files.watch_thread()
+    other = threading.Thread(target=written, args=(files, tmp_path / "a"))
+    other.start()
+    other.join()
+    assert files.watched_calls() == 0
+    written(files, tmp_path / "b")
+    # open, write, close
+    assert files.watched_calls() == 3
+
+
+def test_a_delay_is_for_operations_that_there_are(files, tmp_path):
+    files.delay("pwrite", 20)
+    before = time.monotonic()
+    written(files, tmp_path / "a")
+    # A sleep takes at least as long as it was told, however busy the machine is.
+    assert time.monotonic() - before >= 0.02
+    files.delay("pwrite", 0)
+    for op, delay_ms in (("write", 1), ("pwrite", -1), ("pwrite", float("nan"))):
+        with pytest.raises(ValueError, match=r"delay|unknown operation"):
+            files.delay(op, delay_ms)

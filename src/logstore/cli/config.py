@@ -142,7 +142,8 @@ def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
 
 
 def _defaults(scope: str) -> Mapping[str, Any]:
-    return client_config.DEFAULTS.get(scope, store_config.DEFAULTS)
+    defaults: Mapping[str, Any] = client_config.DEFAULTS.get(scope, store_config.DEFAULTS)
+    return defaults
 
 
 def _same(theirs: str | None, ours: Any) -> bool:
@@ -170,7 +171,11 @@ def _client(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--producer", multiple=True, callback=_client, metavar="KEY=VALUE", help="A setting of a producer.")
 @click.option("--consumer", multiple=True, callback=_client, metavar="KEY=VALUE", help="A setting of a consumer.")
 @click.option(
-    "-g", "--group", "groups", multiple=True, help="Compare this group's lag with retention; may be repeated."
+    "-g",
+    "--group",
+    "groups",
+    multiple=True,
+    help="Compare the lag of this group with retention, not of all; may be repeated.",
 )
 @json_option
 @place_options
@@ -211,10 +216,10 @@ def _facts(place: Place, groups: tuple[str, ...]) -> dict[str, Any]:
         total, _free = store.files.space(store.path)
         topics = {name: store.topic_config(name) for name in store.topics()}
         lags = [
-            GroupLag(group, lag.topic, int(lag.lag_s * 1000))
-            for group in groups
+            GroupLag(group, lag.partition.topic, int(lag.seconds * 1000))
+            for group in groups or store.offsets.groups()
             for lag in store.lag(group)
-            if lag.lag_s is not None
+            if lag.records
         ]
     return {"topics": topics, "lags": lags, "disk_bytes": total}
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from logstore.cli import terminal
-from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError
+from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError, StorageError
 
 #: noun -> module, command in it, and what the list of commands says of it
 COMMANDS = {
@@ -83,14 +83,19 @@ def status_of(error: LogstoreError) -> int:
     """The exit status for an error of ours."""
     if isinstance(error, ConfigError):
         return terminal.USAGE
-    return terminal.RETRY if error.retriable or isinstance(error, DirectoryLockedError) else terminal.FAILED
+    # Of what Kafka calls retriable, a client might get a damaged batch whole from another replica.
+    passes = isinstance(error, DirectoryLockedError) or (error.retriable and isinstance(error, StorageError))
+    return terminal.RETRY if passes else terminal.FAILED
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        import logstore
+        from importlib.metadata import PackageNotFoundError, version
 
-        click.echo(f"logstore {logstore.__version__}")
+        try:
+            click.echo(f"logstore {version('logstore')}")
+        except PackageNotFoundError:
+            click.echo("logstore, from a source tree")
         ctx.exit()
 
 

@@ -59,6 +59,12 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     for base, _last, _at, _size, _time, _epoch in target.headers(position):
         end = min(base, offset)
         break
+    if state.positions is not None:
+        # Offsets between two batches are none, and no promise may name one: the end is that of the last batch.
+        for _, last, at, _, _, _ in target.headers(target.indexed_floor(offset)):
+            if at >= position:
+                break
+            end = last + 1
     if position == 0:
         # Nothing is left of the segment. It begins where it is named for, whatever its first batch was.
         end = target.base_offset

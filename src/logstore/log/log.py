@@ -260,6 +260,12 @@ class Log(Readable):
         return self._state.end.value
 
     @property
+    def next_offset(self) -> int:
+        """The offset that the next append gets: the log end offset, but a position with offset.mode=bytes."""
+        with self._state.lock:
+            return self._state.next_offset_locked()
+
+    @property
     def high_watermark(self) -> int:
         return self._state.high_watermark.value
 

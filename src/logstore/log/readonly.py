@@ -38,7 +38,7 @@ from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
-ATTEMPTS = 100  #: at opening what a writer is changing
+ATTEMPTS = 500  #: at opening what a writer is changing: five seconds for a slow disk
 
 
 class LogReader(Readable):
@@ -228,6 +228,7 @@ class LogReader(Readable):
             entries = self._aborted.get(segment.base_offset)
             if entries is None:
                 entries = recovery.load_aborted(self._segments, segment, self.config)
+                self._check_undisturbed()
                 if segment.sealed:
                     self._aborted[segment.base_offset] = entries
             collected = aborted.collect(entries, start_offset, end_offset)
@@ -235,6 +236,24 @@ class LogReader(Readable):
             if collected.is_complete:
                 break
         return found
+
+    def _check_undisturbed(self) -> None:
+        """A compaction moves records and the list of what was aborted: both have to be of one moment.
+
+        Raises:
+            CorruptRecordError: not so; `_read` looks again, since the generation has changed.
+        """
+        known = self._published
+        if known is None or not self._watched:
+            return
+        now = self._published_file.read()
+        for _ in range(ATTEMPTS):
+            if now is None or now.generation % 2 == 0:
+                break
+            self._wait_for_writer(POLL_S)
+            now = self._published_file.read()
+        if now is not None and now.generation != known.generation:
+            raise CorruptRecordError(f"{self.name}: the files changed while they were read", path=self.path)
 
     def _end_mark(self, isolation: Isolation) -> Watermark:
         return _PolledMark(self, isolation)

@@ -33,6 +33,7 @@ from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.owner import Owner
+from logstore.log.positions import Positions
 from logstore.log.promises import PublishedFile, RecoveryFile
 from logstore.log.root import Root
 from logstore.log.tail import MemoryTail
@@ -131,6 +132,7 @@ class State:
         self.first_dirty_offset = self._clean_offset_found(end)
         self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
         self.uncleanable: str | None = None  # the damage that a compaction has met
+        self.positions = Positions(self.segments) if config.offset_mode == "bytes" else None
         self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
@@ -165,6 +167,11 @@ class State:
         self.must_unmark = found.point.clean
         with self.lock:
             self.move_marks_locked()
+
+    def next_offset_locked(self) -> int:
+        """The offset that the next append gets."""
+        end = self.end.value
+        return end if self.positions is None else self.positions.next(end, self.generation)
 
     def check_open(self) -> None:
         if self.closed:

@@ -63,6 +63,8 @@ def write_locked(
     if origin is _REPLICATION:
         assert admitted is not None
         first, leader_epoch = _check_replicated_locked(state, admitted)
+    elif state.positions is not None:
+        first = state.next_offset_locked()
     if produced is not None:
         shift = first - produced.base_offset
         produced = produced._replace(base_offset=first, last_offset=produced.last_offset + shift)
@@ -75,20 +77,22 @@ def write_locked(
     # As `State.change`, whose cost every append would feel.
     state.changing += 1
     try:
-        _change_locked(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count)
+        end = _change_locked(
+            state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count
+        )
         counters = state.counters
         counters.appends += 1
         counters.appended_records += record_count
         counters.appended_batches += batch_count
         counters.appended_bytes += len(data)
         state.unflushed_records += record_count
-        state.end.advance(first + span)
+        state.end.advance(end)
         state.move_marks_locked()
     except LogstoreError:
         state.changing -= 1
         raise
     state.changing -= 1
-    return _new_result(AppendResult, (first, first + span - 1, -1, False))
+    return _new_result(AppendResult, (first, end - 1, -1, False))
 
 
 def _change_locked(
@@ -102,8 +106,8 @@ def _change_locked(
     first: int,
     leader_epoch: int,
     batch_count: int,
-) -> None:
-    """The bytes, then everything that speaks of them."""
+) -> int:
+    """The bytes, then everything that speaks of them; the offset behind the last record."""
     if state.must_unmark:
         state.unmark_locked()
     if first + span - 1 - state.end.value > INT32_MAX:
@@ -114,8 +118,9 @@ def _change_locked(
         raise RecordTooLargeError(
             f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
         )
+    end = first + span
     if state.tail is None:
-        _put_locked(state, data, first, span, max_timestamp, stamp)
+        end = _put_locked(state, data, first, span, max_timestamp, stamp, batch_count)
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
             # A full disk has kept it from being written for a while: memory is no place for more.
@@ -131,6 +136,7 @@ def _change_locked(
         state.transactions.note_aborted(aborted)
     if produced is not None:
         state.expire_producers_locked(now)
+    return end
 
 
 def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
@@ -155,17 +161,20 @@ def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int
     return admitted.base_offset, admitted.leader_epoch
 
 
-def _put_locked(state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int) -> None:
-    """Write stamped or unstamped batches into the segments, rolling where one is full."""
+def _put_locked(
+    state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int, batch_count: int
+) -> int:
+    """Write stamped or unstamped batches into the segments, rolling where one is full; the end behind them."""
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
         state.roll_locked()
-    if size <= state.config.segment_bytes:
+    by_position = state.positions is not None and leader_epoch >= 0
+    if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
-        return
-    # More batches than one segment holds: each is written by itself.
+        return first + span
+    # More batches than one segment holds, or each with a place of its own: each is written by itself.
     view = memoryview(data)
-    next_offset = first
+    next_offset = end = first
     try:
         while len(view):
             length = int.from_bytes(view[8:12], "big") + 12
@@ -178,7 +187,8 @@ def _put_locked(state: State, data: Any, first: int, span: int, max_timestamp: i
             if next_offset == first:
                 # Before a roll raises the recovery point over it: no scan would find the epoch then.
                 _note_epoch_locked(state, leader_epoch, first)
-            next_offset += count
+            end = next_offset + count
+            next_offset += length if by_position else count
             rest = view[length:]
             view.release()
             view = rest
@@ -189,6 +199,7 @@ def _put_locked(state: State, data: Any, first: int, span: int, max_timestamp: i
         raise
     finally:
         view.release()
+    return end
 
 
 def add_records(encoder: Encoder, records: Any) -> None:

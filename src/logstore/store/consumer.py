@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from logstore._batch import Record, RecordIterator
 from logstore._encode import timestamp_of
@@ -33,6 +33,7 @@ from logstore.errors import (
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
+from logstore.log.listening import Listening
 from logstore.log.reader import Time
 from logstore.log.waiting import wait_for_any
 from logstore.log.watermark import Bell
@@ -271,9 +272,7 @@ class Consumer:
             ConcurrentUseError: another thread is using this consumer.
             and, with auto commit, what `commit` raises.
         """
-        limit = self.config.max_poll_records if max_records is None else max_records
-        if not is_whole(limit) or limit < 1:
-            raise InvalidOffsetError(f"max_records is a whole number from 1 on, found {limit!r}")
+        limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
         with self._use():
             self._check_assigned()
             self._settle_and_commit()
@@ -371,6 +370,31 @@ class Consumer:
             if run is not None:
                 return run.allow(self.config.max_poll_records)
         return None
+
+    # -- for an event loop (`logstore.aio`), where no thread may wait
+
+    def ready(self) -> list[RecordIterator]:
+        """Runs of records that can be handed out now, one for each partition that has any, without waiting.
+
+        None is handed out yet: what is not taken from a run comes again in a later one. The records that
+        were taken before count as processed. Raises as `poll`.
+        """
+        with self._use():
+            self._check_assigned()
+            self._settle_and_commit()
+            self._check_woken()
+            self._turns.append(self._turns.pop(0))
+            runs = [run for place in self._turns if (run := self._reading.run_of(place, self._read_bytes()))]
+            if not runs:
+                # The log of a deleted topic would never have news.
+                for place in self._turns:
+                    self._reading.check_there(place)
+            return runs
+
+    def listen(self, ring: Callable[[], None]) -> Listening:
+        """Something that calls ``ring()`` once there may be news behind the positions as they are now."""
+        places = [(place.log, place.position) for place in self._places.values() if not place.paused]
+        return Listening(places, self._isolation, ring)
 
     def wakeup(self) -> None:
         """Let a call that waits, or else the next one, raise `WakeupError`. For another thread."""
@@ -529,6 +553,13 @@ class Consumer:
         self._check_open()
         if not self._places:
             raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
+
+
+def check_limit(max_records: int) -> int:
+    """How many records a poll may give, if it can be that."""
+    if not is_whole(max_records) or max_records < 1:
+        raise InvalidOffsetError(f"max_records is a whole number from 1 on, found {max_records!r}")
+    return max_records
 
 
 def open_consumer(

@@ -78,7 +78,7 @@ class DatabaseOffsets:
     ...     consumer.assign(["flights"])
     ...     offsets.claim(consumer)
     ...     records = consumer.poll()
-    ...     offsets.save(database.cursor(), consumer)    # beside the effects of the records
+    ...     saved = offsets.save(database.cursor(), consumer)    # beside the effects of the records
     >>> offsets.load([("flights", 0)])
     {TopicPartition(topic='flights', partition=0): 1}
 

@@ -8,6 +8,7 @@ fixed when the scan is made; the records are read as they are asked for, one chu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +144,27 @@ class TopicScan:
         """The range as Arrow record batches (objects with ``__arrow_c_array__``), at least one for each read."""
         return iter(self._stream())
 
+    def to_numpy(self) -> dict[str, Any]:
+        """The columns as numpy arrays, all of the range in memory at once.
+
+        Numbers are arrays of their type and times of ``datetime64``, in UTC; keys, values, texts and headers
+        are arrays of objects, with None for null. Fields of ``value_schema`` that are numbers, times or truths
+        are masked arrays, masked where they are null; bytes of a fixed size are of a void type.
+        """
+        from logstore._columns import columns_of
+        from logstore.store.arrays import arrays_of
+
+        fields = () if self._decoder is None else self._decoder.names
+        # It has the types if there is no record.
+        empty = columns_of(Batches(b""), self.columns, decoder=self._decoder)
+        return arrays_of(itertools.chain([empty], self.batches()), self.columns, fields)
+
     def count(self) -> int:
-        """How many records the range holds: those that iterating it would give."""
+        """How many records the range holds: as many as iterating it gives.
+
+        Told by the headers of the batches, which are neither checked nor decompressed for it, unless
+        times bound the range or a transaction in it was aborted.
+        """
         return sum(scan.count() for scan in self._scans.values())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

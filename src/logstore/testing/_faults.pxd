@@ -12,6 +12,8 @@ cdef extern from "<pthread.h>" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
     int pthread_mutex_unlock(pthread_mutex_t *mutex)
     int pthread_mutex_destroy(pthread_mutex_t *mutex)
+    ctypedef unsigned long pthread_t
+    pthread_t pthread_self()
 
 cdef enum:
     PATH_ROOM = 512
@@ -57,6 +59,10 @@ cdef struct Faults:
     # Told of a sync that was made to fail, where the table behind can lose what was not on its disk.
     void (*lose)(void *context, int fd) noexcept nogil
     void (*lose_names)(void *context, const char *path) noexcept nogil
+    int64_t delays_ns[32]       # how long each operation takes at least
+    bint is_watched
+    pthread_t watched           # a thread whose calls are counted
+    int64_t watched_calls
 
 
 cdef class FaultyFiles(Files):

@@ -25,6 +25,12 @@ class FaultyFiles(Files):
         """Fail the ``nth`` call of an operation from now on, and ``times - 1`` after it (-1: all)."""
     def heal(self) -> None:
         """Forget all plans."""
+    def delay(self, op: str, delay_ms: float) -> None:
+        """Let every call of an operation take so much longer from now on, as on a slow disk; 0 ends it."""
+    def watch_thread(self) -> None:
+        """Count from now on the calls that the calling thread makes itself: a loop that may not block makes none."""
+    def watched_calls(self) -> int:
+        """How many calls that thread has made."""
     def hold_syncs(self, path_contains: str = "") -> None:
         """Let every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
     def held_syncs(self) -> int:

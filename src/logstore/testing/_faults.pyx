@@ -21,6 +21,12 @@ from logstore._files cimport (
     OP_RMDIR, OP_SENDFILE, OP_STATVFS, OP_UNLINK, FileInfo, FileOps, Files, SpaceInfo, iovec, name_sink,
 )
 
+cdef extern from "<time.h>" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    int nanosleep(const timespec *wanted, timespec *left)
+
 cdef extern from "<fcntl.h>" nogil:
     enum: O_CREAT
     enum: O_TRUNC
@@ -73,6 +79,8 @@ cdef int _decide(Faults *faults, int op, int flags, const char *path, const char
     cdef int i, verdict = PASS
     cdef Plan *plan
     faults.counts[op] += 1
+    if faults.is_watched and faults.watched == pthread_self():
+        faults.watched_calls += 1
     if changes:
         faults.changes += 1
     for i in range(faults.plan_count):
@@ -105,9 +113,18 @@ cdef inline const char *_path_of(Faults *faults, int fd) noexcept nogil:
     return faults.paths[fd] if 0 <= fd < faults.path_room else NULL
 
 
+cdef void _dawdle(Faults *faults, int op) noexcept nogil:
+    cdef timespec wanted
+    if faults.delays_ns[op] > 0:
+        wanted.tv_sec = faults.delays_ns[op] // 1_000_000_000
+        wanted.tv_nsec = faults.delays_ns[op] % 1_000_000_000
+        nanosleep(&wanted, NULL)
+
+
 cdef int _ask(Faults *faults, int op, int fd, int64_t *part, int *error) noexcept nogil:
     """`_decide` for an operation on a descriptor."""
     cdef int verdict
+    _dawdle(faults, op)
     pthread_mutex_lock(&faults.guard)
     verdict = _decide(faults, op, 0, _path_of(faults, fd), NULL, part, error)
     pthread_mutex_unlock(&faults.guard)
@@ -118,6 +135,7 @@ cdef int _ask_path(Faults *faults, int op, int flags, const char *path, const ch
     """0, or the negative errno that an operation on names fails with."""
     cdef int64_t part = -1
     cdef int error = 0, verdict
+    _dawdle(faults, op)
     pthread_mutex_lock(&faults.guard)
     verdict = _decide(faults, op, flags, path, other, &part, &error)
     pthread_mutex_unlock(&faults.guard)
@@ -523,6 +541,29 @@ cdef class FaultyFiles(Files):
         pthread_mutex_lock(&self._faults.guard)
         self._faults.plan_count = 0
         pthread_mutex_unlock(&self._faults.guard)
+
+    def delay(self, str op not None, double delay_ms):
+        """Let every call of an operation take so much longer from now on, as on a slow disk; 0 ends it.
+
+        The calling thread sleeps without the GIL. The operations are those of `counts`.
+        """
+        if op not in _NAMES:
+            raise ValueError(f"unknown operation {op!r}; known are {', '.join(_NAMES)}")
+        if not 0 <= delay_ms < 1e9:
+            raise ValueError(f"a delay is 0 ms or more, found {delay_ms}")
+        self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
+
+    def watch_thread(self):
+        """Count from now on the calls that the calling thread makes itself: a loop that may not block makes none."""
+        pthread_mutex_lock(&self._faults.guard)
+        self._faults.watched = pthread_self()
+        self._faults.is_watched = True
+        self._faults.watched_calls = 0
+        pthread_mutex_unlock(&self._faults.guard)
+
+    def watched_calls(self):
+        """How many calls that thread has made."""
+        return self._faults.watched_calls
 
     def hold_syncs(self, path_contains=""):
         """Let every sync of such a file wait from now on until `release_syncs`, called by the same thread."""

@@ -1,0 +1,190 @@
+"""``logstore consume``: the records of a topic, as they come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import click
+
+from logstore import Record
+from logstore.cli import terminal
+from logstore.cli.place import Place, place_options
+from logstore.cli.positions import offset_in
+from logstore.cli.words import WHERE, Begin
+from logstore.config import Setting
+from logstore.records import Isolation, TopicPartition
+from logstore.store import Store
+from logstore.store.consumer import Consumer
+from logstore.store.transfer import record_to_json
+
+POLL_S = 0.5
+POLL_RECORDS = 500
+
+_TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
+)
+@click.option(
+    "-o",
+    "--offset",
+    "begin",
+    type=WHERE,
+    help="Where to begin: beginning, end, an offset, -N (the last N of each partition), or @TIME (ms, "
+    "2026-11-21T10:00:00Z, or -2h). By default the group's position, else the beginning.",
+)
+@click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at what is now the end.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    help="How a record is printed: %s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp "
+    "in ms, %S and %K sizes of value and key (-1 is null), %R size of the value in four bytes, %% a percent sign; "
+    "\\n \\t \\xHH.  [default: %s\\n]",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as `logstore export` writes it.")
+@click.option("-g", "--group", help="Begin at the group's positions and commit what was printed.")
+@click.option("--no-commit", is_flag=True, help="Leave the group's positions as they are; then only reads.")
+@click.option(
+    "--isolation",
+    type=click.Choice([word.value for word in Isolation]),
+    default="read_uncommitted",
+    help="Whether records of open and aborted transactions are printed.",
+)
+@place_options
+def consume(
+    topic: str,
+    partitions: tuple[int, ...],
+    begin: Begin | None,
+    until_end: bool,
+    count: int | None,
+    form: str | None,
+    as_json: bool,
+    group: str | None,
+    no_commit: bool,
+    isolation: str,
+    place: Place,
+) -> None:
+    """Print the records of TOPIC, and go on with those that come, until Ctrl-C.
+
+    Records of one partition are in their order; those of several come as they are found.
+    """
+    if as_json and form is not None:
+        raise click.UsageError("--json and --format exclude each other")
+    show = json_line if as_json else formatter(form or "%s\\n")
+    commits = group is not None and not no_commit
+    with place.open(read_only=not commits) as store:
+        names = [
+            TopicPartition(topic, number) for number in partitions or range(store.topic(topic).partition_count)
+        ]
+        settings: dict[str, Setting] = {
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+        }
+        with store.consumer(group, settings) as consumer:
+            consumer.assign(names)
+            if begin is not None:
+                seek(store, consumer, names, begin)
+            ends = dict(consumer.end_offsets(names)) if until_end else None
+            _print(consumer, names, show, ends, count, commits)
+
+
+def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begin: Begin) -> None:
+    """Put every partition where a word of the command line says."""
+    now_ms = store.clock.now_ms()
+    for name in names:
+        log = store.partition(*name)
+        consumer.seek(name, offset_in(log, begin, now_ms, consumer.config.isolation))
+
+
+def _print(
+    consumer: Consumer,
+    names: Sequence[TopicPartition],
+    show: Callable[[Record], bytes],
+    ends: dict[TopicPartition, int] | None,
+    count: int | None,
+    commits: bool,
+) -> None:
+    left = count
+    while left is None or left > 0:
+        if ends is not None:
+            for name in [name for name in ends if consumer.position(name) >= ends[name]]:
+                consumer.pause(name)
+                del ends[name]
+            if not ends:
+                break
+        limit = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
+        records = consumer.poll(0.0 if ends is not None else POLL_S, limit)
+        for record in records:
+            name = TopicPartition(record.topic, record.partition)
+            if ends is None or record.offset < ends.get(name, record.offset + 1):
+                terminal.write(show(record))
+                left = None if left is None else left - 1
+        terminal.flush()
+        if commits and records:
+            # Behind the flush: what a reader of our output has not got is not said to be done.
+            consumer.commit()
+
+
+def json_line(record: Record) -> bytes:
+    return record_to_json(record).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def formatter(form: str) -> Callable[[Record], bytes]:
+    """What prints a record in a format like kcat's.
+
+    Raises:
+        click.BadParameter: the format has a letter that is none.
+    """
+    parts: list[Callable[[Record], bytes]] = []
+    at = 0
+    for found in _TOKEN.finditer(form):
+        _constant(parts, form[at : found.start()].encode())
+        at = found.end()
+        token, code, escape = found.groups()
+        if token == "%":
+            _constant(parts, b"%")
+        elif token is not None:
+            if token not in _FIELDS:
+                raise click.BadParameter(f"unknown %{token}; known are {', '.join('%' + name for name in _FIELDS)}")
+            parts.append(_FIELDS[token])
+        elif code is not None:
+            _constant(parts, bytes([int(code, 16)]))
+        else:
+            _constant(parts, _ESCAPES.get(escape, escape.encode()))
+    _constant(parts, form[at:].encode())
+    return lambda record: b"".join([part(record) for part in parts])
+
+
+def _constant(parts: list[Callable[[Record], bytes]], data: bytes) -> None:
+    if data:
+        parts.append(lambda record: data)
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _headers(record: Record) -> bytes:
+    return b",".join(name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in record.headers)
+
+
+_FIELDS: dict[str, Callable[[Record], bytes]] = {
+    "s": lambda record: record.value or b"",
+    "S": lambda record: b"%d" % _size(record.value),
+    "R": lambda record: _size(record.value).to_bytes(4, "big", signed=True),
+    "k": lambda record: record.key or b"",
+    "K": lambda record: b"%d" % _size(record.key),
+    "T": lambda record: b"%d" % record.timestamp_ms,
+    "h": _headers,
+    "t": lambda record: record.topic.encode(),
+    "p": lambda record: b"%d" % record.partition,
+    "o": lambda record: b"%d" % record.offset,
+}

@@ -1,0 +1,40 @@
+"""``logstore doctor``: what is wrong with a directory, and what to do."""
+
+from __future__ import annotations
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import Place, json_option, place_options
+from logstore.log.files import Directory, partitions_below
+from logstore.store.diagnosis import Level, diagnose
+
+
+@click.command()
+@click.option("--deep", is_flag=True, help="Compare the checksum of every batch: reads everything.")
+@click.option("-a", "--all", "everything", is_flag=True, help="What is well, too.")
+@json_option
+@place_options
+def doctor(deep: bool, everything: bool, as_json: bool, place: Place) -> int:
+    """Say what is wrong with a store's directory, without changing anything.
+
+    Who writes it, whose it is, what a crash has left, whether files and catalogue agree, how much
+    room there is, dangerous settings. Status 1 if there is a problem.
+
+    JSON: level, name, where, what, advice.
+    """
+    path = place.path()
+    worst = terminal.OK
+    count = 0
+    root = Directory(path)
+    with terminal.progress("doctor", len(partitions_below(root)) if root.exists() else None) as step:
+        for found in diagnose(path, place.config(), deep=deep, step=step):
+            if found.level is Level.PROBLEM:
+                worst = terminal.FAILED
+            if found.level is not Level.INFO:
+                count += 1
+            elif not everything:
+                continue
+            terminal.print_json(found._asdict()) if as_json else terminal.line(str(found))
+    terminal.say(f"{path}: {count or 'nothing'} to look at")
+    return worst

@@ -1,0 +1,115 @@
+"""``logstore offsets``: how far groups have come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import Place, json_option, place_options
+from logstore.cli.positions import offset_in
+from logstore.cli.words import OFFSET, PARTITION, Begin
+from logstore.records import Isolation, TopicPartition
+from logstore.store import Store
+
+
+@click.group()
+def offsets() -> None:
+    """List, set and delete committed offsets; show lag.
+
+    A committed offset is that of the next record that a group will read.
+    """
+
+
+@offsets.command("list")
+@click.argument("group", required=False)
+@json_option
+@place_options
+def list_offsets(group: str | None, as_json: bool, place: Place) -> None:
+    """What a GROUP has committed, or all groups.
+
+    JSON: group, topic, partition, offset, metadata, committed (ISO 8601), commit_ms.
+    """
+    with place.open(read_only=True) as store:
+        rows = [
+            {
+                "group": name,
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "offset": commit.offset,
+                "committed": datetime.fromtimestamp(commit.commit_ms / 1000, UTC).isoformat(timespec="seconds"),
+                "metadata": commit.metadata,
+                "commit_ms": commit.commit_ms,
+            }
+            for name in ([group] if group else store.offsets.groups())
+            for partition, commit in sorted(store.committed(name).items())
+        ]
+    columns = ("group", "topic", "partition", "offset", "committed", "metadata")
+    terminal.print_rows(rows, as_json=as_json, columns=columns)
+
+
+@offsets.command()
+@click.argument("group")
+@click.option(
+    "--isolation",
+    type=click.Choice([word.value for word in Isolation]),
+    default="read_uncommitted",
+    help="What a reader of the group sees of transactions.",
+)
+@json_option
+@place_options
+def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
+    """How far a GROUP is behind: records that it will really see, and the age of the first in seconds.
+
+    JSON: topic, partition, offset, end_offset, records, seconds, lost (offsets that were deleted unread).
+    """
+    with place.open(read_only=True) as store:
+        rows = [
+            {"topic": each.partition.topic, **each._asdict(), "partition": each.partition.partition}
+            for each in store.lag(group, isolation=isolation)
+        ]
+    terminal.print_rows(rows, as_json=as_json)
+
+
+@offsets.command("set")
+@click.argument("group")
+@click.argument("places", nargs=-1, required=True, type=OFFSET)
+@place_options
+def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], place: Place) -> None:
+    """Commit offsets for a GROUP: TOPIC:PARTITION=WHERE ... All of them, or on an error none.
+
+    WHERE is an offset, beginning, end, -N or @TIME. Durable when the command ends.
+    """
+    with place.open(read_only=False) as store:
+        wanted = {name: _offset(store, name, begin) for name, begin in places}
+        store.commit_offsets(group, wanted, ack="synced")
+    for name, offset in wanted.items():
+        terminal.line(f"{name.topic}:{name.partition}={offset}")
+
+
+def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
+    return offset_in(store.partition(*name), begin, store.clock.now_ms())
+
+
+@offsets.command()
+@click.argument("group")
+@click.argument("places", nargs=-1, type=PARTITION)
+@click.option("--yes", is_flag=True, help="Forget all of the group's offsets, if no partitions are named.")
+@place_options
+def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, place: Place) -> None:
+    """Forget offsets of a GROUP: of TOPIC or TOPIC:PARTITION ..., or with --yes all."""
+    if not places and not yes:
+        raise click.UsageError("this forgets every offset of the group; name topics, or give --yes")
+    with place.open(read_only=False) as store:
+        wanted = list(_meant(places, store.committed(group))) if places else None
+        count = store.offsets.delete(group, wanted)
+        store.flush()
+    terminal.say(f"{count} offset(s) forgotten")
+
+
+def _meant(places: tuple[tuple[str, int | None], ...], known: Iterable[TopicPartition]) -> Iterable[TopicPartition]:
+    for partition in known:
+        if (partition.topic, None) in places or (partition.topic, partition.partition) in places:
+            yield partition

@@ -1,0 +1,20 @@
+"""Where a word of the command line lies in a log: the offset that it means."""
+
+from __future__ import annotations
+
+from logstore.cli.words import Begin, time_ms
+from logstore.log.reader import Readable
+from logstore.records import Isolation
+
+
+def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
+    """The offset that ``begin`` means in a log; a time behind the last record is the end."""
+    end = log.end_offset(isolation)
+    if begin.end:
+        return end
+    if begin.time is not None:
+        found = log.offset_for_time(time_ms(begin.time, now_ms), isolation=isolation)
+        return end if found is None else found.offset
+    if begin.offset is None:
+        return log.log_start_offset
+    return begin.offset if begin.offset >= 0 else max(end + begin.offset, log.log_start_offset)

@@ -1,0 +1,139 @@
+"""``logstore produce``: records from standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import Place, place_options
+from logstore.cli.words import PAIR
+from logstore.errors import InvalidRecordError
+from logstore.store.transfer import Line, record_of_json
+
+_READ_BYTES = 1 << 16
+
+
+def delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -> bytes | None:
+    r"""A delimiter with ``\t``, ``\n``, ``\0`` and ``\xHH`` as they are written in C."""
+    if value is None:
+        return None
+    try:
+        plain = value.encode().decode("unicode_escape").encode("latin-1") if "\\" in value else value.encode()
+    except UnicodeError:
+        plain = b""
+    if not plain:
+        raise click.BadParameter(f"expected at least one byte, found {value!r}")
+    return plain
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "-K", "--key-delimiter", callback=delimiter, help="Splits each line into key and value, such as : or \\t."
+)
+@click.option(
+    "-D", "--delimiter", "end", callback=delimiter, default="\\n", help="What ends a record.  [default: \\n]"
+)
+@click.option("-k", "--key", help="The key of every record.")
+@click.option("-p", "--partition", type=int, help="The partition of every record, instead of by key.")
+@click.option(
+    "-H", "--header", "headers", multiple=True, type=PAIR, help="A header of every record; may be repeated."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Each line is a record in JSON, as `logstore export` writes it."
+)
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty key or value is null: a tombstone.")
+@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option(
+    "--ack",
+    type=click.Choice(["written", "synced"]),
+    help="What must be reached at the end; synced survives power loss.",
+)
+@click.option("-c", "--create", is_flag=True, help="Create the topic, and the store, if there is none.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say how many there were.")
+@place_options
+def produce(
+    topic: str,
+    key_delimiter: bytes | None,
+    end: bytes,
+    key: str | None,
+    partition: int | None,
+    headers: tuple[tuple[str, str], ...],
+    as_json: bool,
+    empty_is_null: bool,
+    compression: str,
+    ack: str | None,
+    create: bool,
+    quiet: bool,
+    place: Place,
+) -> None:
+    """Append each line of standard input to TOPIC as a record.
+
+    A line that cannot be taken ends the command with its number; those before it are written.
+    """
+    if as_json and (key_delimiter is not None or end != b"\n"):
+        raise click.UsageError("--json lines have their keys in them, and end with a newline")
+    fixed = tuple((name, value.encode()) for name, value in headers)
+    settings: dict[str, Any] = {"compression_type": compression} | ({"logstore.ack": ack} if ack else {})
+    count = 0
+    with place.open(read_only=False, create=create) as store:
+        if create:
+            store.create_topic(topic, if_not_exists=True)
+        store.topic(topic)
+        with store.producer(settings) as producer:
+            try:
+                for number, raw in enumerate(split(sys.stdin.buffer, end), 1):
+                    try:
+                        record = _json(raw) if as_json else _plain(raw, key_delimiter, empty_is_null)
+                    except InvalidRecordError as error:
+                        raise InvalidRecordError(f"line {number}: {error}") from None
+                    if record is None:
+                        continue
+                    producer.send(
+                        topic,
+                        record.value,
+                        key.encode() if key is not None and record.key is None else record.key,
+                        partition=partition if record.partition is None else record.partition,
+                        timestamp=record.timestamp_ms,
+                        headers=(*record.headers, *fixed) or None,
+                    )
+                    count += 1
+            finally:
+                producer.flush()
+    if not quiet:
+        terminal.say(f"{count} record(s)")
+
+
+def split(stream: BinaryIO, end: bytes) -> Iterator[bytes]:
+    """What lies between delimiters; nothing behind the last one is no record."""
+    if end == b"\n":
+        for line in stream:
+            yield line.removesuffix(b"\n")
+        return
+    held = b""
+    while data := stream.read(_READ_BYTES):
+        *whole, held = (held + data).split(end)
+        yield from whole
+    if held:
+        yield held
+
+
+def _plain(raw: bytes, key_delimiter: bytes | None, empty_is_null: bool) -> Line:
+    key: bytes | None = None
+    value: bytes | None = raw
+    if key_delimiter is not None:
+        head, found, rest = raw.partition(key_delimiter)
+        if not found:
+            raise InvalidRecordError(f"there is no key delimiter {key_delimiter!r}")
+        key, value = head, rest
+    if empty_is_null:
+        key, value = key or None, value or None
+    return Line(value, key)
+
+
+def _json(raw: bytes) -> Line | None:
+    return record_of_json(raw) if raw.strip() else None

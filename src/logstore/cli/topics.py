@@ -1,0 +1,167 @@
+"""``logstore topic``: the topics of a store."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import Place, json_option, place_options
+from logstore.cli.positions import offset_in
+from logstore.cli.words import PAIR, WHERE, Begin
+from logstore.store.store import TopicDescription
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, alter, delete and trim topics."""
+
+
+@topic.command("list")
+@click.option("--internal", is_flag=True, help="Those of the store itself, too.")
+@json_option
+@place_options
+def list_topics(internal: bool, as_json: bool, place: Place) -> None:
+    """The topics with their numbers of partitions.
+
+    JSON: topic, partitions, id.
+    """
+    with place.open(read_only=True) as store:
+        rows = [
+            {"topic": name, "partitions": store.partition_count(name), "id": store.topic_id(name)}
+            for name in store.topics(internal=internal)
+        ]
+    terminal.print_rows(rows, as_json=as_json, columns=("topic", "partitions"))
+
+
+@topic.command()
+@click.argument("name")
+@click.option("-p", "--partitions", type=int, help="How many; by default num.partitions.")
+@click.option(
+    "-c", "--setting", "settings", multiple=True, type=PAIR, help="A setting of the topic; may be repeated."
+)
+@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@place_options
+def create(
+    name: str, partitions: int | None, settings: tuple[tuple[str, str], ...], if_not_exists: bool, place: Place
+) -> None:
+    """Create a topic, and the store if there is none. Durable when the command ends."""
+    with place.open(read_only=False, create=True) as store:
+        made = store.create_topic(name, partitions, dict(settings), if_not_exists=if_not_exists)
+        terminal.say(f"topic {made.name} has {made.partition_count} partition(s)")
+
+
+@topic.command()
+@click.argument("names", nargs=-1)
+@json_option
+@place_options
+def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
+    """Where each partition stands, and the topic's own settings. Without a NAME, all topics.
+
+    JSON, one object for each topic: topic, id, created_ms, internal, settings, partitions (partition,
+    log_start_offset, high_watermark, log_end_offset, size, segment_count).
+    """
+    with place.open(read_only=True) as store:
+        for number, name in enumerate(names or store.topics()):
+            described = store.describe_topic(name)
+            if as_json:
+                terminal.print_json(_facts(described))
+                continue
+            if number:
+                terminal.line()
+            settings = ",".join(f"{key}={value}" for key, value in described.settings.items())
+            terminal.line(f"topic {described.name}  id {described.id or '-'}  settings {settings or '-'}")
+            terminal.print_rows([each._asdict() for each in described.partitions], as_json=False)
+
+
+def _facts(described: TopicDescription) -> dict[str, Any]:
+    return {
+        "topic": described.name,
+        "id": described.id,
+        "created_ms": described.created_ms,
+        "internal": described.internal,
+        "settings": dict(described.settings),
+        "partitions": [each._asdict() for each in described.partitions],
+    }
+
+
+@topic.command()
+@click.argument("name")
+@click.argument("settings", nargs=-1, type=PAIR)
+@click.option("--reset", multiple=True, metavar="KEY", help="Give a setting back to the store's default.")
+@place_options
+def alter(name: str, settings: tuple[tuple[str, str], ...], reset: tuple[str, ...], place: Place) -> None:
+    """Change settings of a topic: KEY=VALUE ... All of them, or on an error none."""
+    if not settings and not reset:
+        raise click.UsageError("nothing to change: give KEY=VALUE, or --reset KEY")
+    with place.open(read_only=False) as store:
+        left = store.alter_topic(name, {**dict(settings), **dict.fromkeys(reset)})
+    for key, value in left.items():
+        terminal.line(f"{key}={value}")
+
+
+@topic.command("add-partitions")
+@click.argument("name")
+@click.argument("total", type=int)
+@place_options
+def add_partitions(name: str, total: int, place: Place) -> None:
+    """Give a topic more partitions, TOTAL all together. Keys may go to other partitions from then on."""
+    with place.open(read_only=False) as store:
+        grown = store.add_partitions(name, total)
+        terminal.say(f"topic {name} has {grown.partition_count} partition(s)")
+
+
+@topic.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@place_options
+def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
+    """Delete topics with all their records, for good."""
+    with place.open(read_only=False) as store:
+        for name in names:
+            store.topic(name)  # an unknown one is refused before any is deleted
+        _confirm(f"delete {', '.join(names)} with all records?", yes)
+        for name in names:
+            store.delete_topic(name)
+            terminal.say(f"deleted topic {name}")
+
+
+@topic.command()
+@click.argument("name")
+@click.option(
+    "-b",
+    "--before",
+    type=WHERE,
+    required=True,
+    help="The first offset to keep: OFFSET, end, -N (the last N) or @TIME.",
+)
+@click.option(
+    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@place_options
+def trim(name: str, before: Begin, partitions: tuple[int, ...], yes: bool, as_json: bool, place: Place) -> None:
+    """Delete the oldest records of a topic, for good.
+
+    JSON: partition, log_start_offset.
+    """
+    with place.open(read_only=False) as store:
+        trimmed = store.topic(name)
+        logs = {number: trimmed[number] for number in partitions or range(trimmed.partition_count)}
+        offsets = {number: offset_in(log, before, store.clock.now_ms()) for number, log in logs.items()}
+        count = sum(max(offset - logs[number].log_start_offset, 0) for number, offset in offsets.items())
+        _confirm(f"delete {count} offsets of {name}?", yes)
+        starts = trimmed.delete_records(offsets)
+    rows = [{"partition": number, "log_start_offset": start} for number, start in starts.items()]
+    terminal.print_rows(rows, as_json=as_json)
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("this cannot be undone; give --yes")
+    click.confirm(question, abort=True, err=True)

@@ -1,0 +1,198 @@
+"""``logstore export`` and ``logstore import``: records out as JSON lines, and in from these or a directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+from logstore import Log
+from logstore.cli import terminal
+from logstore.cli.place import Place, place_options
+from logstore.cli.positions import offset_in
+from logstore.cli.words import WHERE, Begin
+from logstore.errors import InvalidRecordError, NotALogError
+from logstore.log import files
+from logstore.log.files import Directory
+from logstore.records import Isolation
+from logstore.store import Store
+from logstore.store.transfer import copy_log, record_of_json, record_to_json
+
+
+@click.command("export")
+@click.argument("topic")
+@click.option(
+    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
+)
+@click.option(
+    "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
+)
+@click.option(
+    "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="The first that is left out."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice([word.value for word in Isolation]),
+    default="read_committed",
+    show_default=True,
+)
+@place_options
+def export_records(
+    topic: str, partitions: tuple[int, ...], begin: Begin, end: Begin, isolation: str, place: Place
+) -> None:
+    """Print the records of TOPIC as JSON lines, one partition after the other.
+
+    Fields: topic, partition, offset, timestamp (ms), key, value, headers. Bytes that are not UTF-8 are
+    written as {"base64": "..."}. `logstore import` reads them back.
+    """
+    count = 0
+    with place.open(read_only=True) as store:
+        exported = store.topic(topic)
+        logs = [exported[number] for number in partitions or range(exported.partition_count)]
+        now_ms, level = store.clock.now_ms(), Isolation(isolation)
+        for log in logs:
+            start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
+            if start >= stop:
+                continue
+            for chunk in log.scan(start, stop, isolation=level).chunks():
+                for record in chunk:
+                    terminal.line(record_to_json(record))
+                    count += 1
+                terminal.flush()
+    terminal.say(f"{count} record(s)")
+
+
+@click.command("import")
+@click.argument("topic")
+@click.argument("source", type=click.Path(exists=True, allow_dash=True), default="-")
+@click.option("--keep-partitions", is_flag=True, help="Into the partitions that the source has, instead of by key.")
+@click.option(
+    "--keep-offsets", is_flag=True, help="From a directory: offsets, batches and transactions as they are."
+)
+@click.option("--new-timestamps", is_flag=True, help="Stamp records with the time of now, instead of their own.")
+@click.option("-c", "--create", is_flag=True, help="Create the topic, and the store, if there is none.")
+@place_options
+def import_records(
+    topic: str,
+    source: str,
+    keep_partitions: bool,
+    keep_offsets: bool,
+    new_timestamps: bool,
+    create: bool,
+    place: Place,
+) -> None:
+    """Append records to TOPIC from SOURCE: JSON lines (a file, or - for standard input), or a directory.
+
+    A directory is a partition (topic-0), written by logstore or by Kafka, or a root that holds
+    partitions of a topic of the same name. Timestamps, keys and headers are kept. Everything is
+    durable when the command ends.
+    """
+    is_directory = source != "-" and os.path.isdir(source)
+    if keep_offsets and not is_directory:
+        raise click.UsageError("--keep-offsets needs a directory: lines have no batches to keep")
+    if keep_offsets and new_timestamps:
+        raise click.UsageError("--keep-offsets keeps batches as they are, with their timestamps")
+    with place.open(read_only=False, create=create) as store:
+        if is_directory:
+            _import_logs(store, topic, source, keep_partitions, keep_offsets, new_timestamps, create)
+        else:
+            if create:
+                store.create_topic(topic, if_not_exists=True)
+            store.topic(topic)
+            count = _import_lines(store, topic, source, keep_partitions, new_timestamps)
+            terminal.say(f"{count} record(s)")
+        store.flush()
+
+
+def _import_lines(store: Store, topic: str, source: str, keep_partitions: bool, new_timestamps: bool) -> int:
+    count = 0
+    with store.producer({"acks": "all"}) as producer:
+        try:
+            for number, raw in enumerate(_lines(source), 1):
+                if not raw.strip():
+                    continue
+                try:
+                    record = record_of_json(raw)
+                except InvalidRecordError as error:
+                    raise InvalidRecordError(f"{source} line {number}: {error}") from None
+                producer.send(
+                    topic,
+                    record.value,
+                    record.key,
+                    partition=record.partition if keep_partitions else None,
+                    timestamp=None if new_timestamps else record.timestamp_ms,
+                    headers=record.headers or None,
+                )
+                count += 1
+        finally:
+            producer.flush()
+    return count
+
+
+def _lines(source: str) -> Iterator[bytes]:
+    if source == "-":
+        yield from sys.stdin.buffer
+        return
+    total = os.path.getsize(source)
+    with open(source, "rb") as file, terminal.progress("import", total) as step:
+        for line in file:
+            yield line
+            step(len(line))
+
+
+def _import_logs(
+    store: Store,
+    topic: str,
+    source: str,
+    keep_partitions: bool,
+    keep_offsets: bool,
+    new_timestamps: bool,
+    create: bool,
+) -> None:
+    found = _partitions_of(source, topic)
+    if create:
+        store.create_topic(topic, max(found) + 1, if_not_exists=True)
+    target = store.topic(topic)
+    total = 0
+    for number, path in sorted(found.items()):
+        with Log.open(path, read_only=True) as log:
+            if keep_offsets or (keep_partitions and not new_timestamps):
+                into = target[number]
+                assert isinstance(into, Log)
+                with terminal.progress(str(log.name), log.size) as step:
+                    total += copy_log(log, into, keep_offsets=keep_offsets, step=step)
+                continue
+            end = log.last_stable_offset
+            for chunk in log.scan(log.log_start_offset, end, isolation=Isolation.READ_COMMITTED).chunks():
+                records = [
+                    (r.key, r.value, store.clock.now_ms() if new_timestamps else r.timestamp_ms, r.headers)
+                    for r in chunk
+                ]
+                if records:
+                    target.append_many(records, partition=number if keep_partitions else None)
+                total += chunk.size
+    terminal.say(f"{total} byte(s) of {len(found)} partition(s)")
+
+
+def _partitions_of(source: str, topic: str) -> dict[int, str]:
+    """The directories of partitions that a source means, by number.
+
+    Raises:
+        NotALogError: it is neither a partition nor a root with partitions of the topic.
+    """
+    directory = Directory(source)
+    if files.base_offsets(directory.names()):
+        return {files.parse_partition(directory.path).partition: directory.path}
+    found = {
+        name.partition: directory.join(str(name))
+        for name in files.partitions_below(directory)
+        if name.topic == topic
+    }
+    if not found:
+        raise NotALogError(
+            f"neither a partition's directory, nor one that holds partitions of topic {topic!r}",
+            path=directory.path,
+        )
+    return found

@@ -1,0 +1,694 @@
+"""A compacted log holds the newest record of every key, whatever else is going on in it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore import Codec, Log, Marker, ProducerStamp
+from logstore._keymap import SLOT_BYTES
+from logstore.errors import (
+    CorruptRecordError,
+    DiskFullError,
+    InvalidSettingError,
+    LogClosedError,
+    OutOfOrderSequenceError,
+    ReadOnlyError,
+)
+from logstore.log import recovery
+from logstore.log.readonly import LogReader
+from logstore.log.transactions import Transactions
+from logstore.testing import ManualClock, SimDisk
+from tests.crash.histories import quick_files
+from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, check, committed, kept
+from tests.log.logs import log_files, open_log
+
+pytestmark = pytest.mark.row("R3")
+
+
+def opened(root, clock=None, **more) -> Log:
+    return open_log(root, clock=clock or ManualClock(), **{**SETTINGS, **more})
+
+
+def keyed(root, seed=1, keys=12, **more) -> Keyed:
+    clock = ManualClock()
+    return Keyed(opened(root, clock, **more), clock, random.Random(seed), keys)
+
+
+def pairs(log) -> list[tuple]:
+    return [(record.offset, record.key, record.value) for record in log.scan()]
+
+
+def test_of_each_key_the_newest_record_stays_with_its_offset(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(150):
+        history.append(3)
+    history.log.roll()
+    done = history.compact()
+    assert done.is_complete
+    assert done.first_dirty_offset == history.log.log_end_offset == 450
+    assert done.bytes_kept < done.bytes_read / 5
+    newest = {record.key: record for part in history.parts for record in part.records}
+    assert kept(history.log.scan()) == sorted(newest.values())
+    assert (done.records_read, done.records_kept) == (450, len(newest))
+    check(history.log, history.parts, history.runs)
+    with Log.open(history.log.path, read_only=True) as reader:
+        assert kept(reader.scan()) == sorted(newest.values())
+    history.log.close()
+    with opened(tmp_path) as again:
+        assert again.was_clean
+        assert kept(again.scan()) == sorted(newest.values())
+        assert again.cleanable().first_dirty_offset == 450
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from([2, 5, 40, 10_000]), st.sampled_from([1, 3, 30]))
+def test_whatever_is_written_and_however_often_it_is_compacted(seed, slots, keys):
+    """With producers, transactions, every codec, maps that are too small, closings, kills and time that passes."""
+    rng, clock, disk = random.Random(seed), ManualClock(), SimDisk(seed)
+    path = f"/{seed}/t-0"
+    history = Keyed(Log.open(path, files=disk, clock=clock, **SETTINGS), clock, rng, keys)
+    abandoned = []
+    for _ in range(rng.randrange(2, 5)):
+        for _ in range(rng.randrange(30)):
+            history.step()
+        if rng.random() < 0.6:
+            history.settle()
+        if rng.random() < 0.7:
+            history.log.roll()
+        if rng.random() < 0.5:
+            clock.advance(rng.choice([1, DELETE_RETENTION_MS // 2, DELETE_RETENTION_MS + 1]))
+        end = history.log.cleanable().end_offset
+        done = history.compact(map_bytes=slots * SLOT_BYTES)
+        assert done.is_complete
+        assert done.first_dirty_offset == end
+        check(history.log, history.parts, history.runs)
+        ended = rng.random()
+        if ended < 0.25:
+            history.log.close()
+        elif ended < 0.5:
+            abandoned.append(history.log)
+            disk = disk.kill()
+        else:
+            continue
+        history.log = Log.open(path, files=disk, clock=clock, **SETTINGS)
+        check(history.log, history.parts, history.runs)
+        for producer_id, sequence in history.sequences.items():
+            # The header of a producer's last batch is left, so its next sequence is known.
+            with pytest.raises(OutOfOrderSequenceError):
+                history.log.append(
+                    [(b"k", b"v")], producer=ProducerStamp(producer_id, 0, sequence + 1, producer_id >= 20)
+                )
+    for log in (*abandoned, history.log):
+        log.close()
+
+
+def test_a_second_pass_over_a_clean_log_changes_nothing(tmp_path):
+    history = keyed(tmp_path, segment_bytes=100_000)
+    for _ in range(50):
+        history.append(2)
+    history.log.roll()
+    history.compact()
+    before = {base: path.read_bytes() for base, path in log_files(history.log).items()}
+    generation = history.log._state.generation
+    history.compact()
+    assert {base: path.read_bytes() for base, path in log_files(history.log).items()} == before
+    assert history.log._state.generation == generation
+    history.log.close()
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_that_loses_records_keeps_its_codec_offsets_and_sequence(tmp_path, codec):
+    with opened(tmp_path) as log:
+        log.append(
+            [(b"a", b"1" * 50), (b"b", b"2" * 50), (b"c", b"3" * 50)], codec=codec, producer=ProducerStamp(7, 0, 0)
+        )
+        log.append([(b"b", b"new")])
+        log.roll()
+        log.compact()
+        first = log.read(0).batches()[0]
+        assert (first.base_offset, first.last_offset, len(first)) == (0, 2, 2)
+        assert (first.codec, first.base_sequence, first.last_sequence) == (codec, 0, 2)
+        assert pairs(log) == [(0, b"a", b"1" * 50), (2, b"c", b"3" * 50), (3, b"b", b"new")]
+
+
+# --- tombstones ---------------------------------------------------------------------------------
+
+
+def test_a_tombstone_stays_for_delete_retention_ms_after_a_compaction_has_met_it(tmp_path):
+    clock = ManualClock()
+    with opened(tmp_path, clock) as log:
+        log.append([(b"a", b"1")])
+        log.append([(b"a", None), (b"b", b"2")])
+        log.roll()
+        clock.advance(10 * DELETE_RETENTION_MS)
+        log.compact()
+        assert pairs(log) == [(1, b"a", None), (2, b"b", b"2")]
+        (batch,) = [b for b in log.read(0).batches() if len(b)]
+        assert batch.delete_horizon_ms == clock.now_ms() + DELETE_RETENTION_MS
+        clock.advance(DELETE_RETENTION_MS - 1)
+        assert not log.cleanable().is_due
+        log.compact()
+        assert (1, b"a", None) in pairs(log)
+        clock.advance(1)
+        assert log.cleanable().is_due
+        log.compact()
+        assert pairs(log) == [(2, b"b", b"2")]
+        assert not log.cleanable().is_due
+
+
+def test_a_tombstone_goes_only_with_the_values_before_it(tmp_path):
+    """Were it dropped while an older value is still there, the key would come back."""
+    clock = ManualClock()
+    with opened(tmp_path, clock, segment_bytes=200) as log:
+        for n in range(20):
+            log.append([(b"a", b"%d" % n)])
+        log.append([(b"a", None)])
+        log.roll()
+        for _ in range(4):
+            log.compact(map_bytes=2 * SLOT_BYTES)
+            assert pairs(log) in ([(20, b"a", None)], [])
+            clock.advance(DELETE_RETENTION_MS)
+        assert pairs(log) == []
+        # The offsets go on, and the log still says where it ends.
+        assert log.append([(b"a", b"again")]).first_offset == 21
+        assert pairs(log) == [(21, b"a", b"again")]
+
+
+# --- transactions and producers -----------------------------------------------------------------
+
+
+def transaction(log, producer_id, marker, *records) -> None:
+    sequence = log._state.transactions.producers.get(producer_id)
+    stamp = ProducerStamp(producer_id, 0, 0 if sequence is None else sequence.next_sequence, True)
+    log.append(list(records), producer=stamp)
+    log.append_control(marker, producer_id=producer_id, producer_epoch=0)
+
+
+def test_aborted_records_go_and_replace_nothing(tmp_path):
+    with opened(tmp_path) as log:
+        log.append([(b"a", b"kept")])
+        transaction(log, 5, Marker.ABORT, (b"a", b"aborted"), (b"b", b"aborted"))
+        transaction(log, 6, Marker.COMMIT, (b"c", b"committed"))
+        log.roll()
+        log.compact()
+        assert pairs(log) == [(0, b"a", b"kept"), (4, b"c", b"committed")]
+        assert [r.value for r in log.scan(isolation="read_committed")] == [b"kept", b"committed"]
+
+
+def test_markers_stay_while_a_batch_of_their_transaction_does_and_then_for_a_horizon(tmp_path):
+    clock = ManualClock()
+    with opened(tmp_path, clock, segment_bytes=100_000) as log:
+        transaction(log, 5, Marker.ABORT, (b"a", b"1"))
+        transaction(log, 6, Marker.COMMIT, (b"b", b"1"))
+        for producer_id in (5, 6):
+            # Newer batches, so that the old ones are nobody's last.
+            transaction(log, producer_id, Marker.COMMIT, (b"x%d" % producer_id, b"1"))
+        log.append([(b"b", b"2")])
+        log.roll()
+
+        def markers() -> list:
+            return [batch for run in log.scan().chunks() for batch in run.batches() if batch.is_control]
+
+        log.compact()
+        assert [m.base_offset for m in markers()] == [1, 3, 5, 7]  # the aborted batch and the replaced one were met
+        log.compact()
+        assert [m.base_offset for m in markers()] == [1, 3, 5, 7]  # none was met: they have a horizon now
+        horizons = [marker.delete_horizon_ms for marker in markers()]
+        assert horizons == [clock.now_ms() + DELETE_RETENTION_MS] * 2 + [None] * 2
+        clock.advance(DELETE_RETENTION_MS)
+        log.compact()
+        assert [m.base_offset for m in markers()] == [5, 7]
+        assert [r.value for r in log.scan(isolation="read_committed")] == [b"1", b"1", b"2"]
+
+
+def test_nothing_above_the_last_stable_offset_is_compacted(tmp_path):
+    with opened(tmp_path, segment_bytes=150) as log:
+        for n in range(5):
+            log.append([(b"a", b"%d" % n)])
+        log.append([(b"a", b"open")], producer=ProducerStamp(5, 0, 0, True))
+        for n in range(5):
+            log.append([(b"a", b"late%d" % n)])
+        log.roll()
+        assert log.cleanable().end_offset <= 5
+        done = log.compact()
+        assert done.first_dirty_offset <= 5
+        assert [offset for offset, *_ in pairs(log)][-6:] == list(range(5, 11))
+        log.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
+        log.roll()
+        log.compact()
+        assert pairs(log) == [(10, b"a", b"late4")]
+
+
+def test_a_producer_that_has_lost_all_its_records_goes_on_where_it_was(tmp_path):
+    with opened(tmp_path) as log:
+        log.append([(b"a", b"1"), (b"b", b"2")], producer=ProducerStamp(7, 3, 0))
+        log.append([(b"a", b"3"), (b"b", b"4")])
+        log.roll()
+        log.compact()
+        assert [len(b) for b in log.read(0).batches()] == [0, 2]
+        path = log.path
+        again = Log.open(path, read_only=True)
+        assert kept(again.scan()) == kept(log.scan())
+        again.close()
+    for name in (tmp_path / "t-0").glob("*.snapshot"):
+        name.unlink()
+    (tmp_path / "t-0" / "logstore.producers").unlink()
+    with opened(tmp_path) as log:
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append([(b"a", b"?")], producer=ProducerStamp(7, 3, 3))
+        assert log.append([(b"a", b"5")], producer=ProducerStamp(7, 3, 2)).first_offset == 4
+
+
+# --- when and how much --------------------------------------------------------------------------
+
+
+def test_a_log_is_due_by_its_dirty_ratio(tmp_path):
+    with opened(tmp_path, min_cleanable_dirty_ratio=0.5, segment_bytes=200) as log:
+        assert not log.cleanable().is_due
+        for n in range(20):
+            log.append([(b"%d" % n, b"v" * 40)])
+        log.roll()
+        look = log.cleanable()
+        assert (look.first_dirty_offset, look.end_offset, look.dirty_ratio, look.is_due) == (0, 20, 1.0, True)
+        log.compact()
+        assert log.cleanable().dirty_ratio == 0
+        for n in range(20):
+            log.append([(b"%d" % n, b"v" * 40)])
+            look = log.cleanable()
+            assert look.dirty_ratio == look.dirty_bytes / max(look.clean_bytes + look.dirty_bytes, 1)
+            assert look.is_due == (look.dirty_ratio > 0.5)
+
+
+def test_what_is_young_is_not_compacted_and_what_is_late_is_due(tmp_path):
+    clock = ManualClock()
+    with opened(
+        tmp_path, clock, min_compaction_lag_ms=1_000, max_compaction_lag_ms=5_000, min_cleanable_dirty_ratio=1.0
+    ) as log:
+        log.append([(b"a", b"1")])
+        log.append([(b"a", b"2")])
+        log.roll()
+        assert log.cleanable().end_offset == 0
+        log.compact()
+        assert len(pairs(log)) == 2
+        clock.advance(1_000)
+        assert (log.cleanable().end_offset, log.cleanable().is_due) == (2, False)
+        clock.advance(4_001)
+        assert log.cleanable().is_due
+        log.compact()
+        assert pairs(log) == [(1, b"a", b"2")]
+
+
+def test_max_compaction_lag_rolls_an_active_segment(tmp_path):
+    clock = ManualClock()
+    with opened(tmp_path, clock, max_compaction_lag_ms=5_000) as log:
+        log.append([(b"a", b"1")])
+        clock.advance(5_001)
+        log.append([(b"a", b"2")])
+        assert log.metrics().segment_count == 2
+
+
+def test_segments_become_one_up_to_their_limits(tmp_path):
+    history = keyed(tmp_path, segment_bytes=600, keys=200)
+    for _ in range(60):
+        history.append(4)
+    history.log.roll()
+    history.compact()
+    history.compact()
+    segments = history.log._state.segments.all[:-1]
+    assert all(segment.size <= 600 for segment in segments)
+    assert all(a.size + b.size > 600 for a, b in pairwise(segments))
+    # End to end, as they were: the last batch of each is there, if only its header.
+    for segment, after in zip(segments, history.log._state.segments.all[1:], strict=True):
+        assert [last for _, last, *_ in segment.headers()][-1] + 1 == after.base_offset
+    check(history.log, history.parts, history.runs)
+    history.log.close()
+
+
+def test_a_map_that_holds_not_even_one_batch_grows_to_it(tmp_path):
+    with opened(tmp_path, segment_bytes=10_000) as log:
+        log.append([(b"%d" % n, b"v") for n in range(100)], codec=Codec.ZSTD)
+        log.append([(b"%d" % n, b"w") for n in range(50, 150)])
+        log.roll()
+        done = log.compact(map_bytes=2 * SLOT_BYTES)
+        assert done.rounds >= 2
+        assert [(r.key, r.value) for r in log.scan()] == [
+            *((b"%d" % n, b"v") for n in range(50)),
+            *((b"%d" % n, b"w") for n in range(50, 150)),
+        ]
+
+
+def test_a_batch_larger_than_what_is_read_at_once_is_compacted(tmp_path):
+    large = random.Random(1).randbytes(3 << 20)
+    with opened(tmp_path, segment_bytes=64 << 20, max_message_bytes=16 << 20) as log:
+        log.append([(b"a", b"1"), (b"b", large)])
+        log.append([(b"a", large)], codec=Codec.LZ4)
+        log.append([(b"c", b"3")])
+        log.roll()
+        log.compact()
+        assert [(o, k, len(v)) for o, k, v in pairs(log)] == [(1, b"b", 3 << 20), (2, b"a", 3 << 20), (3, b"c", 1)]
+
+
+def test_the_throttle_hears_of_every_byte(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(30):
+        history.append(2)
+    history.log.roll()
+    size = history.log.metrics().size
+    heard: list[int] = []
+    done = history.compact(throttle=heard.append)
+    assert sum(heard) == 2 * size + done.bytes_kept
+    history.log.close()
+
+
+def test_keyless_records_go_as_in_kafka_and_are_counted(tmp_path):
+    with opened(tmp_path, cleanup_policy="delete") as log:
+        log.append([b"no key", (b"a", b"1")])
+    with opened(tmp_path) as log:
+        log.roll()
+        assert log.compact().keyless_records == 1
+        assert pairs(log) == [(1, b"a", b"1")]
+
+
+# --- beside others ------------------------------------------------------------------------------
+
+
+def test_appends_and_reads_go_on_meanwhile(tmp_path):
+    """A writer, two readers and a compaction at once; nobody sees anything that was not sent."""
+    # Syncs do nothing here: there is no crash, and the changes follow one another the faster.
+    history = keyed(tmp_path, keys=40, segment_bytes=30_000, files=quick_files())
+    log = history.log
+    for _ in range(300):
+        history.append(3)
+    stop, errors = threading.Event(), []
+
+    def guarded(act):
+        def run():
+            try:
+                while not stop.is_set():
+                    act()
+            except BaseException as error:  # noqa: BLE001  whatever it is, the test has to see it
+                errors.append(error)
+                stop.set()
+
+        return threading.Thread(target=run)
+
+    def follow(source) -> None:
+        """To the end as it is then: a key whose record went while this was on its way has a newer one."""
+        newest = {record.key: record.offset for part in list(history.parts) for record in part.records}
+        found, offset = [], 0
+        while offset < source.log_end_offset:
+            run = source.read(offset)
+            found += kept(run)
+            offset = run.next_offset
+        sent = {record.offset: record for part in list(history.parts) for record in part.records}
+        # Of the very last append the test may not know yet.
+        assert all(sent.get(record.offset, record) == record for record in found)
+        seen = {record.key: record.offset for record in found}
+        assert all(seen[key] >= offset for key, offset in newest.items())
+
+    reader = Log.open(log.path, read_only=True)
+
+    threads = [
+        guarded(lambda: history.append(2)),
+        guarded(lambda: follow(log)),
+        guarded(lambda: follow(reader)),
+        guarded(lambda: log.record_at(5)),
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(12):
+        if stop.is_set():
+            break
+        log.roll()
+        log.compact()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    reader.close()
+    assert not errors, errors
+    log.close()
+
+
+def test_a_reader_that_holds_an_old_tuple_reads_on(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(60):
+        history.append(2)
+    history.log.roll()
+    batches = history.log.scan(max_bytes=1).chunks()
+    first = next(batches)
+    held = history.log.locate(0, max_bytes=1 << 20)
+    before = held.read()
+    history.compact()
+    assert held.read() == before
+    held.close()
+    rest = [record for chunk in batches for record in chunk]
+    assert kept(rest)[-1] == kept(history.log.scan())[-1]
+    assert [r.offset for r in first] < [r.offset for r in rest]
+    history.log.close()
+
+
+@pytest.mark.parametrize("limit", [None, 16])
+def test_a_reader_in_another_process_follows_through_every_swap(tmp_path, limit):
+    """Its files change their bytes under their names: it sees that by the generation, and looks again."""
+    from logstore._files import Files
+
+    history = keyed(tmp_path, keys=60)
+    files = Files() if limit is None else Files(descriptor_limit=limit)
+    with Log.open(history.log.path, read_only=True, files=files) as reader:
+        for round_number in range(6):
+            for _ in range(40):
+                history.append(2)
+            if round_number % 2:
+                assert kept(reader.scan()) == kept(history.log.scan())
+            history.log.roll()
+            history.compact()
+            assert kept(reader.scan()) == kept(history.log.scan())
+            assert kept(reader.scan(isolation="read_committed")) == kept(history.log.scan())
+            check_offsets = [record.offset for record in history.log.scan()]
+            assert [o for o in range(history.log.log_end_offset) if reader.record_at(o)] == check_offsets
+    history.log.close()
+
+
+def test_a_committed_reader_in_another_process_never_sees_what_was_aborted(tmp_path):
+    """The list of aborted transactions moves to another file together with the records."""
+    history = keyed(tmp_path, keys=5, segment_bytes=400)
+    with Log.open(history.log.path, read_only=True) as reader:
+        for _ in range(12):
+            for _ in range(6):
+                history.step()
+            history.settle()
+            history.log.roll()
+            history.compact()
+            visible = {record.offset for record in committed(history.parts)}
+            assert {record.offset for record in reader.scan(isolation="read_committed")} <= visible
+            assert kept(reader.scan(isolation="read_committed")) == kept(
+                history.log.scan(isolation="read_committed")
+            )
+    history.log.close()
+
+
+def committed_values_with_compactions_between(root, monkeypatch, beside: bool) -> set:
+    """What a committed reader sees if the log is compacted after it has the bytes and before it has the list."""
+    history = keyed(root, keys=3)
+    log = history.log
+    for _ in range(12):
+        transaction(log, 5, Marker.ABORT, (b"a", b"aborted"))
+        transaction(log, 6, Marker.COMMIT, (b"b", b"seen"))
+    log.roll()
+    compactions, busy = [], []
+
+    def compacting(look):
+        def looked(*arguments):
+            if not compactions and not busy:
+                # The first takes the records, the second the list of their transactions.
+                busy.append(True)
+                compactions.extend([log.compact(), log.compact()])
+                busy.clear()
+            return look(*arguments)
+
+        return looked
+
+    reader = Log.open(log.path, read_only=True) if beside else log
+    if beside:
+        monkeypatch.setattr(recovery, "load_aborted", compacting(recovery.load_aborted))
+    else:
+        monkeypatch.setattr(Log, "_aborted_between", compacting(Log._aborted_between))
+    seen = {record.value for record in reader.scan(isolation="read_committed", max_bytes=1)}
+    assert len(compactions) == 2
+    reader.close()
+    log.close()
+    return seen
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_compaction_between_the_records_and_the_list_of_what_was_aborted_shows_nothing(
+    tmp_path, monkeypatch, beside
+):
+    assert committed_values_with_compactions_between(tmp_path, monkeypatch, beside) == {b"seen"}
+
+
+def test_planted_a_list_of_another_moment_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(LogReader, "_check_undisturbed", lambda self: None)
+    assert b"aborted" in committed_values_with_compactions_between(tmp_path, monkeypatch, True)
+
+
+def test_planted_a_list_without_what_readers_still_hold_is_found(tmp_path, monkeypatch):
+    def exchanged(self, base_offsets, listed):
+        self._aborted[base_offsets[0]] = listed
+
+    monkeypatch.setattr(Transactions, "exchanged", exchanged)
+    assert b"aborted" in committed_values_with_compactions_between(tmp_path, monkeypatch, False)
+
+
+def test_a_truncation_meanwhile_ends_the_run_and_loses_nothing(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(100):
+        history.append(2)
+    history.log.roll()
+    log, cuts = history.log, []
+
+    def cut(_count: int) -> None:
+        if not cuts:
+            cuts.append(log.truncate_to(100))
+
+    assert not log.compact(throttle=cut).is_complete
+    assert cuts == [100]
+    assert log.cleanable().first_dirty_offset == 0
+    parts = [part for part in history.parts if part.last < 100]
+    check(log, parts, [])
+    assert not [name for name in (tmp_path / "t-0").iterdir() if name.suffix in (".cleaned", ".swap")]
+    log.compact()
+    check(log, parts, [log._clock.now_ms()])
+    log.close()
+
+
+def test_a_truncation_lowers_what_counts_as_compacted(tmp_path):
+    """What is appended in the place of the old records would else be taken for compacted."""
+    with opened(tmp_path, segment_bytes=150) as log:
+        for n in range(20):
+            log.append([(b"a%d" % n, b"1")])
+        log.roll()
+        log.compact()
+        assert log.cleanable().first_dirty_offset == 20
+        log.truncate_to(5)
+        for _ in range(15):
+            log.append([(b"b", b"1")])
+        log.roll()
+        assert log.cleanable().first_dirty_offset == 5
+    with opened(tmp_path, segment_bytes=150) as log:
+        assert log.cleanable().first_dirty_offset == 5
+        log.compact()
+        assert [key for _, key, _ in pairs(log)] == [*(b"a%d" % n for n in range(5)), b"b"]
+
+
+def test_a_deletion_meanwhile_ends_the_run(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(100):
+        history.append(2)
+    history.log.roll()
+    log = history.log
+    asked: list[int] = []
+
+    def delete(_count: int) -> None:
+        if not asked:
+            asked.append(log.delete_before(120))
+
+    assert not log.compact(throttle=delete).is_complete
+    sent = [r for part in history.parts for r in part.records if r.offset >= 120]
+    newest = {record.key: record for record in sent}
+    assert set(newest.values()) <= set(kept(log.scan()))
+    log.compact()
+    assert [r for r in kept(log.scan()) if r.offset >= 120] == sorted(newest.values())
+    log.close()
+
+
+def test_closing_ends_a_compaction_and_leaves_a_whole_log(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(100):
+        history.append(2)
+    history.log.roll()
+    log, closers = history.log, []
+
+    def close(_count: int) -> None:
+        if not closers:
+            closers.append(threading.Thread(target=log.close))
+            closers[0].start()
+            while not log._state.closing:
+                pass
+
+    with pytest.raises(LogClosedError, match="closed during its compaction"):
+        log.compact(throttle=close)
+    closers[0].join()
+    with opened(tmp_path) as again:
+        assert again.was_clean
+        check(again, history.parts, history.runs)
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_not_compacted_is_refused(tmp_path):
+    with opened(tmp_path, cleanup_policy="delete") as log:
+        log.append([b"a"])
+        with pytest.raises(InvalidSettingError, match=r"cleanup\.policy.*not compacted"):
+            log.compact()
+    with opened(tmp_path) as log:
+        with pytest.raises(
+            InvalidSettingError, match=r"dedupe\.buffer\.size: expected at least 48 bytes, found 10"
+        ):
+            log.compact(map_bytes=10)
+        assert log.compact().rounds == 0
+        with Log.open(log.path, read_only=True) as reader, pytest.raises(ReadOnlyError):
+            reader.compact()
+    with pytest.raises(LogClosedError):
+        log.compact()
+
+
+def test_a_damaged_batch_marks_the_log_with_its_place_and_loses_nothing(tmp_path):
+    history = keyed(tmp_path)
+    for _ in range(60):
+        history.append(2)
+    history.log.roll()
+    files = log_files(history.log)
+    victim = files[sorted(files)[3]]
+    whole = victim.read_bytes()
+    before = {base: path.read_bytes() for base, path in files.items()}
+    victim.write_bytes(whole[:80] + bytes([whole[80] ^ 1]) + whole[81:])
+    with pytest.raises(CorruptRecordError) as caught:
+        history.compact()
+    assert (caught.value.path, caught.value.position) == (str(victim), 0)
+    look = history.log.cleanable()
+    assert str(victim) in look.uncleanable
+    assert not look.is_due
+    victim.write_bytes(whole)
+    assert {base: path.read_bytes() for base, path in log_files(history.log).items()} == before
+    history.compact()
+    assert history.log.cleanable().uncleanable is None
+    check(history.log, history.parts, history.runs)
+    history.log.close()
+
+
+def test_without_room_the_old_segments_stay_and_it_is_done_again(tmp_path):
+    disk, clock = SimDisk(1), ManualClock()
+    log = Log.open("/full/t-0", files=disk, clock=clock, **SETTINGS | {"write_strategy": "extend"})
+    history = Keyed(log, clock, random.Random(2), keys=100)
+    for _ in range(60):
+        history.append(2)
+    history.log.roll()
+    log.flush()
+    disk.capacity = disk.used_bytes + 300
+    with pytest.raises(DiskFullError):
+        history.compact()
+    check(log, history.parts, [], first_dirty=0)
+    assert not [name for name in disk.listdir("/full/t-0") if name.endswith((".cleaned", ".swap"))]
+    disk.capacity = None
+    history.append(2)
+    history.compact()
+    check(log, history.parts, history.runs)
+    log.close()
