@@ -97,7 +97,7 @@ _GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit"
 _STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
-_KEEPING = {"alteration", "compaction", "dirty", "retention"}
+_KEEPING = {"alteration", "compaction", "dirty", "image", "retention"}
 
 #: Module of log/ -> the modules of log/ it may import. Which of the core is not limited.
 LOG: dict[str, set[str]] = {
@@ -133,6 +133,7 @@ LOG: dict[str, set[str]] = {
     "waiting": {"reader", "readonly", "watermark"},
     "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
+    "image": {"checkpoint", "files", "promises", "state"},
     "cut": {"recovery", "state"},
     "retention": {"cut", "state"},
     "alteration": {"state"},

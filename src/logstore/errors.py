@@ -369,6 +369,12 @@ class PartialAppendError(StorageError):
         super().__init__(message)
 
 
+class ImageMovedError(StorageError):
+    """Segments were deleted or exchanged again and again while they were copied. Nothing is left of the copy."""
+
+    retriable = True
+
+
 class DirectoryLockedError(StorageError, BlockingIOError):
     """Another process, or another open log of this one, writes the directory."""
 

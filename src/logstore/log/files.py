@@ -209,14 +209,20 @@ class Directory:
                 return
             raise
         for name in names:
-            try:
-                self.remove(name)
-            except StorageError as error:
-                # What Linux and POSIX say of a directory.
-                if errno_of(error) not in (errno.EISDIR, errno.EPERM):
-                    raise
+            if not self.remove_if_file(name):
                 Directory(self.join(name), self.files).remove_tree()
         self.files.rmdir(self.path)
+
+    def remove_if_file(self, name: str) -> bool:
+        """Remove a file, if there is one of that name; False if it is a directory."""
+        try:
+            self.remove(name)
+        except StorageError as error:
+            # What Linux and POSIX say of a directory.
+            if errno_of(error) not in (errno.EISDIR, errno.EPERM):
+                raise
+            return False
+        return True
 
     def sync(self) -> None:
         """Make the names in here durable."""

@@ -31,7 +31,7 @@ from logstore.errors import (
     NotSyncedError,
     OffsetOutOfRangeError,
 )
-from logstore.log import admission, alteration, compaction, cut, retention
+from logstore.log import admission, alteration, compaction, cut, image, retention
 from logstore.log.appender import Appender
 from logstore.log.compaction import Compacted, Throttle
 from logstore.log.dirty import Cleanable
@@ -39,6 +39,7 @@ from logstore.log.epochs import Epochs
 from logstore.log.files import Directory, check_place, parse_partition
 from logstore.log.flush import Flusher
 from logstore.log.gate import Gate, OpenGate
+from logstore.log.image import Copied, Image
 from logstore.log.owner import Owner, SoloOwner
 from logstore.log.producers import ProducedBatch
 from logstore.log.reader import Readable, Time
@@ -719,6 +720,31 @@ class Log(Readable):
         """
         self._state.check_open()
         return retention.oldest(self._state, active_bytes)
+
+    def image(self) -> Image:
+        """The log as it is now, to be copied by `copy_image`."""
+        return image.capture(self._state)
+
+    def copy_image(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
+        """Build the log of an image in an empty directory, by hard links where they can be had.
+
+        Durable on return, but for the directory's own name. The copy is a log that was not closed: it is
+        recovered when it is opened.
+
+        Raises:
+            ImageMovedError: segments were deleted or exchanged meanwhile; take another image.
+            StorageError: the copy could not be written.
+        """
+        return image.copy(self._state, taken, target, link=link)
+
+    @staticmethod
+    def verify_image(taken: Image, target: Directory) -> int:
+        """Check every batch of a copy; how many bytes they are.
+
+        Raises:
+            CorruptRecordError: a batch is not as it was written, or records are missing.
+        """
+        return image.verify(taken, target)
 
     @property
     def room(self) -> int:

@@ -16,6 +16,8 @@ from logstore.records import TopicPartition
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
+#: Marks a root that is still being made by a snapshot: it opens for nobody.
+INCOMPLETE = "logstore.incomplete"
 
 #: What Kafka keeps in a root besides partitions.
 _KAFKA_FILES = frozenset(
@@ -51,6 +53,7 @@ def check_root(root: Directory) -> list[TopicPartition]:
     if not root.exists():
         return []
     names = root.names()
+    refuse_incomplete(root, names)
     strangers = files.foreign_directories(root)
     if strangers:
         raise NotALogError(
@@ -75,6 +78,18 @@ def check_root(root: Directory) -> list[TopicPartition]:
             path=root.path,
         )
     return partitions
+
+
+def refuse_incomplete(root: Directory, names: list[str]) -> None:
+    """Tell a snapshot that was cut off from a store.
+
+    Raises:
+        NotALogError: it is one.
+    """
+    if INCOMPLETE in names:
+        raise NotALogError(
+            "this is a snapshot that was never finished; remove it, and take another", path=root.path
+        )
 
 
 def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_id: str) -> None:

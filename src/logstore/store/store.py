@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from logstore.client_config import ProducerConfig
     from logstore.store.partitioners import Choice, Partitioner
     from logstore.store.producer import Producer
+    from logstore.store.snapshots import Snapshot
 
 _logger = logging.getLogger(__name__)
 
@@ -406,6 +407,27 @@ class Store(Consuming):
                 failure = failure or error
         if failure is not None:
             raise failure
+
+    def snapshot(self, path: Path, *, link: bool = True, verify: bool = False) -> Snapshot:
+        """Copy the whole store to a path that does not exist yet, while it is in use. Durable on return.
+
+        Each partition is copied as of one moment during the call, committed offsets as of an earlier one than
+        any record; everything acknowledged before the call is in it. Sealed segments are hard links where the
+        file system has them and ``link`` is true, so that the copy takes hardly any room: choose ``link=False``
+        where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in
+        the copy is compared. To restore, open the copy as a store, or move it to where the store was.
+
+        Raises:
+            NotALogError: something is at that path already, or it lies inside the store.
+            CorruptRecordError: a partition is damaged; with ``verify`` also the copy. There is no snapshot.
+            DiskFullError, StorageError: it could not be written. There is none.
+        """
+        self._check_writable()
+        from logstore.store.snapshots import take
+
+        with self._housekeeper.paused():
+            root = Directory(self.path, self.files)
+            return take(self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify)
 
     def disk_usage(self) -> DiskUsage:
         """What the logs take of the disk, measured now, and what they may; -1 where there is no budget."""

@@ -11,10 +11,11 @@ catalogue is an immutable value: who looks at it takes no lock.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from logstore.clock import Clock
@@ -31,7 +32,7 @@ from logstore.log.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
-from logstore.store.names import INTERNAL, check_name, check_partition_count
+from logstore.store.names import CLUSTER_METADATA, INTERNAL, check_name, check_partition_count
 from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ class Topics(TopicTable):
         """Make topics of the logs below the root that no store has made."""
         numbers: dict[str, set[int]] = {}
         for name in files.partitions_below(self._root):
-            if name.topic not in catalogue.topics:
+            # Kafka's own log of a directory that was adopted: it stays Kafka's.
+            if name.topic not in catalogue.topics and name.topic != CLUSTER_METADATA:
                 numbers.setdefault(name.topic, set()).add(name.partition)
         for topic, found in sorted(numbers.items()):
             directories = [layout.partition_directory(self._root, TopicPartition(topic, n)) for n in sorted(found)]
@@ -196,6 +198,12 @@ class Topics(TopicTable):
         return catalogue
 
     # -- changing
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """No topic is made, changed or deleted meanwhile."""
+        with self._lock:
+            yield
 
     def create(
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
@@ -348,6 +356,7 @@ class FollowedTopics(TopicTable):
         files.refuse_file(root)
         if not root.exists():
             raise NotALogError("there is no store here; check the path", path=root.path)
+        layout.refuse_incomplete(root, root.names())
         self._partitions: Partitions | None = None
         self._data: bytes | None = None
         self._catalogue = Catalogue(cluster_id="")

@@ -1,0 +1,211 @@
+"""A log as it is at one moment, copied to another directory while it is written to.
+
+Sealed files are never changed in place, so hard links will do for them; of the active segment the whole batches
+of the moment are copied. The copy promises what was sealed and has the rest recovered when it is opened first, so
+its indexes and producers are those of the batches that it holds, whatever was written meanwhile.
+
+Called by whoever backs up many logs (`store.snapshots`); any thread, without the log's lock.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from logstore._files import File, errno_of
+from logstore._segment import Segment
+from logstore.errors import CorruptRecordError, ImageMovedError, StorageError
+from logstore.log import files
+from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.files import Directory
+from logstore.log.promises import RecoveryFile
+from logstore.log.state import State
+from logstore.records import TopicPartition
+
+_CHUNK_BYTES: Final = 1 << 20
+
+#: Small files that are replaced as a whole, and so are copied as a whole.
+_COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata")
+
+#: What linking says where it cannot be done: another file system, one without links, too many of them.
+_NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+
+
+class Image(NamedTuple):
+    """A log as of one moment: which files, and how much of the active one."""
+
+    name: TopicPartition
+    log_start_offset: int
+    end_offset: int  #: the log end offset of the moment
+    generation: int
+    sealed: tuple[Segment, ...]
+    active: Segment
+    active_bytes: int
+    synced_end: int
+
+
+class Copied(NamedTuple):
+    """What the copy of one log took."""
+
+    linked_bytes: int
+    copied_bytes: int
+
+
+def capture(state: State) -> Image:
+    """The log as it is now. What was appended before is in it, flushed or not."""
+    state.check_writable()
+    with state.lock:
+        state.check_whole_locked()
+        with state.change():
+            state.drain_tail_locked()
+        segments = state.segments.all
+        return Image(
+            name=state.name,
+            log_start_offset=state.log_start,
+            end_offset=state.end.value,
+            generation=state.generation,
+            sealed=segments[:-1],
+            active=segments[-1],
+            active_bytes=segments[-1].size,
+            synced_end=state.synced.value,
+        )
+
+
+def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied:
+    """Build the log of an image in an empty directory. Durable on return, but for the directory's own name.
+
+    Raises:
+        ImageMovedError: a deletion, a truncation or a compaction came between.
+        StorageError: the copy could not be written.
+    """
+    source = state.directory
+    linked = copied = 0
+    # First, as always: without it a segment looks like Kafka's.
+    point = max(image.active.base_offset, image.log_start_offset)
+    recovery = RecoveryFile(
+        target,
+        RecoveryPoint(0, image.generation, point, image.active.base_offset, 0, image.log_start_offset, -1),
+    )
+    try:
+        names = set(source.names())
+        for segment in image.sealed:
+            is_synced = segment.next_offset <= image.synced_end
+            for suffix in (files.LOG, files.OFFSET_INDEX, files.TIME_INDEX, files.SNAPSHOT, files.ABORTED_INDEX):
+                name = files.segment_file(segment.base_offset, suffix)
+                if name not in names and suffix != files.LOG:
+                    continue
+                # Hints need no sync; which transactions were aborted is none.
+                decides = suffix == files.ABORTED_INDEX or (suffix == files.LOG and not is_synced)
+                size, was_linked = _take(source, target, name, link=link, sync=decides)
+                linked, copied = linked + size * was_linked, copied + size * (not was_linked)
+        snapshot = files.segment_file(image.active.base_offset, files.SNAPSHOT)
+        if snapshot in names:
+            _take(source, target, snapshot, link=link, sync=False)
+        for name in _COPIED:
+            data = source.read(name)
+            if data is not None:
+                target.replace(name, data, durable=False, whole=True)
+        copied += _copy_bytes(
+            image.active.file, target, files.segment_file(image.active.base_offset, files.LOG), image.active_bytes
+        )
+        recovery.write_durably(recovery.point)
+    except StorageError as error:
+        if errno_of(error) == errno.ENOENT or image.active.file.closed:
+            raise _moved(image) from error
+        raise
+    finally:
+        recovery.close()
+    if not set(image.sealed) <= set(state.segments.all) or state.generation != image.generation:
+        raise _moved(image)
+    target.sync()
+    return Copied(linked, copied)
+
+
+def verify(image: Image, target: Directory) -> int:
+    """Check every batch of a copy; how many bytes they are.
+
+    Raises:
+        CorruptRecordError: a batch is not as it was written, or records are missing.
+    """
+    total = 0
+    bases = files.base_offsets(target.names())
+    for base in bases:
+        name = files.segment_file(base, files.LOG)
+        file = target.open(name)
+        try:
+            size = file.size()
+            segment = Segment(file, base, index_interval_bytes=4096, size=size, next_offset=-1, sealed=False)
+            extent = segment.scan(next_offset=base)
+            problem = extent.problem
+            if problem is None and base == bases[-1] and extent.next_offset != image.end_offset:
+                problem = f"it ends at offset {extent.next_offset}, the log ended at {image.end_offset}"
+            if problem is not None:
+                raise CorruptRecordError(
+                    f"{image.name}: the copy is damaged: {problem}",
+                    path=target.join(name),
+                    position=extent.valid_bytes,
+                )
+            total += size
+        finally:
+            file.close()
+    if bases != [segment.base_offset for segment in (*image.sealed, image.active)]:
+        raise CorruptRecordError(f"{image.name}: the copy has not all segments", path=target.path)
+    return total
+
+
+def _moved(image: Image) -> ImageMovedError:
+    return ImageMovedError(f"{image.name}: segments went away while they were copied; try again")
+
+
+def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: bool) -> tuple[int, bool]:
+    """Link or copy one sealed file; its size, and whether it was linked."""
+    if link:
+        try:
+            source.files.link(source.join(name), target.join(name))
+        except StorageError as error:
+            if errno_of(error) not in _NO_LINK:
+                raise
+        else:
+            file = target.open(name, writable=sync)
+            try:
+                if sync:
+                    file.mark_dirty()
+                    file.sync()
+                return file.size(), True
+            finally:
+                file.close()
+    file = source.open(name)
+    try:
+        return _copy_bytes(file, target, name, file.size()), False
+    finally:
+        file.close()
+
+
+def _copy_bytes(file: File, target: Directory, name: str, size: int) -> int:
+    """Copy the first bytes of a file, and sync the copy."""
+    made = target.open(name, create=True, writable=True, truncate=True)
+    try:
+        position = 0
+        for data in _chunks(file, size):
+            made.write(data, position)
+            position += len(data)
+        made.sync()
+        return position
+    finally:
+        made.close()
+
+
+def _chunks(file: File, size: int) -> Iterable[bytes]:
+    position = 0
+    while position < size:
+        data = file.read(position, min(_CHUNK_BYTES, size - position))
+        if not data:
+            raise CorruptRecordError(
+                f"the file ends at {position}, {size} bytes of it were to be copied", path=file.path
+            )
+        yield data
+        position += len(data)
+
+
+__all__ = ["Copied", "Image", "capture", "copy", "verify"]

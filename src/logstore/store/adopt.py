@@ -1,0 +1,283 @@
+"""Taking over a directory that Kafka wrote, and giving it back: `logstore.adopt` and `logstore.hand_back`.
+
+`adopt` changes one thing: it writes the catalogue, in one step and last, and only after everything has been looked at.
+Files of Kafka's stay as they are until the store is opened for writing. Settings come, for each key, from what Kafka's
+log of metadata has of the topic, from what it has of the whole cluster, from the caller; what nobody says of retention
+is *for ever*, since Kafka may have had it in a file that is not here, and the store's own topics are compacted. They are
+written into each topic, so that no later default deletes anything.
+
+A directory goes back by closing the store and `hand_back`, which looks whether it is at rest and takes away what
+would mislead. What of ours stays are files named ``logstore.*``, which Kafka passes over. Kafka knows only the topics
+in its own metadata; it moves others aside as ``-stray``, so `HandBack` names them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from logstore._files import LIBC, Files
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config import LogConfig, Setting, canonical
+from logstore.errors import ConfigError, NotALogError, UnsupportedFormatError
+from logstore.log import checkpoint, root
+from logstore.log import files as log_files
+from logstore.log.files import Directory
+from logstore.log.root import RootHold
+from logstore.records import TopicPartition
+from logstore.store import kraft, layout
+from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, new_id
+from logstore.store.names import CLUSTER_METADATA
+from logstore.store_config import StoreConfig
+
+if TYPE_CHECKING:
+    import random
+
+_logger = logging.getLogger(__name__)
+
+Path = str | os.PathLike[str]
+
+#: Far above what any cluster of Kafka's has given out, or will: a producer id must mean one producer to both.
+FIRST_PRODUCER_ID: Final = 1 << 40
+
+#: Kafka's name of its own for the same setting, used where segments are smaller than it allows.
+_INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+
+_MAGIC_AT, _MAGIC = 16, 2
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What was taken over."""
+
+    path: str
+    cluster_id: str
+    topics: Mapping[str, TopicEntry]
+    from_metadata: bool  #: whether Kafka's log of metadata was there, and told names, ids and settings
+    ignored: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: settings without meaning here, by topic
+
+
+@dataclass(frozen=True)
+class HandBack:
+    """What Kafka will find when it starts on the directory."""
+
+    path: str
+    known: tuple[str, ...]  #: topics that Kafka knows, and will serve
+    stray: tuple[str, ...]  #: topics that it does not know: it moves them aside as ``-stray``
+    was_clean: bool  #: whether Kafka can start without looking at every log
+    removed: tuple[str, ...] = ()  #: files of ours that were taken away
+
+
+def adopt(
+    path: Path,
+    settings: Mapping[str, Setting] | StoreConfig | Path | None = None,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    files: Files = LIBC,
+    rng: random.Random | None = None,
+) -> Adopted:
+    """Take over a directory that Kafka wrote, so that `logstore.open` opens it for writing. Kafka must be stopped.
+
+    ``settings`` are for topics of which Kafka's metadata do not say how long to keep records: a mapping, a
+    `StoreConfig`, or the path of the broker's ``server.properties``. Without them such topics keep for ever.
+    Durable on return; nothing but ``logstore.topics`` has been written.
+
+    Raises:
+        DirectoryLockedError: Kafka, or another process, has the directory open.
+        NotALogError: it is no directory of Kafka's, was taken over already, holds topics that Kafka is about to
+            remove, or only some partitions of a topic. Nothing was changed.
+        UnsupportedFormatError: a log is in a format from before Kafka 0.11. Nothing was changed.
+        CorruptRecordError: the log of metadata is damaged. Nothing was changed.
+        ConfigError: settings are unknown or out of range.
+    """
+    given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else StoreConfig.of(settings)
+    directory = Directory(path, files)
+    _check_is_kafkas(directory)
+    hold = RootHold.acquire(directory, clock)
+    try:
+        _check_is_kafkas(directory)
+        adopted = _look(directory, given, clock, rng)
+        Catalogue(
+            cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics
+        ).save(directory)
+    finally:
+        hold.release()
+    _logger.info("adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id)
+    return adopted
+
+
+def hand_back(path: Path, *, clock: Clock = SYSTEM_CLOCK, files: Files = LIBC) -> HandBack:
+    """Make a directory ready for Kafka to start on it. The store must be closed.
+
+    Records, topics and ids stay; the directory opens as a store as before. Afterwards whatever Kafka says of its
+    logs is believed, though our files are still there.
+
+    Raises:
+        DirectoryLockedError: a store, or Kafka, has the directory open.
+        NotALogError: there is no store here.
+    """
+    directory = Directory(path, files)
+    hold = RootHold.acquire(directory, clock)
+    try:
+        catalogue = Catalogue.load(directory)
+        if catalogue is None:
+            raise NotALogError("there is no store here to be handed back; check the path", path=directory.path)
+        cluster = kraft.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
+        ids = {} if cluster is None else cluster.ids
+        known = tuple(sorted(name for name, entry in catalogue.topics.items() if ids.get(name) == entry.id))
+        removed = []
+        # From now on the recovery points are Kafka's: it may write the same ones, and mean other bytes.
+        if directory.remove(root.CHECKPOINTS):
+            removed.append(root.CHECKPOINTS)
+            directory.sync()
+        was_clean = checkpoint.was_shut_down_cleanly(directory)
+    finally:
+        hold.release()
+    stray = tuple(sorted(set(catalogue.topics) - set(known)))
+    return HandBack(directory.path, known, stray, was_clean, tuple(removed))
+
+
+# --- looking, before anything is written --------------------------------------------------------
+
+
+def _check_is_kafkas(directory: Directory) -> None:
+    log_files.refuse_file(directory)
+    if not directory.exists():
+        raise NotALogError("there is nothing to adopt here; check the path", path=directory.path)
+    names = directory.names()
+    if CATALOGUE in names:
+        raise NotALogError("this is a store already; open it", path=directory.path)
+    layout.refuse_incomplete(directory, names)
+    leaving = [name for name in names if name.endswith(("-delete", "-future", "-stray"))]
+    if leaving:
+        raise NotALogError(
+            f"Kafka has not finished with {', '.join(leaving[:5])}: start and stop it once, so that it removes or moves "
+            "them, or remove them yourself",
+            path=directory.path,
+        )
+    strangers = log_files.foreign_directories(directory)
+    if strangers:
+        raise NotALogError(
+            f"the directory holds others that are no partitions: {', '.join(strangers[:5])}", path=directory.path
+        )
+    if not log_files.partitions_below(directory) and layout.META_PROPERTIES not in names:
+        raise NotALogError(
+            "this is no directory of Kafka's: it has neither partitions nor meta.properties", path=directory.path
+        )
+
+
+def _look(directory: Directory, given: StoreConfig, clock: Clock, rng: random.Random | None) -> Adopted:
+    found: dict[str, dict[int, Directory]] = {}
+    for name in log_files.partitions_below(directory):
+        if name.topic != CLUSTER_METADATA:
+            found.setdefault(name.topic, {})[name.partition] = layout.partition_directory(directory, name)
+    for partitions in found.values():
+        for partition in partitions.values():
+            _check_partition(partition)
+    cluster = kraft.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
+    topics: dict[str, TopicEntry] = {}
+    ignored: dict[str, Mapping[str, str]] = {}
+    for name, partitions in sorted(found.items()):
+        topic_id = _topic_id(directory, name, partitions, cluster, rng)
+        count = _count(directory, name, partitions, cluster)
+        own, without = _settings(name, cluster, given)
+        if without:
+            ignored[name] = without
+        topics[name] = TopicEntry(id=topic_id, partitions=count, settings=own, created_ms=clock.now_ms())
+    meta = layout.read_meta_properties(directory)
+    return Adopted(directory.path, meta.get("cluster.id") or new_id(rng), topics, cluster is not None, ignored)
+
+
+def _check_partition(partition: Directory) -> None:
+    names = partition.names()
+    foreign = log_files.foreign_names(names)
+    if foreign:
+        raise NotALogError(
+            f"the partition holds files that neither Kafka nor logstore makes: {', '.join(foreign[:5])}; move them "
+            "away",
+            path=partition.path,
+        )
+    for base in log_files.base_offsets(names):
+        name = log_files.segment_file(base, log_files.LOG)
+        file = partition.open(name)
+        try:
+            head = file.read(0, _MAGIC_AT + 1)
+        finally:
+            file.close()
+        # A preallocated segment without a batch is zeros, and has no size in its header.
+        if len(head) > _MAGIC_AT and any(head[8:12]) and head[_MAGIC_AT] != _MAGIC:
+            raise UnsupportedFormatError(
+                f"the segment begins with message format {head[_MAGIC_AT]}, only format 2 (Kafka 0.11) can be adopted; "
+                "let Kafka write it anew",
+                path=partition.join(name),
+                position=0,
+            )
+
+
+def _topic_id(
+    directory: Directory,
+    name: str,
+    partitions: Mapping[int, Directory],
+    cluster: kraft.Cluster | None,
+    rng: random.Random | None,
+) -> str:
+    told = {layout.read_partition_metadata(partition) for partition in partitions.values()} - {None}
+    if len(told) > 1:
+        raise NotALogError(
+            f"the partitions of topic {name!r} belong to different topics: {', '.join(sorted(map(str, told)))}",
+            path=directory.path,
+        )
+    known = None if cluster is None else cluster.ids.get(name)
+    found = next(iter(told), None)
+    if cluster is not None and (known is None or (found is not None and found != known)):
+        raise NotALogError(
+            f"topic {name!r} is not in Kafka's metadata any more: start and stop Kafka once, so that it moves the "
+            "partitions aside, or remove them yourself",
+            path=directory.path,
+        )
+    return known or found or new_id(rng)
+
+
+def _count(
+    directory: Directory, name: str, partitions: Mapping[int, Directory], cluster: kraft.Cluster | None
+) -> int:
+    expected = set(range(max(partitions) + 1))
+    if cluster is not None:
+        expected |= cluster.partitions.get(cluster.ids[name], set())
+    missing = sorted(expected - set(partitions))
+    if missing:
+        raise NotALogError(
+            f"of topic {name!r} the partitions {', '.join(map(str, missing[:10]))} are not here; this broker had only "
+            "some of them: bring them here from the others first",
+            path=directory.path,
+        )
+    return len(expected)
+
+
+def _settings(name: str, cluster: kraft.Cluster | None, given: StoreConfig) -> tuple[dict[str, str], dict[str, str]]:
+    """(settings of the topic's own, those of Kafka's that have no meaning here)."""
+    own: dict[str, str] = {}
+    without: dict[str, str] = {}
+    said = {} if cluster is None else {**cluster.broker_settings, **cluster.topic_settings.get(name, {})}
+    for key, value in said.items():
+        wanted = "segment.bytes" if key == _INTERNAL_SEGMENT_BYTES else key
+        try:
+            own |= canonical({wanted: value})
+        except ConfigError:
+            without[key] = value
+    # What is of a single log, and what the caller has said that differs from a default.
+    mine = {key: str(value) for key, value in given.log.changed().items()}
+    own = {**mine, **own}
+    if name.startswith("__"):
+        own.setdefault("cleanup.policy", "compact")
+    if LogConfig.of(own).deletes:
+        # Nobody says how long: then nobody may delete. Said here, so that no later default does.
+        own.setdefault("retention.ms", "-1")
+        own.setdefault("retention.bytes", "-1")
+    return canonical(own), without
+
+
+__all__ = ["FIRST_PRODUCER_ID", "Adopted", "HandBack", "adopt", "hand_back"]

@@ -1,0 +1,153 @@
+"""What Kafka's own log of metadata, ``__cluster_metadata-0``, says of topics. Reads only.
+
+A record's value is a frame: unsigned varints for the frame's version (1), the record's type and its version, then the
+fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). Only a few types are looked at::
+
+     2  TopicRecord          name, id
+     3  PartitionRecord      partition, topic id, …
+     4  ConfigRecord         what (2 topic, 4 broker), whose, key, value or null
+     9  RemoveTopicRecord    topic id
+
+Strings are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. What follows the fields that
+are read here, tagged fields among it, is passed over. A snapshot (``OFFSET-EPOCH.checkpoint``) stands for all records
+below its offset.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from logstore._batch import Batches
+from logstore.errors import CorruptRecordError
+from logstore.log import Log
+from logstore.log.files import Directory
+
+_TOPIC, _PARTITION, _CONFIG, _REMOVE_TOPIC = 2, 3, 4, 9
+_OF_TOPIC, _OF_BROKER = 2, 4
+
+_CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint", re.ASCII)
+_FRAME_VERSION: Final = 1
+
+
+@dataclass
+class Cluster:
+    """The topics of a cluster: ids, partitions and settings, as far as the log says."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    partitions: dict[str, set[int]] = field(default_factory=dict)  #: by topic id
+    topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)  #: by name
+    broker_settings: dict[str, str] = field(default_factory=dict)  #: of the whole cluster, set while it ran
+
+
+def read(directory: Directory) -> Cluster | None:
+    """The cluster that the log in a directory describes; None if there is no such log.
+
+    Raises:
+        CorruptRecordError: a record cannot be understood.
+        RecordError, StorageError: the log is damaged.
+    """
+    if not directory.exists():
+        return None
+    cluster = Cluster()
+    from_offset = 0
+    snapshots = [match for name in directory.names() if (match := _CHECKPOINT.fullmatch(name))]
+    newest = max(snapshots, key=_place, default=None)
+    if newest is not None:
+        from_offset = int(newest[1])
+        data = directory.read(newest[0]) or b""
+        for record in Batches(data, path=directory.join(newest[0])):
+            apply(cluster, bytes(record.value or b""))
+    with Log.open(directory.path, read_only=True, files=directory.files) as log:
+        for record in log.scan(max(from_offset, log.log_start_offset)):
+            apply(cluster, bytes(record.value or b""))
+    return cluster
+
+
+def _place(match: re.Match[str]) -> tuple[int, int]:
+    return int(match[1]), int(match[2])
+
+
+def apply(cluster: Cluster, value: bytes) -> None:
+    """Take one record into account.
+
+    Raises:
+        CorruptRecordError: it ends too early, or its frame is of another version.
+    """
+    fields = _Fields(value)
+    version, kind, _ = fields.number(), fields.number(), fields.number()
+    if version != _FRAME_VERSION:
+        raise CorruptRecordError(f"a metadata record has frame version {version}, this program knows {_FRAME_VERSION}")
+    if kind == _TOPIC:
+        name, topic_id = fields.text() or "", fields.id()
+        cluster.ids[name] = topic_id
+        cluster.partitions.setdefault(topic_id, set())
+    elif kind == _PARTITION:
+        number, topic_id = fields.int32(), fields.id()
+        cluster.partitions.setdefault(topic_id, set()).add(number)
+    elif kind == _REMOVE_TOPIC:
+        topic_id = fields.id()
+        cluster.partitions.pop(topic_id, None)
+        for name in [name for name, known in cluster.ids.items() if known == topic_id]:
+            del cluster.ids[name]
+            cluster.topic_settings.pop(name, None)
+    elif kind == _CONFIG:
+        what, whose, key, setting = fields.int8(), fields.text() or "", fields.text() or "", fields.text()
+        if what == _OF_TOPIC:
+            settings = cluster.topic_settings.setdefault(whose, {})
+        elif what == _OF_BROKER and not whose:
+            settings = cluster.broker_settings
+        else:
+            return
+        if setting is None:
+            settings.pop(key, None)
+        else:
+            settings[key] = setting
+
+
+class _Fields:
+    """The fields of one record, one after the other. Invariant: ``_at`` never passes the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, count: int) -> bytes:
+        if not 0 <= count <= len(self._data) - self._at:
+            raise CorruptRecordError(f"a metadata record of {len(self._data)} bytes needs {count} at {self._at}")
+        taken = self._data[self._at : self._at + count]
+        self._at += count
+        return taken
+
+    def number(self) -> int:
+        value = shift = 0
+        while shift < 35:
+            byte = self._take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise CorruptRecordError("a metadata record has a number of more than 32 bits")
+
+    def int8(self) -> int:
+        return int.from_bytes(self._take(1), "big", signed=True)
+
+    def int32(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def id(self) -> str:
+        return base64.urlsafe_b64encode(self._take(16)).decode().rstrip("=")
+
+    def text(self) -> str | None:
+        length = self.number()
+        if not length:
+            return None
+        try:
+            return self._take(length - 1).decode()
+        except UnicodeDecodeError as error:
+            raise CorruptRecordError(f"a metadata record holds text that is no UTF-8: {error}") from error
+
+
+__all__ = ["Cluster", "apply", "read"]

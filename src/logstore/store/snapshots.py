@@ -1,0 +1,199 @@
+"""A copy of a whole store while it is in use: `Store.snapshot`.
+
+The copy is made of hard links where the file system has them, so it costs no room until the store deletes what the
+copy still holds. What it is a copy of:
+
+- each partition as it was at one moment during the call, every record before it and none behind it;
+- all topics, partitions and settings of one moment: creating, altering and deleting topics waits meanwhile;
+- the store's own topics, committed offsets among them, as they were *before* any other partition was looked at. So
+  no committed offset points behind the records of the copy; consumers that go on from it read a few records again
+  at most;
+- everything that was acknowledged before the call, also if it was not yet synced: the copy is on disk when the call
+  returns.
+
+It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed as the
+last step. What a crash leaves is removed by the next snapshot to the same path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from logstore.errors import ImageMovedError, NotALogError, StorageError
+from logstore.log import Log, checkpoint, files
+from logstore.log.files import Directory
+from logstore.log.image import Image
+from logstore.records import TopicPartition
+from logstore.store import layout
+from logstore.store.catalogue import CATALOGUE, Catalogue, TopicState
+from logstore.store.names import INTERNAL
+
+if TYPE_CHECKING:
+    from logstore.store.partitions import Partitions
+    from logstore.store.topics import Topics
+
+_logger = logging.getLogger(__name__)
+
+PARTIAL: Final = ".partial"
+
+#: How often the logs may delete under the copy before it gives up.
+_ATTEMPTS: Final = 10
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot holds and what it took."""
+
+    path: str
+    topics: int
+    partitions: int
+    linked_bytes: int  #: shared with the store until it deletes them
+    copied_bytes: int
+    verified_bytes: int  #: of batches whose checksums were compared; 0 unless asked for
+
+
+def take(
+    topics: Topics, partitions: Partitions, root: Directory, path: str, *, link: bool, verify: bool
+) -> Snapshot:
+    """See `Store.snapshot`; housekeeping is at rest meanwhile."""
+    target = Directory(path, root.files)
+    if target.path == root.path or target.path.startswith(root.path + "/"):
+        raise NotALogError("a snapshot cannot lie inside its store; choose another path", path=target.path)
+    if target.exists():
+        raise NotALogError("something is there already; choose a path that does not exist yet", path=target.path)
+    above = Directory(os.path.dirname(target.path), root.files)
+    above.create_durably()
+    partial = Directory(target.path + PARTIAL, root.files)
+    with topics.unchanged():
+        made = _build(topics, partitions, root, partial, link=link, verify=verify)
+    try:
+        root.files.rename(partial.path, target.path)
+        above.sync()
+    except StorageError:
+        with contextlib.suppress(StorageError):
+            _remove(partial)
+        raise
+    _logger.info(
+        "took a snapshot: store=%s path=%s partitions=%d linked_bytes=%d copied_bytes=%d",
+        root.path,
+        target.path,
+        made.partitions,
+        made.linked_bytes,
+        made.copied_bytes,
+    )
+    return made._replace(path=target.path)
+
+
+def _build(
+    topics: Topics, partitions: Partitions, root: Directory, partial: Directory, *, link: bool, verify: bool
+) -> Snapshot:
+    logs = _logs(topics, partitions)
+    for attempt in range(1, _ATTEMPTS + 1):
+        _begin(partial)
+        try:
+            images, made = _copy_logs(logs, partial, link=link)
+            for log in logs:
+                # The segments behind the linked ones have durable names now: were one lost by a power cut, the store
+                # would write on in a file that the snapshot shares.
+                log.flush()
+            checked = sum(log.verify_image(images[log.name], _below(partial, log)) for log in logs) if verify else 0
+            _finish(topics.catalogue, root, partial, images)
+        except ImageMovedError:
+            _remove(partial)
+            if attempt == _ATTEMPTS:
+                raise
+        except BaseException:
+            with contextlib.suppress(StorageError):
+                _remove(partial)
+            raise
+        else:
+            count = sum(entry.state is not TopicState.DELETING for entry in topics.catalogue.topics.values())
+            return made._replace(topics=count, verified_bytes=checked)
+    raise AssertionError("unreachable")
+
+
+def _logs(topics: Topics, partitions: Partitions) -> list[Log]:
+    """Every log of the store, opened and flushed: those of the store's own topics first."""
+    names = topics.names(internal=True)
+    logs = []
+    for topic in sorted(names, key=lambda name: (name not in INTERNAL, name)):
+        for number in range(topics.entry(topic).partitions):
+            log = partitions.get(TopicPartition(topic, number))
+            assert isinstance(log, Log)
+            log.flush()
+            logs.append(log)
+    return logs
+
+
+def _begin(partial: Directory) -> None:
+    """An empty directory that is known for what it is."""
+    if partial.exists():
+        names = partial.names()
+        # The mark, on its way in or out, or a whole copy that a crash has kept from its name.
+        if names and not {layout.INCOMPLETE, layout.INCOMPLETE + files.TEMPORARY, CATALOGUE} & set(names):
+            raise NotALogError(
+                "something that is no unfinished snapshot is in the way; move it, or choose another path",
+                path=partial.path,
+            )
+        _remove(partial)
+    partial.create()
+    try:
+        partial.replace(layout.INCOMPLETE, b"", durable=True)
+    except StorageError:
+        with contextlib.suppress(StorageError):
+            _remove(partial)
+        raise
+
+
+def _remove(partial: Directory) -> None:
+    """Remove an unfinished copy, its mark last: what a crash leaves is never taken for a store."""
+    if not partial.exists():
+        return
+    # First of all what it could be opened by, if it was finished already.
+    partial.remove(CATALOGUE)
+    partial.sync()
+    for name in partial.names():
+        if name != layout.INCOMPLETE and not partial.remove_if_file(name):
+            Directory(partial.join(name), partial.files).remove_tree()
+    partial.sync()
+    partial.remove_tree()
+
+
+def _below(partial: Directory, log: Log) -> Directory:
+    return layout.partition_directory(partial, log.name)
+
+
+def _copy_logs(logs: list[Log], partial: Directory, *, link: bool) -> tuple[dict[TopicPartition, Image], Snapshot]:
+    # All of them before the first byte is copied, in this order: see the head of the module.
+    images = {log.name: log.image() for log in logs}
+    linked = copied = 0
+    for log in logs:
+        directory = _below(partial, log)
+        directory.create()
+        done = log.copy_image(images[log.name], directory, link=link)
+        linked, copied = linked + done.linked_bytes, copied + done.copied_bytes
+    return images, Snapshot("", 0, len(logs), linked, copied, 0)
+
+
+def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: dict[TopicPartition, Image]) -> None:
+    meta = root.read(layout.META_PROPERTIES)
+    if meta is not None:
+        partial.replace(layout.META_PROPERTIES, meta, durable=False, whole=True)
+    # Kafka recovers what has no recovery point; where a log starts it could not know.
+    starts = {name: image.log_start_offset for name, image in images.items()}
+    partial.replace(checkpoint.LOG_START_OFFSETS, checkpoint.write_offsets(starts), durable=False, whole=True)
+    kept = {name: entry.replace(state=TopicState.READY, target=0) for name, entry in catalogue.topics.items()}
+    there = {name.topic for name in images}
+    copy = Catalogue(
+        cluster_id=catalogue.cluster_id,
+        next_producer_id=catalogue.next_producer_id,
+        topics={name: entry for name, entry in kept.items() if name in there},
+    )
+    copy.save(partial)
+    partial.remove(layout.INCOMPLETE)
+    partial.sync()
+
+
+__all__ = ["PARTIAL", "Snapshot", "take"]
