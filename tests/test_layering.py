@@ -128,7 +128,7 @@ LOG: dict[str, set[str]] = {
     "appender": {"ticker"},
     "state": _READING,
     "holder": {"files"},
-    "inspection": {"files", "checkpoint", "recovery", "snapshot", "aborted", "epochs"},
+    "inspection": {"files", "checkpoint", "recovery", "segments", "snapshot", "aborted", "epochs"},
     "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
     "listening": {"reader", "readonly", "watermark"},

@@ -117,8 +117,6 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         start = start if held else number
         if (len(line) - len(line.rstrip("\\"))) % 2:
             held += line[:-1]
-            if held:
-                continue
             continue
         yield start, held + line
         held = ""
