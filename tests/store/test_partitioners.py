@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import random
 from pathlib import Path
 
 import pytest
 
-import logstore
 from logstore._partition import murmur2, partition_of
 from logstore.errors import InvalidPartitionsError, InvalidSettingError, RecordTypeError, UnknownPartitionError
 from logstore.store.partitioners import Partitioner, partitioner_of
-from logstore.testing import ManualClock
+from logstore.testing import temporary_store
 
 
 @pytest.fixture
-def store(tmp_path):
-    with logstore.open(tmp_path / "data", clock=ManualClock(), rng=random.Random(5)) as opened:
+def store():
+    with temporary_store(seed=5) as opened:
         yield opened
 
 

@@ -57,7 +57,9 @@ class Adopted:
     cluster_id: str
     topics: Mapping[str, TopicEntry]
     from_metadata: bool  #: whether Kafka's log of metadata was there, and told names, ids and settings
-    ignored: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: settings without meaning here, by topic
+    ignored: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  #: settings without meaning here, by topic
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,14 @@ def adopt(
     try:
         _check_is_kafkas(directory)
         adopted = _look(directory, given, clock, rng)
-        Catalogue(
-            cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics
-        ).save(directory)
+        Catalogue(cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics).save(
+            directory
+        )
     finally:
         hold.release()
-    _logger.info("adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id)
+    _logger.info(
+        "adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id
+    )
     return adopted
 
 
@@ -257,7 +261,9 @@ def _count(
     return len(expected)
 
 
-def _settings(name: str, cluster: kraft.Cluster | None, given: StoreConfig) -> tuple[dict[str, str], dict[str, str]]:
+def _settings(
+    name: str, cluster: kraft.Cluster | None, given: StoreConfig
+) -> tuple[dict[str, str], dict[str, str]]:
     """(settings of the topic's own, those of Kafka's that have no meaning here)."""
     own: dict[str, str] = {}
     without: dict[str, str] = {}

@@ -79,7 +79,9 @@ def apply(cluster: Cluster, value: bytes) -> None:
     fields = _Fields(value)
     version, kind, _ = fields.number(), fields.number(), fields.number()
     if version != _FRAME_VERSION:
-        raise CorruptRecordError(f"a metadata record has frame version {version}, this program knows {_FRAME_VERSION}")
+        raise CorruptRecordError(
+            f"a metadata record has frame version {version}, this program knows {_FRAME_VERSION}"
+        )
     if kind == _TOPIC:
         name, topic_id = fields.text() or "", fields.id()
         cluster.ids[name] = topic_id
