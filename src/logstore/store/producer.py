@@ -61,6 +61,9 @@ class Host(Protocol):
 
     def topic(self, name: str) -> Topic: ...
 
+    def topic_to_send_to(self, name: str) -> Topic:
+        """A topic, which may be made for it."""
+
     def next_producer_id(self) -> int: ...
 
     def attach(self, member: Closeable) -> None:
@@ -215,7 +218,7 @@ class Producer(Sender):
 
     def _lanes_of(self, topic: str) -> Lanes:
         """The lanes of a topic as it is now: it may have been deleted, or have more partitions."""
-        described = self._store.topic(topic)
+        described = self._store.topic_to_send_to(topic)
         count, topic_id = described.partition_count, described.id
         lanes = self.known(topic)
         if lanes is not None and len(lanes.lanes) == count and self._ids.get(topic) == topic_id:
