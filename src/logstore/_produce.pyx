@@ -26,8 +26,9 @@ from logstore._partition cimport partition_of_key
 import logging
 import threading
 
+from logstore._files import fork_generation
 from logstore.clock import SYSTEM_CLOCK
-from logstore.errors import DeliveryTimeoutError
+from logstore.errors import DeliveryTimeoutError, ForkedError
 from logstore.records import RecordMetadata
 
 _logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ cdef class Ticket:
     cdef State _state
     cdef readonly bint seen                  # somebody was told the error
     cdef object _clock
+    cdef object _fork
     cdef list _failures                      # where a failure goes that a dropped future would have told
     cdef object _drive                       # called by who waits for what is appended already
     cdef object _waiter                      # a Condition
@@ -73,6 +75,7 @@ cdef class Ticket:
         self.first_offset = -1
         self._append_time_ms = -1
         self._clock = clock
+        self._fork = fork_generation()
 
     cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
         cdef SendFuture future = SendFuture.__new__(SendFuture)
@@ -170,6 +173,9 @@ cdef class Ticket:
 
     cdef _await(self, timeout_s):
         """Return when the ticket is answered, having synced if nothing else is missing."""
+        if self._fork != fork_generation():
+            raise ForkedError(
+                f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
         deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         if self._waiter is None:
             waiter = threading.Condition()
