@@ -108,16 +108,20 @@ def test_what_a_producer_was_told_survives_every_power_cut(seed):
     assert states > 100
 
 
+def live(seeds) -> None:
+    for seed in seeds:
+        life = Life(seed)
+        life.run()
+        life.cut_everywhere()
+
+
 def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
     def hasty(self, log, ticket, first_offset, last_offset, append_time_ms):
         ticket.acknowledge(first_offset, append_time_ms)
 
     monkeypatch.setattr(Syncing, "add", hasty)
     with pytest.raises(AssertionError, match="lost"):
-        for seed in range(10, 15):
-            life = Life(seed)
-            life.run()
-            life.cut_everywhere()
+        live(range(10, 15))
 
 
 def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypatch):
@@ -132,7 +136,4 @@ def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypa
 
     monkeypatch.setattr(PartitionLane, "_may_retry", forgetful)
     with pytest.raises(AssertionError):
-        for seed in range(20, 25):
-            life = Life(seed)
-            life.run()
-            life.cut_everywhere()
+        live(range(20, 25))
