@@ -14,6 +14,7 @@ import io
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ def test_the_python_on_a_page_gives_what_the_page_says(
     command_in(tmp_path / "bin", monkeypatch)
     (tmp_path / "page").mkdir()
     monkeypatch.chdir(tmp_path / "page")
+    if "kafka-logs" in page.read_text("utf-8"):
+        shutil.copytree(ROOT / "tests" / "fixtures" / "kafka-4.3.1", "kafka-logs")
     parsers = [
         CodeBlockParser("python", run_block),
         CodeBlockParser("output", compare_output),
@@ -152,6 +155,17 @@ def test_a_block_is_run_or_says_why_not(page: Path) -> None:
             lines = re.sub(r"\\\n", " ", text).splitlines()
             called = {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
             assert called <= PROGRAMS, called - PROGRAMS
+
+
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)")
+
+
+@needs_sources
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_leads_to_a_file(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    targets = {found["path"] for found in _LINK.finditer(text)}
+    assert [target for target in sorted(targets) if not (page.parent / target).exists()] == []
 
 
 @needs_sources
