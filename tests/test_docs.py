@@ -168,6 +168,33 @@ def test_a_link_leads_to_a_file(page: Path) -> None:
     assert [target for target in sorted(targets) if not (page.parent / target).exists()] == []
 
 
+_DIRECTIVE = re.compile(r"^\.\. auto(?P<kind>module|class|function):: (?P<name>[\w.]+)$", re.MULTILINE)
+
+
+def documented() -> set[object]:
+    """What the pages of the reference tell of."""
+    found: set[object] = set()
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for match in _DIRECTIVE.finditer(page.read_text("utf-8")):
+            if match["kind"] == "module":
+                module = importlib.import_module(match["name"])
+                found |= {
+                    value for value in vars(module).values() if getattr(value, "__module__", "") == match["name"]
+                }
+            else:
+                found.add(pkgutil.resolve_name(match["name"]))
+    return found
+
+
+@needs_sources
+@pytest.mark.row("D2")
+@pytest.mark.parametrize("name", logstore.__all__)
+def test_a_public_name_is_in_the_reference(name: str) -> None:
+    value = getattr(logstore, name)
+    assert value in documented()
+    assert (value.__doc__ or "").strip()
+
+
 @needs_sources
 @pytest.mark.row("O8")
 @pytest.mark.parametrize("guide", ["producer", "consumer", "admin"])
