@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import os
 import pkgutil
@@ -29,6 +30,8 @@ from sybil.parsers.markdown import CodeBlockParser
 import logstore
 from logstore import Log, Store
 from logstore._encode import encode
+from logstore.settings import keys_of
+from logstore.store.producer import Producer
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
@@ -258,3 +261,38 @@ def batch_of(values: list[bytes]) -> bytes:
 def test_examples_are_found_in_compiled_modules_too() -> None:
     found = {parameter.id for parameter in examples()}
     assert {"logstore", "logstore.log.log.Log", "logstore._crc32c.crc32c"} <= found
+
+
+# --- pages made from the code ------------------------------------------------------------------
+
+
+def docs_module(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_sources
+@pytest.mark.row("K1")
+def test_the_page_of_settings_tells_what_every_key_does() -> None:
+    lines = docs_module("settings_page").page().splitlines()
+    rows = {line.split("`")[1]: line.rsplit("|", 2)[1].strip() for line in lines if line.startswith("| `")}
+    kinds = (logstore.LogConfig, logstore.StoreConfig, logstore.ProducerConfig, logstore.ConsumerConfig)
+    assert rows.keys() == {key for kind in kinds for key in keys_of(kind)}
+    assert [key for key, meaning in rows.items() if not meaning] == []
+
+
+@needs_sources
+def test_a_compiled_method_has_the_signature_of_its_stub() -> None:
+    process = docs_module("stub_signatures").process
+    shown = process(None, "method", "", Producer.send, None, "(*args)", None)
+    assert shown == (
+        "(topic: str, value: Buffer | None, key: Buffer | None=None, *, partition: int | None=None, "
+        "timestamp: int | datetime.datetime | None=None, headers: Any=None)",
+        "SendFuture",
+    )
+    assert process(None, "class", "", Producer, None, "(store)", None) == ("", None)
+    assert process(None, "method", "", logstore.Topic.append, None, "(self)", None) is None
