@@ -268,9 +268,9 @@ def _settings(name: str, cluster: kraft.Cluster | None, given: StoreConfig) -> t
             own |= canonical({wanted: value})
         except ConfigError:
             without[key] = value
-    # What is of a single log, and what the caller has said that differs from a default.
-    mine = {key: str(value) for key, value in given.log.changed().items()}
-    own = {**mine, **own}
+    changed = given.log.changed()
+    said_by_caller = {key: value for key, value in given.log.items() if key in given.sources or key in changed}
+    own = {**canonical(said_by_caller), **own}
     if name.startswith("__"):
         own.setdefault("cleanup.policy", "compact")
     if LogConfig.of(own).deletes:
