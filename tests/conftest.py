@@ -19,6 +19,14 @@ settings.register_profile("long", parent=settings.get_profile("default"), max_ex
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Where logstore is not installed but lies on the path, its plugin has no entry point to be found by."""
+    if not config.pluginmanager.has_plugin("logstore"):
+        from logstore.testing import plugin
+
+        config.pluginmanager.register(plugin, "logstore")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what an ordinary run leaves out: it is chosen by a marker, not skipped."""
     if config.option.markexpr == "not interop":

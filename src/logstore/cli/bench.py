@@ -14,10 +14,9 @@ from typing import Any
 
 import click
 
-import logstore
 from logstore.cli import terminal
 from logstore.cli.place import json_option
-from logstore.store import Store
+from logstore.store import Store, open_store
 
 BATCH = 1_000
 
@@ -37,7 +36,7 @@ def bench(directory: str, records: int, size: int, syncs: int, as_json: bool) ->
     """
     place = tempfile.mkdtemp(prefix="logstore-bench-", dir=directory)
     try:
-        with logstore.open(os.path.join(place, "data"), {"logstore.housekeeping": "manual"}, environ={}) as store:
+        with open_store(os.path.join(place, "data"), {"logstore.housekeeping": "manual"}, environ={}) as store:
             rows = []
             for name, count, run in _runs(store, records, size, syncs):
                 terminal.say(f"{name} ...")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from logstore import Record
+from logstore._batch import Record
 from logstore.cli import terminal
 from logstore.cli.place import Place, place_options
 from logstore.cli.positions import offset_in

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-import logstore
 from logstore.config import Setting
 from logstore.errors import NotALogError
-from logstore.store import Store
+from logstore.store import Store, open_store
 from logstore.store_config import StoreConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,7 +54,7 @@ class Place(NamedTuple):
     def open(self, *, read_only: bool, create: bool = False) -> Store:
         """The store; for reading also beside the process that writes it."""
         path = self.path() if create else self.existing()
-        return logstore.open(path, self.config(), read_only=read_only, create=create)
+        return open_store(path, self.config(), read_only=read_only, create=create)
 
 
 def _pairs(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Setting]:

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import click
 
-from logstore import Log
 from logstore.cli import terminal
 from logstore.cli.place import Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import WHERE, Begin
 from logstore.errors import InvalidRecordError, NotALogError
-from logstore.log import files
+from logstore.log import Log, files
 from logstore.log.files import Directory
 from logstore.records import Isolation
 from logstore.store import Store

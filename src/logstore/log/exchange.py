@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from logstore._files import File
 from logstore._segment import Segment
 from logstore.errors import DiskFullError, StorageError
 from logstore.log import aborted, files
@@ -101,15 +102,23 @@ def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) 
         try:
             file.write(data, 0)
             if suffix == files.ABORTED_INDEX:
-                file.sync()
+                _sync(file)
         finally:
             file.close()
-    new.file.sync()
+    _sync(new.file)
     new.close()
+
+
+def _sync(file: File) -> None:
+    file.sync()
 
 
 def _name_swap(state: State, base: int) -> None:
     names = set(state.directory.names())
+    for name in names:
+        # What an earlier run could not remove would tell a recovery that this new form is half made.
+        if name.endswith(files.CLEANED) and files.belongs_to_a_segment(name) and int(name[:20]) != base:
+            state.directory.remove(name)
     # The records last: while their name says .cleaned, all of it is worthless.
     for suffix in (*_NEW_SUFFIXES, files.LOG):
         name = files.segment_file(base, suffix)

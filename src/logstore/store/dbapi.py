@@ -76,7 +76,7 @@ class DatabaseOffsets:
     ...     at = store.create_topic("flights").append(b"AA 1141")
     ...     consumer = store.consumer(auto_offset_reset="earliest")
     ...     consumer.assign(["flights"])
-    ...     offsets.claim(consumer)
+    ...     begun = offsets.claim(consumer)
     ...     records = consumer.poll()
     ...     saved = offsets.save(database.cursor(), consumer)    # beside the effects of the records
     >>> offsets.load([("flights", 0)])

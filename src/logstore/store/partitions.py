@@ -69,6 +69,11 @@ class Partitions:
                 if self._closed:
                     found.close()
                     self._check_open()
+                if isinstance(found, Log):
+                    # Changed while it was being opened: whoever did that has seen no log to tell.
+                    config = self._config_of(name.topic)
+                    if config != found.config:
+                        found.reconfigure(config)
         with self._lock:
             self._opening.pop(name, None)
         return found
@@ -99,7 +104,15 @@ class Partitions:
                 yield log
 
     def close_topic(self, topic: str) -> None:
-        """Close and forget the logs of one topic; a later `get` opens them anew."""
+        """Close and forget the logs of one topic, those that are just being opened too.
+
+        For a topic of which ``config_of`` knows nothing any more, so that none is opened after this.
+        """
+        with self._lock:
+            turns = [turn for name, turn in self._opening.items() if name.topic == topic]
+        for turn in turns:
+            with turn:
+                pass
         with self._lock:
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]

@@ -1,5 +1,11 @@
 """What embedders may use in their own tests: fakes that the library takes in the place of the real thing.
 
+`temporary_store` is the beginning: a store in memory on a clock that stands still. `SimDisk` and `FaultyFiles`
+take the place of the machine's files, `ManualClock` that of its clock. `logstore.testing.strategies` (needs
+hypothesis) makes records, batches, names and settings; `logstore.testing.conformance` (needs pytest) has the
+suites that every implementation of one of our interfaces passes; `logstore.testing.plugin` gives pytest its
+fixtures.
+
 Outermost: nothing in logstore imports it.
 """
 
@@ -8,16 +14,25 @@ from typing import TYPE_CHECKING, Any
 from logstore.testing.clock import ManualClock
 
 if TYPE_CHECKING:
+    from logstore.testing._faults import FaultyFiles
     from logstore.testing.simdisk import SimDisk
+    from logstore.testing.stores import after_power_cut, temporary_store
+
+# Loaded for those who ask: parts are compiled, parts bring the store along.
+_HOMES = {
+    "FaultyFiles": "logstore.testing._faults",
+    "SimDisk": "logstore.testing.simdisk",
+    "after_power_cut": "logstore.testing.stores",
+    "temporary_store": "logstore.testing.stores",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Its compiled parts are loaded for those who ask.
-    if name == "SimDisk":
-        from logstore.testing.simdisk import SimDisk
+    if name in _HOMES:
+        from importlib import import_module
 
-        return SimDisk
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["ManualClock", "SimDisk"]
+__all__ = ["FaultyFiles", "ManualClock", "SimDisk", "after_power_cut", "temporary_store"]

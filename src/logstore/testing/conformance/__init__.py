@@ -1,0 +1,29 @@
+"""Suites that every implementation of one of our interfaces passes, ours and an embedder's alike.
+
+Subclass a suite in a test module, say how your thing is made, and pytest runs its tests::
+
+    from logstore.testing.conformance import ClockConformance
+
+    class TestOurClock(ClockConformance):
+        def make_clock(self):
+            return OurClock()
+
+The suites are the interfaces' docstrings as tests; they need pytest and wait for nothing but threads of
+their own.
+"""
+
+from logstore.testing.conformance.clocks import ClockConformance
+from logstore.testing.conformance.databases import DatabaseConformance
+from logstore.testing.conformance.file_tables import FilesConformance
+from logstore.testing.conformance.owners import OwnerConformance
+from logstore.testing.conformance.partitioners import PartitionerConformance
+from logstore.testing.conformance.readables import ReadableConformance
+
+__all__ = [
+    "ClockConformance",
+    "DatabaseConformance",
+    "FilesConformance",
+    "OwnerConformance",
+    "PartitionerConformance",
+    "ReadableConformance",
+]

@@ -1,0 +1,106 @@
+"""Stores that last as long as a test: in memory, on a clock that stands still, with power that can be cut.
+
+Nothing waits, nothing is left on the disk, and a seed repeats whatever is left to chance.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from logstore._files import LIBC
+from logstore.store.store import open_store
+from logstore.testing.clock import ManualClock
+from logstore.testing.simdisk import SimDisk
+
+if TYPE_CHECKING:
+    import os
+
+    from logstore._files import Files
+    from logstore.clock import Clock
+    from logstore.config import Setting
+    from logstore.store.store import Store
+    from logstore.store_config import StoreConfig
+
+#: Where a store in memory lies; the path names nothing on the machine's disk.
+PATH = "/store"
+
+
+@contextmanager
+def temporary_store(
+    settings: Mapping[str, Setting] | StoreConfig | None = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    files: Files | None = None,
+    clock: Clock | None = None,
+    seed: int = 0,
+    **more_settings: Setting,
+) -> Iterator[Store]:
+    """A store for one test, closed at its end; variables ``LOGSTORE_…`` of the environment do not reach it.
+
+    It lies in memory on a `SimDisk` of ``seed``, found again as ``store.files``, unless ``path`` names a
+    directory (such as pytest's ``tmp_path``), which stays; ``files`` is any other table of file operations, such
+    as a `FaultyFiles` or the disk that `SimDisk.crash` has left. The clock is a `ManualClock` unless one
+    is given: no time passes but what the test lets pass, and housekeeping is done when the test calls
+    ``store.housekeep()``. Settings are those of `logstore.open`.
+
+    Raises:
+        as `logstore.open`; and what the test raised, once the store is closed.
+
+    >>> from logstore.testing import temporary_store
+    >>> with temporary_store(num_partitions=2) as store:
+    ...     flights = store.create_topic("flights")
+    ...     at = flights.append(b"AA 1141", key=b"AA", ack="synced")
+    ...     store.clock.advance(1_000)
+    ...     later = flights.append(b"AA 1142", key=b"AA")
+    ...     later.offset - at.offset, later.timestamp_ms - at.timestamp_ms
+    (1, 1000)
+    """
+    if files is None:
+        files = SimDisk(seed) if path is None else LIBC
+    store = open_store(
+        PATH if path is None else path,
+        settings,
+        clock=ManualClock() if clock is None else clock,
+        files=files,
+        rng=random.Random(seed),
+        environ={},
+        read_only=False,
+        create=True,
+        **more_settings,
+    )
+    with store:
+        yield store
+
+
+@contextmanager
+def after_power_cut(
+    store: Store, policy: str = "none", *, seed: int | None = None, clock: Clock | None = None
+) -> Iterator[Store]:
+    """The store as it is found after a power cut at this moment; the first one goes on undisturbed.
+
+    ``policy`` says what is left of what was not synced; see `SimDisk.crash`. It has the settings and the clock
+    of the first one, unless another clock is given.
+
+    Raises:
+        ValueError: the store does not lie on a `SimDisk`.
+
+    >>> from logstore.testing import after_power_cut, temporary_store
+    >>> with temporary_store() as store:
+    ...     flights = store.create_topic("flights")
+    ...     safe = flights.append(b"AA 1141", ack="synced")
+    ...     lost = flights.append(b"UA 1545")
+    ...     with after_power_cut(store) as found:
+    ...         [record.value for record in found.topic("flights").scan()]
+    [b'AA 1141']
+    """
+    disk = store.files
+    if not isinstance(disk, SimDisk):
+        raise ValueError(f"only a SimDisk has power to cut, the store lies on {disk!r}; use temporary_store()")
+    after = disk.crash(policy, seed=seed)
+    with open_store(
+        store.path, store.config, clock=clock or store.clock, files=after, rng=store.rng, environ={}
+    ) as found:
+        yield found

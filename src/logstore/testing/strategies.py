@@ -1,0 +1,151 @@
+"""Hypothesis strategies for what a store takes, and for what it has to refuse.
+
+Needs `hypothesis`, which logstore itself does not. What a strategy gives is accepted by the library as
+it is, unless its name says otherwise.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from hypothesis import strategies as st
+
+from logstore._encode import encode
+from logstore.config import LogConfig
+from logstore.errors import InvalidSettingError
+from logstore.records import Codec
+from logstore.settings import Rule, keys_of
+
+Strategy = st.SearchStrategy
+
+#: A record as `Topic.append_many` takes it: (key, value, timestamp in ms, headers).
+RecordTuple = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+
+_LETTERS = string.ascii_letters + string.digits + "._-"
+
+#: What is needed for a codec, beside logstore's own dependencies, may not be there.
+CODECS = (Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD)
+
+#: In workable settings no number of bytes or milliseconds is so small that hardly any record fits.
+_LEAST = {
+    "segment.bytes": 16_384,
+    "segment.index.bytes": 1_024,
+    "max.message.bytes": 8_192,
+    "message.timestamp.before.max.ms": 2**62,
+    "message.timestamp.after.max.ms": 2**62,
+    "retention.ms": 2**62,
+    "retention.bytes": 2**62,
+    "logstore.decompressed.max.bytes": 1 << 20,
+}
+_MOST = {"segment.bytes": 1 << 20, "logstore.tail.bytes": 1 << 20}
+_LEFT_OUT = {
+    "cleanup.policy",  # compaction wants keys
+    "preallocate",  # with 1 GiB segments, of the machine's disk
+    "compression.type",  # below, without codecs that may be missing
+    "logstore.offset.mode",  # positions and compression exclude each other
+}
+
+
+def keys(*, max_size: int = 20) -> Strategy[bytes | None]:
+    """Keys: often the same few, as in practice, and at times none."""
+    return st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"AA"]), st.binary(max_size=max_size))
+
+
+def values(*, max_size: int = 200) -> Strategy[bytes | None]:
+    """Values: null (a tombstone), empty, random, or well compressible."""
+    repeated = st.builds(
+        lambda part, times: (part * times)[:max_size], st.binary(min_size=1, max_size=8), st.integers(1, 50)
+    )
+    return st.one_of(st.none(), st.binary(max_size=max_size), repeated)
+
+
+def headers(*, max_size: int = 3) -> Strategy[tuple[tuple[str, bytes | None], ...]]:
+    """Headers of one record: names may be empty and may come more than once."""
+    name = st.text(st.characters(codec="utf-8"), max_size=8)
+    return st.lists(st.tuples(name, st.one_of(st.none(), st.binary(max_size=20))), max_size=max_size).map(tuple)
+
+
+def timestamps(*, near: int = 1_767_225_600_000) -> Strategy[int]:
+    """Milliseconds since 1970: around ``near``, not in order, at times 0."""
+    return st.one_of(st.integers(near - 100_000, near + 100_000), st.just(0))
+
+
+def records(*, max_value_size: int = 200) -> Strategy[RecordTuple]:
+    """One record, for `append_many`."""
+    return st.tuples(keys(), values(max_size=max_value_size), timestamps(), headers())
+
+
+def record_lists(
+    *, min_size: int = 1, max_size: int = 20, max_value_size: int = 200
+) -> Strategy[list[RecordTuple]]:
+    """Records that are appended together."""
+    return st.lists(records(max_value_size=max_value_size), min_size=min_size, max_size=max_size)
+
+
+def batches(*, codecs: tuple[Codec, ...] = CODECS, max_size: int = 20) -> Strategy[bytes]:
+    """One record batch v2 with a good CRC and base offset 0: for `Log.append_batch`, and for parsers."""
+    return st.builds(
+        lambda rows, codec: bytes(encode(rows, codec=codec)),
+        record_lists(max_size=max_size),
+        st.sampled_from(codecs),
+    )
+
+
+def topic_names() -> Strategy[str]:
+    """Names that a topic may have by Kafka's rule; two of them may look the same in metrics (``a.b``, ``a_b``)."""
+    return st.text(_LETTERS, min_size=1, max_size=249).filter(lambda name: name not in (".", ".."))
+
+
+def bad_topic_names() -> Strategy[str]:
+    """Names that no topic may have, those that would leave the directory among them."""
+    outside = st.characters(codec="utf-8", exclude_characters=_LETTERS)
+    misplaced = st.builds(
+        lambda name, at, bad: name[:at] + bad + name[at:], topic_names(), st.integers(0, 249), outside
+    )
+    return st.one_of(
+        st.sampled_from(["", ".", "..", "../up", "a/b", "/abs", "a\0b", "a\nb", "flüge", "a b"]),
+        st.text(_LETTERS, min_size=250, max_size=400),
+        misplaced,
+    )
+
+
+def partition_counts(*, most: int = 8) -> Strategy[int]:
+    """How many partitions a topic gets, from 1 to ``most``."""
+    return st.integers(1, most)
+
+
+def log_settings(*, workable: bool = True) -> Strategy[dict[str, Any]]:
+    """Settings of a topic by Kafka's dotted keys, each in its range and all together accepted.
+
+    With ``workable`` records of some kilobytes fit, nothing is deleted or compacted, and no
+    timestamp is refused; without it every value that is allowed may come.
+    """
+    rules = {key: rule for key, rule in keys_of(LogConfig).items() if not (workable and key in _LEFT_OUT)}
+    choices = {key: _setting(key, rule, workable) for key, rule in rules.items()}
+    if workable:
+        choices["compression.type"] = st.sampled_from(["producer", "none", "gzip", "lz4", "zstd"])
+    drawn: Strategy[dict[str, Any]] = st.fixed_dictionaries({}, optional=choices)
+    return drawn.filter(_is_accepted)
+
+
+def _setting(key: str, rule: Rule, workable: bool) -> Strategy[Any]:
+    if rule.boolean:
+        return st.booleans()
+    if rule.words:
+        return st.sampled_from(rule.words)
+    assert rule.least is not None
+    assert rule.most is not None
+    least = max(rule.least, _LEAST.get(key, 0)) if workable else rule.least
+    most = min(rule.most, _MOST.get(key, rule.most)) if workable else rule.most
+    if isinstance(rule.most, float):
+        return st.floats(float(least), float(most))
+    return st.integers(int(least), int(most))
+
+
+def _is_accepted(settings: dict[str, Any]) -> bool:
+    try:
+        LogConfig.of(settings)
+    except InvalidSettingError:
+        return False
+    return True

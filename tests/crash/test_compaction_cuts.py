@@ -1,0 +1,265 @@
+"""The power is cut after every operation of a compaction and of retention; every call of them fails in turn.
+
+Whatever is left opens, no key is lost, none comes back, and the next compaction goes on. The bugs that the
+order of an exchange rules out are planted and found.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+
+import pytest
+
+from logstore import Log
+from logstore.errors import LogstoreError, StorageError, StorageFailedError
+from logstore.log import compaction, exchange
+from logstore.testing import ManualClock, SimDisk
+from tests.crash.keyed_lives import KeyedLife, Vow, check_vow, cut_all, open_log
+from tests.crash.power_cuts import Examined, Violation
+from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, check
+
+pytestmark = [pytest.mark.crash, pytest.mark.row("R3"), pytest.mark.row("S20")]
+
+STATES = int(os.environ.get("LOGSTORE_STATES", "10000")) // 5
+STATES_EACH = 500
+
+
+@pytest.mark.parametrize("seed", range(-(-STATES // STATES_EACH)))
+def test_every_power_cut_leaves_every_key_with_its_newest_record(seed):
+    examined, lives = Examined(), 0
+    while len(examined.states) < STATES_EACH:
+        life = KeyedLife(seed + 1_000 * lives).run()
+        share = 1.5 * (STATES_EACH - len(examined.states)) / max(life.disk.moment_count * 4, 1)
+        try:
+            cut_all(life, examined, share=share, most=STATES_EACH)
+        finally:
+            life.log.close()
+        lives += 1
+    print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {lives} lives")
+    assert len(examined.states) >= STATES_EACH
+
+
+# --- every call fails in turn -------------------------------------------------------------------
+
+FAULTS = {
+    "EIO": ("change", {"errno": errno.EIO}),
+    "EIO for good": ("change", {"errno": errno.EIO, "times": -1}),
+    "ENOSPC": ("change", {"errno": errno.ENOSPC}),
+    "ENOSPC for good": ("change", {"errno": errno.ENOSPC, "times": -1}),
+    "short, then ENOSPC": ("pwrite", {"errno": errno.ENOSPC, "short": 7}),
+    "a read": ("preadv", {"errno": errno.EIO}),
+}
+
+
+def prepared(seed: int) -> tuple[SimDisk, KeyedLife]:
+    """A life up to where it is to be compacted and retained, all of it synced."""
+    life = KeyedLife(seed, steps=0)
+    for _ in range(40):
+        life.history.step()
+    life.history.settle()
+    life.log.roll()
+    life.log.flush()
+    return life.disk, life
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault):
+    """The log goes on, or has failed and takes no more; reopened, it holds every key."""
+    op, how = FAULTS[fault]
+    nth, seen = 0, {"done": 0, "went on": 0, "failed": 0}
+    while True:
+        nth += 1
+        disk, life = prepared(seed)
+        history, log = life.history, life.log
+        history.compact()
+        life.clock.advance(DELETE_RETENTION_MS)
+        for _ in range(12):
+            history.append(2, ack="synced")
+        log.roll()
+        log.flush()
+        disk.fail(op, nth, **how)
+        history.runs.append(life.clock.now_ms())
+        try:
+            log.compact()
+            ended = "done"
+        except StorageFailedError:
+            ended = "failed"
+        except StorageError:
+            ended = "went on"
+        fired = disk.fired()
+        disk.heal()
+        seen[ended] += 1
+        if log._state.failed is not None:
+            with pytest.raises(StorageFailedError):
+                log.append([(b"k", b"v")])
+            with pytest.raises(StorageFailedError):
+                log.compact()
+        else:
+            assert not [name for name in disk.listdir(life.path) if name.endswith(".swap")]
+            history.append(1, ack="synced")
+            log.roll()
+            history.compact()
+            check(log, history.parts, history.runs, thorough=False)
+            assert not [name for name in disk.listdir(life.path) if name.endswith((".swap", ".cleaned"))]
+        promised = Vow(tuple(history.parts), tuple(history.runs), history.parts[-1].last + 1)
+        check_vow(log, promised)
+        for left in (disk.kill(), disk.crash("none"), disk.crash("reordered", seed=nth)):
+            with open_log(life, left) as again:
+                check_vow(again, promised)
+                again.append([(b"k", b"v")], ack="synced")
+                again.roll()
+                again.compact()
+        log.close()
+        if not fired:
+            break
+    print(fault, nth, seen)
+    assert nth > 8
+    assert seen["went on"] > 3
+    assert seen["done"] < nth
+
+
+# --- the order of an exchange -------------------------------------------------------------------
+
+
+def operations_of_an_exchange() -> list[tuple[str, str]]:
+    disk, life = prepared(2)
+    disk.record()
+    life.log.compact()
+    calls = [(op, os.path.basename(path)) for op, path, *_ in disk.recorded()]
+    life.log.close()
+    return calls
+
+
+def test_what_takes_the_place_is_synced_named_and_durable_before_anything_goes():
+    calls = operations_of_an_exchange()
+    # A rename is recorded by its new name.
+    swap = next(n for n, (op, name) in enumerate(calls) if op == "rename" and name.endswith(".log.swap"))
+    base = calls[swap][1][:20]
+    assert ("fdatasync", f"{base}.log.cleaned") in calls[:swap]
+    gone = next(n for n, (op, name) in enumerate(calls) if op == "rename" and name == f"{base}.log.deleted")
+    assert ("fsync_dir", "t-0") in calls[swap:gone]
+    placed = calls.index(("rename", f"{base}.log"))
+    assert ("fsync_dir", "t-0") in calls[gone:placed]
+    listed = [name for op, name in calls[:swap] if op == "rename"]
+    assert all(name[:20] == base for name in listed)
+    assert not [name for op, name in calls[:gone] if op == "unlink" and name.endswith(".log")]
+
+
+# --- planted ------------------------------------------------------------------------------------
+
+
+def find(plant=lambda disk: None, seeds=range(6)) -> str:
+    """Cut the power in lives, one after the other, until something is lost or comes back; what was found."""
+    for seed in seeds:
+        life = None
+        try:
+            life = KeyedLife(seed, plant=plant).run()
+            cut_all(life, Examined(), share=0.2)
+        except Violation as found:
+            return str(found)
+        except (AssertionError, LogstoreError) as found:
+            return f"life {seed}: {found!r}"
+        finally:
+            if life is not None:
+                life.log.close()
+    pytest.fail("the planted bug was not found")
+
+
+def test_without_a_bug_nothing_is_found():
+    with pytest.raises(pytest.fail.Exception, match="not found"):
+        find(seeds=range(1))
+
+
+def test_planted_no_sync_of_the_new_segment_is_found(monkeypatch):
+    honest = exchange._finish_aside
+
+    def hasty(state, new, listed):
+        with monkeypatch.context() as patch:
+            patch.setattr(exchange, "_sync", lambda file: None)
+            honest(state, new, listed)
+
+    monkeypatch.setattr(exchange, "_finish_aside", hasty)
+    find()
+
+
+def test_planted_a_removal_of_the_old_before_the_new_counts_is_found(monkeypatch):
+    honest = exchange._name_swap
+
+    def hasty(state, base):
+        gone = [s for s in state.segments.all[:-1] if s.base_offset == base]
+        exchange._take_away(state, gone)
+        honest(state, base)
+
+    monkeypatch.setattr(exchange, "_name_swap", hasty)
+    find()
+
+
+def test_planted_old_segments_that_stay_are_found(monkeypatch):
+    monkeypatch.setattr(exchange, "_take_away", lambda state, old: [])
+    find()
+
+
+def test_planted_a_compaction_of_what_is_not_synced_is_found(monkeypatch):
+    """The newer record is lost with the power, the older one was taken for replaced."""
+
+    def hasty(self, sync_to, end_offset):
+        self._generation = self._state.generation
+
+    monkeypatch.setattr(compaction._Run, "_promise", hasty)
+    find(seeds=range(12))
+
+
+def test_planted_tombstones_that_go_at_once_are_found(monkeypatch):
+    honest = compaction.Filter
+
+    def hasty(keys, **options):
+        return honest(keys, **{**options, "delete_retention_ms": 0})
+
+    monkeypatch.setattr(compaction, "Filter", hasty)
+    find()
+
+
+def test_planted_an_offset_that_says_too_much_is_found(monkeypatch):
+    """What is not compacted counts as compacted: a tombstone goes, and a value before it is still there."""
+
+    def knows_all(self, first, end):
+        keys = compaction.KeyMap(48, bytes(16))
+        keys.pass_over(end - 1)
+        return keys
+
+    monkeypatch.setattr(compaction._Run, "_map", knows_all)
+    find()
+
+
+def test_planted_a_truncation_that_leaves_the_compacted_offset_is_found(monkeypatch):
+    disk, clock = SimDisk(3), ManualClock()
+    log = Log.open("/cut/t-0", files=disk, clock=clock, **SETTINGS)
+    history = Keyed(log, clock, random.Random(1), keys=4)
+
+    def cut_and_compact() -> None:
+        for _ in range(30):
+            history.append(2)
+        log.roll()
+        history.compact()
+        log.truncate_to(20)
+        history.parts = [part for part in history.parts if part.last < 20]
+        for _ in range(3):
+            for _ in range(10):
+                history.append(2)
+            log.roll()
+            history.compact()
+            clock.advance(DELETE_RETENTION_MS)
+            check(log, history.parts, history.runs)
+
+    cut_and_compact()
+    monkeypatch.setattr(type(log._state), "note_clean_locked", keep_the_highest)
+    with pytest.raises(AssertionError):
+        cut_and_compact()
+    log.close()
+
+
+def keep_the_highest(self, offset, *, durable=False):
+    self.first_dirty_offset = max(self.first_dirty_offset, offset)
