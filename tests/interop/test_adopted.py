@@ -1,8 +1,8 @@
 """A directory goes from a real Kafka to a store and back: both find what the other has written.
 
-Kafka writes and stops; the directory is adopted, read, appended to by the store and closed; Kafka starts on it again
-with nothing but its own files to go by, and its Java client reads old and new records and appends more; then the
-store opens it once more. The second way round Kafka is killed, not stopped, and the store is.
+Kafka writes and stops; the directory is adopted, read, appended to by the store and closed; Kafka starts on it
+again with nothing but its own files to go by, and its Java client reads old and new records and appends more;
+then the store opens it once more. The second way round Kafka is killed, not stopped, and the store is.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def test_a_directory_goes_to_the_store_and_back(journey: Broker) -> None:
         old = values(store["plain"][0].scan())
         assert len(old) == 20
         assert len(list(store["committed"][0].scan(isolation="read_committed"))) == 3
-        store["plain"].append_many([(b"k", b"store %d" % number) for number in range(500)], codec=logstore.Codec.LZ4)
+        store["plain"].append_many(
+            [(b"k", b"store %d" % number) for number in range(500)], codec=logstore.Codec.LZ4
+        )
         log = store["committed"][0]
         stamp = store.next_producer_id()
         log.append([b"store's"], producer=ProducerStamp(stamp, 0, 0, transactional=True))

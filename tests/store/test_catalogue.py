@@ -17,7 +17,9 @@ WHOLE = Catalogue(
     cluster_id="AFpKPn13QWYpNmdFiIX9Dg",
     next_producer_id=2000,
     topics={
-        "flights": TopicEntry(id=new_id(random.Random(1)), partitions=4, settings={"retention.ms": "5"}, created_ms=7),
+        "flights": TopicEntry(
+            id=new_id(random.Random(1)), partitions=4, settings={"retention.ms": "5"}, created_ms=7
+        ),
         "weather": TopicEntry(id=new_id(random.Random(2)), partitions=2, state=TopicState.GROWING, target=5),
         "gone": TopicEntry(id=new_id(random.Random(3)), partitions=1, state=TopicState.DELETING),
     },

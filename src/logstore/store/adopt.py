@@ -1,14 +1,14 @@
 """Taking over a directory that Kafka wrote, and giving it back: `logstore.adopt` and `logstore.hand_back`.
 
-`adopt` changes one thing: it writes the catalogue, in one step and last, and only after everything has been looked at.
-Files of Kafka's stay as they are until the store is opened for writing. Settings come, for each key, from what Kafka's
-log of metadata has of the topic, from what it has of the whole cluster, from the caller; what nobody says of retention
-is *for ever*, since Kafka may have had it in a file that is not here, and the store's own topics are compacted. They are
-written into each topic, so that no later default deletes anything.
+`adopt` changes one thing: it writes the catalogue, in one step and last, and only after everything has been
+looked at. Files of Kafka's stay as they are until the store is opened for writing. Settings come, for each key,
+from what Kafka's log of metadata has of the topic, from what it has of the whole cluster, from the caller; what
+nobody says of retention is *for ever*, since Kafka may have had it in a file that is not here, and the store's
+own topics are compacted. They are written into each topic, so that no later default deletes anything.
 
 A directory goes back by closing the store and `hand_back`, which looks whether it is at rest and takes away what
-would mislead. What of ours stays are files named ``logstore.*``, which Kafka passes over. Kafka knows only the topics
-in its own metadata; it moves others aside as ``-stray``, so `HandBack` names them.
+would mislead. What of ours stays are files named ``logstore.*``, which Kafka passes over. Kafka knows only the
+topics in its own metadata; it moves others aside as ``-stray``, so `HandBack` names them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Adopted:
     cluster_id: str
     topics: Mapping[str, TopicEntry]
     from_metadata: bool  #: whether Kafka's log of metadata was there, and told names, ids and settings
-    ignored: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: settings without meaning here, by topic
+    ignored: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  #: settings without meaning here, by topic
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,14 @@ def adopt(
     try:
         _check_is_kafkas(directory)
         adopted = _look(directory, given, clock, rng)
-        Catalogue(
-            cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics
-        ).save(directory)
+        Catalogue(cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics).save(
+            directory
+        )
     finally:
         hold.release()
-    _logger.info("adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id)
+    _logger.info(
+        "adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id
+    )
     return adopted
 
 
@@ -154,7 +158,8 @@ def _check_is_kafkas(directory: Directory) -> None:
     leaving = [name for name in names if name.endswith(("-delete", "-future", "-stray"))]
     if leaving:
         raise NotALogError(
-            f"Kafka has not finished with {', '.join(leaving[:5])}: start and stop it once, so that it removes or moves "
+            f"Kafka has not finished with {', '.join(leaving[:5])}: start and stop it once, so that it "
+            "removes or moves "
             "them, or remove them yourself",
             path=directory.path,
         )
@@ -171,9 +176,9 @@ def _check_is_kafkas(directory: Directory) -> None:
 
 def _look(directory: Directory, given: StoreConfig, clock: Clock, rng: random.Random | None) -> Adopted:
     found: dict[str, dict[int, Directory]] = {}
-    for name in log_files.partitions_below(directory):
-        if name.topic != CLUSTER_METADATA:
-            found.setdefault(name.topic, {})[name.partition] = layout.partition_directory(directory, name)
+    for place in log_files.partitions_below(directory):
+        if place.topic != CLUSTER_METADATA:
+            found.setdefault(place.topic, {})[place.partition] = layout.partition_directory(directory, place)
     for partitions in found.values():
         for partition in partitions.values():
             _check_partition(partition)
@@ -210,7 +215,8 @@ def _check_partition(partition: Directory) -> None:
         # A preallocated segment without a batch is zeros, and has no size in its header.
         if len(head) > _MAGIC_AT and any(head[8:12]) and head[_MAGIC_AT] != _MAGIC:
             raise UnsupportedFormatError(
-                f"the segment begins with message format {head[_MAGIC_AT]}, only format 2 (Kafka 0.11) can be adopted; "
+                f"the segment begins with message format {head[_MAGIC_AT]}, only format 2 (Kafka 0.11) can be "
+                "adopted; "
                 "let Kafka write it anew",
                 path=partition.join(name),
                 position=0,
@@ -250,14 +256,17 @@ def _count(
     missing = sorted(expected - set(partitions))
     if missing:
         raise NotALogError(
-            f"of topic {name!r} the partitions {', '.join(map(str, missing[:10]))} are not here; this broker had only "
+            f"of topic {name!r} the partitions {', '.join(map(str, missing[:10]))} are not here; this broker "
+            "had only "
             "some of them: bring them here from the others first",
             path=directory.path,
         )
     return len(expected)
 
 
-def _settings(name: str, cluster: kraft.Cluster | None, given: StoreConfig) -> tuple[dict[str, str], dict[str, str]]:
+def _settings(
+    name: str, cluster: kraft.Cluster | None, given: StoreConfig
+) -> tuple[dict[str, str], dict[str, str]]:
     """(settings of the topic's own, those of Kafka's that have no meaning here)."""
     own: dict[str, str] = {}
     without: dict[str, str] = {}
