@@ -14,6 +14,7 @@ from logstore.errors import (
     CorruptRecordError,
     DirectoryLockedError,
     NotALogError,
+    StorageError,
     UnsupportedFormatError,
 )
 from logstore.log import checkpoint
@@ -311,30 +312,74 @@ def test_a_snapshot_of_the_metadata_stands_for_what_it_replaced(root):
 # -- giving it back
 
 
-def test_handing_back_tells_what_kafka_knows_and_leaves_records(root):
+def test_handing_back_leaves_a_directory_of_kafkas_that_may_be_adopted_again(root):
     logstore.adopt(root)
     with logstore.open(root) as store:
         store["records"].append(b"one")
-        store.create_topic("ours").append(b"two")
+        store["deleted"].delete_records({0: -1})
         with pytest.raises(DirectoryLockedError):
             logstore.hand_back(root)
-    # Opened before, so at rest only once every log was opened and closed.
-    with logstore.open(root) as store:
         for name in store.topics(internal=True):
             store.describe_topic(name)
+        ends = {name: store[name][0].log_end_offset for name in EXPECTED}
     told = logstore.hand_back(root)
-    assert told.stray == ("ours",)
-    assert "records" in told.known
+    assert told.stray == ()
+    assert set(told.known) == {*EXPECTED, "__transaction_state"}
     assert told.was_clean
-    assert told.removed == ("logstore.checkpoints",)
-    assert not list(root.glob("*/*.swap"))
+    assert not [name for name in tree(root) if "logstore." in name]
+    with pytest.raises(NotALogError, match="adopt"):
+        logstore.open(root)
+    with logstore.open(root, read_only=True) as store:
+        assert {name: store[name][0].log_end_offset for name in EXPECTED} == ends
     recovery = checkpoint.read_offsets((root / checkpoint.RECOVERY_POINTS).read_bytes(), "")
-    assert recovery[logstore.TopicPartition("records", 0)] == EXPECTED["records"]["end"] + 1
+    assert {name: recovery[logstore.TopicPartition(name, 0)] for name in EXPECTED} == ends
+    # As Kafka does it: segments go, and nothing of ours is there to miss them.
+    logstore.adopt(root)
     with logstore.open(root) as store:
+        assert {name: store[name][0].log_end_offset for name in EXPECTED} == ends
+        assert store["deleted"][0].log_start_offset == ends["deleted"]
         assert offsets(store["records"][0])[-1] == EXPECTED["records"]["end"]
-        assert [record.value for record in store["ours"].read()] == [b"two"]
+
+
+def test_topics_that_kafka_does_not_know_are_named_before_anything_changes(root):
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        store.create_topic("ours").append(b"two")
+    before = tree(root)
+    with pytest.raises(NotALogError, match=r"does not know ours.*leave_stray"):
+        logstore.hand_back(root)
+    assert set(tree(root)) == set(before)
+    assert logstore.hand_back(root, leave_stray=True).stray == ("ours",)
+    assert (root / "ours-0").exists()
+
+
+def test_handing_back_may_be_cut_off_anywhere(root):
+    """Until its last step the directory is a store that opens, with all its records."""
+    from logstore.testing._faults import FaultyFiles
+
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        store["records"].append(b"one")
+        end = store["records"][0].log_end_offset
+    cut = 0
+    for nth in range(1, 7):
+        files = FaultyFiles()
+        files.fail("unlink", nth, errno=5)
+        copy = shutil.copytree(root, root.parent / f"copy-{nth}")
+        try:
+            logstore.hand_back(copy, files=files)
+        except StorageError:
+            cut += 1
+            with logstore.open(copy) as store:
+                assert store["records"][0].log_end_offset == end
+            logstore.hand_back(copy)
+        assert not [name for name in tree(copy) if "logstore." in name]
+    assert cut > 2
 
 
 def test_there_is_nothing_to_hand_back_where_there_is_no_store(tmp_path, root):
-    with pytest.raises(NotALogError, match="no store"):
-        logstore.hand_back(root)
+    before = tree(root)
+    for place in (root, tmp_path / "nowhere"):
+        with pytest.raises(NotALogError, match="no store"):
+            logstore.hand_back(place)
+    assert tree(root) == before
