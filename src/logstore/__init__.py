@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from logstore.store import Store, Topic
     from logstore.store import open_store as open
+    from logstore.store.adopt import adopt, hand_back
     from logstore.store.consumer import Consumer
     from logstore.store.dbapi import DatabaseOffsets
     from logstore.store.lag import Lag
@@ -70,6 +71,7 @@ _HOMES = {
     ),
     "OffsetAndMetadata": "logstore.groups.offsets",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
+    **dict.fromkeys(("adopt", "hand_back"), "logstore.store.adopt"),
     "Consumer": "logstore.store.consumer",
     "DatabaseOffsets": "logstore.store.dbapi",
     "Lag": "logstore.store.lag",
@@ -106,6 +108,8 @@ __all__ = [
     "TimestampType",
     "Topic",
     "TopicPartition",
+    "adopt",
+    "hand_back",
     "open",
     "partition_of",
 ]

@@ -231,8 +231,8 @@ class RootHold:
     its checkpoints written, when the hold is given back last.
     """
 
-    #: Where a log has its partition's name among those who share the lock.
-    _NAME = TopicPartition("", -1)
+    #: Where a log has its partition's name among those who share the lock; no topic is called "".
+    _NAME = TopicPartition("", 0)
 
     def __init__(self, directory: Directory, root: Root) -> None:
         self.directory = directory

@@ -1,20 +1,21 @@
 """Taking over a directory that Kafka wrote, and giving it back: `logstore.adopt` and `logstore.hand_back`.
 
-`adopt` changes one thing: it writes the catalogue, in one step and last, and only after everything has been looked at.
-Files of Kafka's stay as they are until the store is opened for writing. Settings come, for each key, from what Kafka's
-log of metadata has of the topic, from what it has of the whole cluster, from the caller; what nobody says of retention
-is *for ever*, since Kafka may have had it in a file that is not here, and the store's own topics are compacted. They are
-written into each topic, so that no later default deletes anything.
+`adopt` changes one thing: it writes the catalogue, in one step and last, and only after everything has been
+looked at. Files of Kafka's stay as they are until the store is opened for writing. Settings come, for each key,
+from what Kafka's log of metadata has of the topic, from what it has of the whole cluster, from the caller; what
+nobody says of retention is *for ever*, since Kafka may have had it in a file that is not here, and the store's
+own topics are compacted. They are written into each topic, so that no later default deletes anything.
 
-A directory goes back by closing the store and `hand_back`, which looks whether it is at rest and takes away what
-would mislead. What of ours stays are files named ``logstore.*``, which Kafka passes over. Kafka knows only the topics
-in its own metadata; it moves others aside as ``-stray``, so `HandBack` names them.
+A directory goes back by closing the store and `hand_back`: every file of ours goes, the catalogue last, since Kafka
+keeps none of them up, and what they promise would no longer be true. What is left is a directory that Kafka
+wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others aside as ``-stray``.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -23,7 +24,7 @@ from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting, canonical
 from logstore.errors import ConfigError, NotALogError, UnsupportedFormatError
-from logstore.log import checkpoint, root
+from logstore.log import checkpoint
 from logstore.log import files as log_files
 from logstore.log.files import Directory
 from logstore.log.root import RootHold
@@ -57,7 +58,9 @@ class Adopted:
     cluster_id: str
     topics: Mapping[str, TopicEntry]
     from_metadata: bool  #: whether Kafka's log of metadata was there, and told names, ids and settings
-    ignored: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: settings without meaning here, by topic
+    ignored: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  #: settings without meaning here, by topic
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,6 @@ class HandBack:
     known: tuple[str, ...]  #: topics that Kafka knows, and will serve
     stray: tuple[str, ...]  #: topics that it does not know: it moves them aside as ``-stray``
     was_clean: bool  #: whether Kafka can start without looking at every log
-    removed: tuple[str, ...] = ()  #: files of ours that were taken away
 
 
 def adopt(
@@ -100,44 +102,82 @@ def adopt(
     try:
         _check_is_kafkas(directory)
         adopted = _look(directory, given, clock, rng)
-        Catalogue(
-            cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics
-        ).save(directory)
+        Catalogue(cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics).save(
+            directory
+        )
     finally:
         hold.release()
-    _logger.info("adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id)
+    _logger.info(
+        "adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id
+    )
     return adopted
 
 
-def hand_back(path: Path, *, clock: Clock = SYSTEM_CLOCK, files: Files = LIBC) -> HandBack:
-    """Make a directory ready for Kafka to start on it. The store must be closed.
+def hand_back(
+    path: Path, *, leave_stray: bool = False, clock: Clock = SYSTEM_CLOCK, files: Files = LIBC
+) -> HandBack:
+    """Make a directory Kafka's again, for it to start on. The store must be closed.
 
-    Records, topics and ids stay; the directory opens as a store as before. Afterwards whatever Kafka says of its
-    logs is believed, though our files are still there.
+    Records, topics and ids stay; settings that were changed here are not known to Kafka, which goes by its own. To
+    come back, `adopt` it again. May be called again after a failure half way: until the last step it is a store.
 
     Raises:
         DirectoryLockedError: a store, or Kafka, has the directory open.
-        NotALogError: there is no store here.
+        NotALogError: there is no store here, or it has topics that Kafka does not know: with ``leave_stray`` they
+            are left for Kafka to move aside. Nothing was changed.
+        CorruptRecordError: Kafka's log of metadata is damaged. Nothing was changed.
     """
     directory = Directory(path, files)
+    log_files.refuse_file(directory)
+    if not directory.exists() or CATALOGUE not in directory.names():
+        raise NotALogError("there is no store here to be handed back; check the path", path=directory.path)
     hold = RootHold.acquire(directory, clock)
     try:
-        catalogue = Catalogue.load(directory)
-        if catalogue is None:
-            raise NotALogError("there is no store here to be handed back; check the path", path=directory.path)
-        cluster = kraft.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
-        ids = {} if cluster is None else cluster.ids
-        known = tuple(sorted(name for name, entry in catalogue.topics.items() if ids.get(name) == entry.id))
-        removed = []
-        # From now on the recovery points are Kafka's: it may write the same ones, and mean other bytes.
-        if directory.remove(root.CHECKPOINTS):
-            removed.append(root.CHECKPOINTS)
-            directory.sync()
-        was_clean = checkpoint.was_shut_down_cleanly(directory)
+        told = _compare(directory)
+        if told.stray and not leave_stray:
+            raise NotALogError(
+                f"Kafka does not know {', '.join(told.stray[:5])}, and would move them aside; delete them, or hand "
+                "back with leave_stray=True",
+                path=directory.path,
+            )
+        for name in log_files.partitions_below(directory):
+            _remove_ours(layout.partition_directory(directory, name))
+        # Last: whatever happens before, it is still a store that opens.
+        _remove_ours(directory, last=CATALOGUE)
     finally:
         hold.release()
-    stray = tuple(sorted(set(catalogue.topics) - set(known)))
-    return HandBack(directory.path, known, stray, was_clean, tuple(removed))
+    _logger.info("handed back: root=%s known=%d stray=%d", directory.path, len(told.known), len(told.stray))
+    return told
+
+
+def _compare(directory: Directory) -> HandBack:
+    catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
+    cluster = kraft.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
+    there = {name.topic for name in log_files.partitions_below(directory)} - {CLUSTER_METADATA}
+    if cluster is None:
+        # Its metadata are elsewhere: with another controller, or with ZooKeeper.
+        known = set(catalogue.topics)
+    else:
+        known = {name for name, entry in catalogue.topics.items() if cluster.ids.get(name) == entry.id}
+    was_clean = checkpoint.was_shut_down_cleanly(directory)
+    return HandBack(directory.path, tuple(sorted(known & there)), tuple(sorted(there - known)), was_clean)
+
+
+def _remove_ours(directory: Directory, last: str = "") -> None:
+    """Remove the files of ours in one directory. Durable on return."""
+    for name in directory.names():
+        if name.startswith(log_files.OURS) and name != last:
+            directory.remove(name)
+    directory.sync()
+    if last:
+        directory.remove(last)
+        directory.sync()
+
+
+def _first_producer_id(rng: random.Random | None) -> int:
+    # Another block at each adoption: the log may still know the producers of the time before.
+    block = secrets.randbits(20) if rng is None else rng.getrandbits(20)
+    return FIRST_PRODUCER_ID + (block << 20)
 
 
 # --- looking, before anything is written --------------------------------------------------------
@@ -154,7 +194,8 @@ def _check_is_kafkas(directory: Directory) -> None:
     leaving = [name for name in names if name.endswith(("-delete", "-future", "-stray"))]
     if leaving:
         raise NotALogError(
-            f"Kafka has not finished with {', '.join(leaving[:5])}: start and stop it once, so that it removes or moves "
+            f"Kafka has not finished with {', '.join(leaving[:5])}: start and stop it once, so that it "
+            "removes or moves "
             "them, or remove them yourself",
             path=directory.path,
         )
@@ -171,9 +212,9 @@ def _check_is_kafkas(directory: Directory) -> None:
 
 def _look(directory: Directory, given: StoreConfig, clock: Clock, rng: random.Random | None) -> Adopted:
     found: dict[str, dict[int, Directory]] = {}
-    for name in log_files.partitions_below(directory):
-        if name.topic != CLUSTER_METADATA:
-            found.setdefault(name.topic, {})[name.partition] = layout.partition_directory(directory, name)
+    for place in log_files.partitions_below(directory):
+        if place.topic != CLUSTER_METADATA:
+            found.setdefault(place.topic, {})[place.partition] = layout.partition_directory(directory, place)
     for partitions in found.values():
         for partition in partitions.values():
             _check_partition(partition)
@@ -210,7 +251,8 @@ def _check_partition(partition: Directory) -> None:
         # A preallocated segment without a batch is zeros, and has no size in its header.
         if len(head) > _MAGIC_AT and any(head[8:12]) and head[_MAGIC_AT] != _MAGIC:
             raise UnsupportedFormatError(
-                f"the segment begins with message format {head[_MAGIC_AT]}, only format 2 (Kafka 0.11) can be adopted; "
+                f"the segment begins with message format {head[_MAGIC_AT]}, only format 2 (Kafka 0.11) can be "
+                "adopted; "
                 "let Kafka write it anew",
                 path=partition.join(name),
                 position=0,
@@ -250,14 +292,17 @@ def _count(
     missing = sorted(expected - set(partitions))
     if missing:
         raise NotALogError(
-            f"of topic {name!r} the partitions {', '.join(map(str, missing[:10]))} are not here; this broker had only "
+            f"of topic {name!r} the partitions {', '.join(map(str, missing[:10]))} are not here; this broker "
+            "had only "
             "some of them: bring them here from the others first",
             path=directory.path,
         )
     return len(expected)
 
 
-def _settings(name: str, cluster: kraft.Cluster | None, given: StoreConfig) -> tuple[dict[str, str], dict[str, str]]:
+def _settings(
+    name: str, cluster: kraft.Cluster | None, given: StoreConfig
+) -> tuple[dict[str, str], dict[str, str]]:
     """(settings of the topic's own, those of Kafka's that have no meaning here)."""
     own: dict[str, str] = {}
     without: dict[str, str] = {}
@@ -268,9 +313,9 @@ def _settings(name: str, cluster: kraft.Cluster | None, given: StoreConfig) -> t
             own |= canonical({wanted: value})
         except ConfigError:
             without[key] = value
-    # What is of a single log, and what the caller has said that differs from a default.
-    mine = {key: str(value) for key, value in given.log.changed().items()}
-    own = {**mine, **own}
+    changed = given.log.changed()
+    said_by_caller = {key: value for key, value in given.log.items() if key in given.sources or key in changed}
+    own = {**canonical(said_by_caller), **own}
     if name.startswith("__"):
         own.setdefault("cleanup.policy", "compact")
     if LogConfig.of(own).deletes:

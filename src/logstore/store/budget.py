@@ -240,7 +240,8 @@ class Budget:
             if refuses and needed > left:
                 raise DiskBudgetError(
                     f"{name}: no room for {needed} bytes: the store takes {self._charged} of the {self._limit} "
-                    "that it may, and nothing more can be deleted; delete records or a topic, shorten a retention.ms, or "
+                    "that it may, and nothing more can be deleted; delete records or a topic, shorten a "
+                    "retention.ms, or "
                     "raise logstore.disk.budget",
                     path=self._holdings.root.path,
                 )

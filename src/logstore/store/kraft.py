@@ -1,16 +1,17 @@
 """What Kafka's own log of metadata, ``__cluster_metadata-0``, says of topics. Reads only.
 
-A record's value is a frame: unsigned varints for the frame's version (1), the record's type and its version, then the
-fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). Only a few types are looked at::
+A record's value is a frame: unsigned varints for the frame's version (1), the record's type and its version,
+then the fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). Only a few types are looked
+at::
 
      2  TopicRecord          name, id
      3  PartitionRecord      partition, topic id, …
      4  ConfigRecord         what (2 topic, 4 broker), whose, key, value or null
      9  RemoveTopicRecord    topic id
 
-Strings are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. What follows the fields that
-are read here, tagged fields among it, is passed over. A snapshot (``OFFSET-EPOCH.checkpoint``) stands for all records
-below its offset.
+Strings are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. What follows the
+fields that are read here, tagged fields among it, is passed over. A snapshot (``OFFSET-EPOCH.checkpoint``)
+stands for all records below its offset.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from logstore._batch import Batches
+from logstore._segment import Segment
 from logstore.errors import CorruptRecordError
-from logstore.log import Log
+from logstore.log import Log, files
 from logstore.log.files import Directory
 
 _TOPIC, _PARTITION, _CONFIG, _REMOVE_TOPIC = 2, 3, 4, 9
@@ -60,10 +62,31 @@ def read(directory: Directory) -> Cluster | None:
         data = directory.read(newest[0]) or b""
         for record in Batches(data, path=directory.join(newest[0])):
             apply(cluster, bytes(record.value or b""))
+    _check_whole(directory)
     with Log.open(directory.path, read_only=True, files=directory.files) as log:
         for record in log.scan(max(from_offset, log.log_start_offset)):
             apply(cluster, bytes(record.value or b""))
     return cluster
+
+
+def _check_whole(directory: Directory) -> None:
+    """A reader takes the first bad batch for the end of a log; settings that stand behind it must not be missed."""
+    for base in files.base_offsets(directory.names()):
+        name = files.segment_file(base, files.LOG)
+        file = directory.open(name)
+        try:
+            segment = Segment(file, base, index_interval_bytes=4096, size=file.size(), next_offset=-1, sealed=False)
+            extent = segment.scan(next_offset=base)
+        finally:
+            file.close()
+        if extent.problem is not None:
+            raise CorruptRecordError(
+                f"Kafka's log of metadata is damaged, or was cut off in a crash: {extent.problem}; start and "
+                "stop Kafka "
+                "once, which mends the second",
+                path=directory.join(name),
+                position=extent.valid_bytes,
+            )
 
 
 def _place(match: re.Match[str]) -> tuple[int, int]:
@@ -79,7 +102,9 @@ def apply(cluster: Cluster, value: bytes) -> None:
     fields = _Fields(value)
     version, kind, _ = fields.number(), fields.number(), fields.number()
     if version != _FRAME_VERSION:
-        raise CorruptRecordError(f"a metadata record has frame version {version}, this program knows {_FRAME_VERSION}")
+        raise CorruptRecordError(
+            f"a metadata record has frame version {version}, this program knows {_FRAME_VERSION}"
+        )
     if kind == _TOPIC:
         name, topic_id = fields.text() or "", fields.id()
         cluster.ids[name] = topic_id

@@ -11,8 +11,8 @@ copy still holds. What it is a copy of:
 - everything that was acknowledged before the call, also if it was not yet synced: the copy is on disk when the call
   returns.
 
-It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed as the
-last step. What a crash leaves is removed by the next snapshot to the same path.
+It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed
+as the last step. What a crash leaves is removed by the next snapshot to the same path.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def _build(
         try:
             images, made = _copy_logs(logs, partial, link=link)
             for log in logs:
-                # The segments behind the linked ones have durable names now: were one lost by a power cut, the store
-                # would write on in a file that the snapshot shares.
+                # The segments behind the linked ones have durable names now: were one lost by a power cut, the
+                # store would write on in a file that the snapshot shares.
                 log.flush()
             checked = sum(log.verify_image(images[log.name], _below(partial, log)) for log in logs) if verify else 0
             _finish(topics.catalogue, root, partial, images)

@@ -208,6 +208,7 @@ class Store(Consuming):
             UnknownTopicError: there is none; those that there are, are named.
         """
         self._check_open()
+        self._table.refresh()
         return Topic(self, name, self._table.entry(name).id)
 
     def topic_to_send_to(self, name: str) -> Topic:
@@ -226,8 +227,8 @@ class Store(Consuming):
 
     def __contains__(self, name: object) -> bool:
         self._check_open()
-        if self._table.find(name) is None:  # type: ignore[arg-type]  # any object may be asked for
-            self._table.refresh()
+        # Another process may have deleted it, too.
+        self._table.refresh()
         return self._table.find(name) is not None  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[str]:

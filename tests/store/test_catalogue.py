@@ -1,0 +1,121 @@
+"""The catalogue's bytes: every damage of them is found, and nothing else is."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import pytest
+
+import logstore
+from logstore.errors import DamagedCatalogueError
+from logstore.log.files import Directory
+from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
+from logstore.testing import ManualClock, SimDisk
+
+WHOLE = Catalogue(
+    cluster_id="AFpKPn13QWYpNmdFiIX9Dg",
+    next_producer_id=2000,
+    topics={
+        "flights": TopicEntry(
+            id=new_id(random.Random(1)), partitions=4, settings={"retention.ms": "5"}, created_ms=7
+        ),
+        "weather": TopicEntry(id=new_id(random.Random(2)), partitions=2, state=TopicState.GROWING, target=5),
+        "gone": TopicEntry(id=new_id(random.Random(3)), partitions=1, state=TopicState.DELETING),
+    },
+)
+
+
+def test_what_is_written_is_read():
+    assert Catalogue.of_bytes(WHOLE.to_bytes(), "here") == WHOLE
+    empty = Catalogue(cluster_id="")
+    assert Catalogue.of_bytes(empty.to_bytes(), "here") == empty
+
+
+def test_the_bytes_do_not_depend_on_the_order_of_topics():
+    turned = Catalogue(
+        cluster_id=WHOLE.cluster_id,
+        next_producer_id=WHOLE.next_producer_id,
+        topics=dict(reversed(WHOLE.topics.items())),
+    )
+    assert turned.to_bytes() == WHOLE.to_bytes()
+
+
+def test_every_cut_is_found():
+    data = WHOLE.to_bytes()
+    for size in range(len(data)):
+        with pytest.raises(DamagedCatalogueError, match="here"):
+            Catalogue.of_bytes(data[:size], "here")
+
+
+@pytest.mark.parametrize("bit", [0, 4, 7])
+def test_every_flipped_byte_is_found(bit):
+    data = WHOLE.to_bytes()
+    for at in range(len(data)):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << bit
+        with pytest.raises(DamagedCatalogueError):
+            Catalogue.of_bytes(bytes(flipped), "here")
+
+
+def test_bytes_behind_it_and_a_later_version_are_refused():
+    with pytest.raises(DamagedCatalogueError):
+        Catalogue.of_bytes(WHOLE.to_bytes() + b"\n", "here")
+    from logstore._crc32c import crc32c
+
+    body = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(b"topics 1\n", b"topics 2\n", 1)
+    with pytest.raises(DamagedCatalogueError, match="its version is 2, this program knows 1"):
+        Catalogue.of_bytes(body + b"crc32c %08x\n" % crc32c(body), "here")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (b'"partitions": 4', b'"partitions": "many"'),
+        (b'"state": "ready"', b'"state": "asleep"'),
+        (b'"topics"', b'"tropics"'),
+        (b'{"cluster_id"', b'[{"cluster_id"'),
+    ],
+)
+def test_a_good_checksum_over_nonsense_is_damage_too(change):
+    from logstore._crc32c import crc32c
+
+    body = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(*change, 1)
+    with pytest.raises(DamagedCatalogueError):
+        Catalogue.of_bytes(body + b"crc32c %08x\n" % crc32c(body), "here")
+
+
+def test_a_store_with_a_damaged_catalogue_opens_for_nobody_and_is_left_as_it_is():
+    disk = SimDisk(seed=1)
+    with logstore.open("/data", files=disk, clock=ManualClock()) as store:
+        store.create_topic("flights").append(b"one")
+    data = Directory("/data", disk).read(CATALOGUE)
+    for size in (0, 1, len(data) // 2, len(data) - 1):
+        damaged = disk.kill()
+        Directory("/data", damaged).replace(CATALOGUE, data[:size], durable=True)
+        before = damaged.image("/data/flights-0")
+        for read_only in (False, True):
+            with pytest.raises(DamagedCatalogueError, match=r"/data/logstore\.topics"):
+                logstore.open("/data", files=damaged, read_only=read_only, clock=ManualClock())
+        assert damaged.image("/data/flights-0") == before
+        assert Directory("/data", damaged).read(CATALOGUE) == data[:size]
+
+
+def test_a_catalogue_that_was_moved_away_is_made_from_the_directories():
+    disk = SimDisk(seed=1)
+    with logstore.open("/data", files=disk, clock=ManualClock()) as store:
+        flights = store.create_topic("flights", 3)
+        flights.append(b"one", partition=2)
+    Directory("/data", disk).remove(CATALOGUE)
+    with logstore.open("/data", files=disk, clock=ManualClock()) as store:
+        assert store["flights"].id == flights.id
+        assert store["flights"].partition_count == 3
+        assert [record.value for record in store["flights"].read(2)] == [b"one"]
+
+
+def test_ids_are_those_of_kafka():
+    for seed in range(200):
+        text = new_id(random.Random(seed))
+        assert len(text) == 22
+        assert not text.startswith("-")
+        assert len(base64.urlsafe_b64decode(text + "==")) == 16

@@ -1,0 +1,471 @@
+"""Topics of a store: named by rule, made once, changed and deleted whole, seen alike by every process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import logstore
+from logstore.errors import (
+    ConfigError,
+    DirectoryLockedError,
+    DiskFullError,
+    ForkedError,
+    InvalidPartitionsError,
+    InvalidTopicError,
+    LogClosedError,
+    NotALogError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    ReadOnlyError,
+    RecordTypeError,
+    StoreClosedError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownSettingError,
+    UnknownTopicError,
+)
+from logstore.testing import ManualClock, SimDisk
+
+
+@pytest.fixture
+def disk():
+    return SimDisk(seed=1)
+
+
+@pytest.fixture
+def store(disk):
+    with open_store(disk) as opened:
+        yield opened
+
+
+def open_store(disk, **settings):
+    return logstore.open("/data", settings, files=disk, clock=ManualClock())
+
+
+# -- names
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "a/b", "../up", "a b", "naïve", "a\0b", "a:b", "x" * 250, "a\n", "/etc/passwd"],
+)
+def test_names_by_kafkas_rule(store, disk, name):
+    before = disk.image("/data")
+    with pytest.raises(InvalidTopicError) as refused:
+        store.create_topic(name)
+    assert refused.value.code == 17
+    assert disk.image("/data") == before
+
+
+@pytest.mark.parametrize("name", [None, 5, b"flights"])
+def test_a_name_is_text(store, name):
+    with pytest.raises(InvalidTopicError, match="is a str"):
+        store.create_topic(name)
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 249, "flights-0", "A.b_c-9", "-", "...", "0"])
+def test_every_name_that_kafka_allows(disk, name):
+    with open_store(disk) as store:
+        store.create_topic(name, 2).append(b"one", partition=1)
+    with open_store(disk) as store:
+        assert store.topics() == [name]
+        assert [record.value for record in store[name].read(1)] == [b"one"]
+
+
+def test_names_that_look_the_same_in_metrics_are_refused(store):
+    store.create_topic("a.b")
+    with pytest.raises(InvalidTopicError, match="looks the same"):
+        store.create_topic("a_b")
+
+
+# -- creating
+
+
+def test_a_topic_is_made_once(store):
+    made = store.create_topic("flights", 2)
+    with pytest.raises(TopicExistsError) as refused:
+        store.create_topic("flights")
+    assert refused.value.code == 36
+    again = store.create_topic("flights", 7, if_not_exists=True)
+    assert (again.id, again.partition_count) == (made.id, 2)
+
+
+@pytest.mark.parametrize("count", [0, -1, 10_001, 1.5, "3", True])
+def test_a_number_of_partitions(store, disk, count):
+    before = disk.image("/data")
+    with pytest.raises(InvalidPartitionsError) as refused:
+        store.create_topic("flights", count)
+    assert refused.value.code == 37
+    assert disk.image("/data") == before
+    assert store.topics() == []
+
+
+def test_wrong_settings_are_all_named_and_nothing_is_made(store, disk):
+    before = disk.image("/data")
+    with pytest.raises(ConfigError) as refused:
+        store.create_topic("flights", 1, {"retention.msec": 5, "segment.bytes": -1})
+    assert set(refused.value.problems) == {"retention.msec", "segment.bytes"}
+    assert disk.image("/data") == before
+
+
+def test_threads_that_make_the_same_topic_get_one(store):
+    made, refused = [], []
+
+    def make():
+        try:
+            made.append(store.create_topic("flights", 3))
+        except TopicExistsError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(made), len(refused)) == (1, 7)
+
+
+def test_a_full_disk_leaves_no_half_made_topic(disk):
+    with open_store(disk) as store:
+        store.create_topic("flights")
+        disk.fail("pwrite", 2, errno=28, times=-1)
+        with pytest.raises(DiskFullError):
+            store.create_topic("weather", 4)
+        assert store.topics() == ["flights"]
+        disk.heal()
+        store.create_topic("weather", 2)
+    with open_store(disk) as store:
+        assert store["weather"].partition_count == 2
+
+
+# -- describing and changing
+
+
+def test_a_topic_is_described(store):
+    topic = store.create_topic("flights", 2, retention_ms=5000)
+    topic.append(b"one", partition=1)
+    told = store.describe_topic("flights")
+    assert (told.name, told.id, told.internal) == ("flights", topic.id, False)
+    assert told.settings == {"retention.ms": "5000"}
+    assert told.config.retention_ms == 5000
+    assert [(p.partition, p.log_end_offset, p.segment_count) for p in told.partitions] == [(0, 0, 1), (1, 1, 1)]
+    assert told.partitions[1].size > 60
+
+
+def test_settings_change_while_the_topic_is_used_and_stay(disk):
+    with open_store(disk, **{"segment.bytes": 1000}) as store:
+        topic = store.create_topic("flights", 1, {"segment.bytes": 200})
+        for _ in range(4):
+            topic.append(b"x" * 60)
+        assert topic[0].segment_count > 1
+        assert store.alter_topic("flights", {"segment.bytes": 1 << 20, "retention.ms": 7}) == {
+            "segment.bytes": str(1 << 20),
+            "retention.ms": "7",
+        }
+        count = topic[0].segment_count
+        for _ in range(20):
+            topic.append(b"x" * 60)
+        assert topic[0].segment_count <= count + 1
+        # None takes a key back to the store's default.
+        assert store.alter_topic("flights", {"segment.bytes": None}) == {"retention.ms": "7"}
+        assert topic.config.segment_bytes == 1000
+    with open_store(disk) as store:
+        assert store["flights"].config.retention_ms == 7
+
+
+def test_a_wrong_change_changes_nothing(store):
+    store.create_topic("flights", retention_ms=5)
+    with pytest.raises(UnknownSettingError):
+        store.alter_topic("flights", {"retention.ms": 9, "no.such.key": 1})
+    with pytest.raises(UnknownSettingError):
+        store.alter_topic("flights", {"no.such.key": None})
+    assert store["flights"].config.retention_ms == 5
+    with pytest.raises(UnknownTopicError):
+        store.alter_topic("weather", {"retention.ms": 9})
+
+
+def test_partitions_are_added_while_the_topic_is_used(disk):
+    with open_store(disk) as store:
+        topic = store.create_topic("flights")
+        topic.append(b"one")
+        grown = store.add_partitions("flights", 3)
+        assert (topic.partition_count, grown.id) == (3, topic.id)
+        topic.append(b"two", partition=2)
+        for total in (3, 1, 0, 10_001):
+            with pytest.raises(InvalidPartitionsError):
+                store.add_partitions("flights", total)
+    with open_store(disk) as store:
+        assert [record.value for record in store["flights"].read(2)] == [b"two"]
+        assert [record.value for record in store["flights"].read(0)] == [b"one"]
+
+
+# -- deleting
+
+
+def test_a_deleted_topic_is_gone_with_its_files(store, disk):
+    topic = store.create_topic("flights", 2)
+    topic.append(b"one")
+    log = topic[0]
+    store.delete_topic("flights")
+    assert "flights" not in store
+    assert not [path for path in disk.image("/data") if "flights" in path]
+    for use in (lambda: topic.append(b"two"), lambda: topic[0], lambda: store["flights"], topic.read):
+        with pytest.raises(UnknownTopicError) as refused:
+            use()
+        assert refused.value.code == 3
+    with pytest.raises(LogClosedError):
+        log.append([b"two"])
+    with pytest.raises(UnknownTopicError):
+        store.delete_topic("flights")
+
+
+def test_a_topic_made_anew_is_another_one(store):
+    old = store.create_topic("flights")
+    old.append(b"old")
+    store.delete_topic("flights")
+    new = store.create_topic("flights")
+    assert new.id != old.id
+    assert list(new.read()) == []
+    with pytest.raises(UnknownTopicError, match="another of this name"):
+        old.append(b"one")
+    assert new.append(b"one").offset == 0
+
+
+def test_deleting_beside_those_who_open_leaves_no_directory(disk):
+    """A thread that asks for a partition while its topic goes must not make the directory anew."""
+    with open_store(disk) as store:
+        for _ in range(15):
+            topic = store.create_topic("flights", 4)
+            begin = threading.Barrier(3)
+
+            def use(topic=topic, begin=begin):
+                begin.wait()
+                for _ in range(3):
+                    for number in range(4):
+                        try:
+                            topic[number].append([b"one"])
+                        except (UnknownTopicError, LogClosedError, NotALogError):
+                            pass
+
+            threads = [threading.Thread(target=use) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            begin.wait()
+            store.delete_topic("flights")
+            for thread in threads:
+                thread.join()
+            assert not [path for path in disk.image("/data") if "/flights-" in path]
+            assert disk.listdir("/data").count("flights-0") == 0
+
+
+def test_a_log_that_is_being_opened_while_its_topic_goes_is_closed_with_it(disk, monkeypatch):
+    """It would make the directory anew, and keep its files."""
+    with open_store(disk) as store:
+        topic = store.create_topic("flights")
+        opening, go_on = threading.Event(), threading.Event()
+        honest = logstore.Log.open
+        got = []
+
+        def slowly(path, *args, **options):
+            opening.set()
+            assert go_on.wait(10)
+            return honest(path, *args, **options)
+
+        def ask():
+            try:
+                got.append(topic[0])
+            except UnknownTopicError as error:
+                got.append(error)
+
+        monkeypatch.setattr(logstore.Log, "open", slowly)
+        opener = threading.Thread(target=ask)
+        opener.start()
+        assert opening.wait(10)
+        deleter = threading.Thread(target=lambda: store.delete_topic("flights"))
+        deleter.start()
+        deleter.join(0.05)
+        go_on.set()
+        deleter.join(10)
+        opener.join(10)
+        assert "flights-0" not in disk.listdir("/data")
+        if not isinstance(got[0], UnknownTopicError):
+            with pytest.raises(LogClosedError):
+                got[0].append([b"one"])
+
+
+# -- bad input
+
+
+def test_unknown_topics_and_partitions(store):
+    with pytest.raises(UnknownTopicError, match="it has: none"):
+        store["flights"]
+    topic = store.create_topic("flights", 2)
+    with pytest.raises(UnknownTopicError, match="it has: flights"):
+        store["fligths"]
+    for number in (2, -1, 100):
+        with pytest.raises(UnknownPartitionError) as refused:
+            topic[number]
+        assert refused.value.code == 3
+        with pytest.raises(UnknownPartitionError):
+            topic.append(b"one", partition=number)
+
+
+def test_a_str_is_no_record(store):
+    topic = store.create_topic("flights")
+    with pytest.raises(RecordTypeError):
+        topic.append("text")
+    with pytest.raises(RecordTypeError):
+        topic.append(b"value", key="text")
+    assert topic[0].log_end_offset == 0
+
+
+def test_a_compacted_topic_needs_keys_and_keeps_its_beginning(store):
+    topic = store.create_topic("latest", 1, {"cleanup.policy": "compact"})
+    with pytest.raises(logstore.LogstoreError, match="key"):
+        topic.append(b"one")
+    topic.append(b"one", b"key")
+    with pytest.raises(PolicyViolationError) as refused:
+        topic.delete_records({0: 1})
+    assert refused.value.code == 44
+
+
+def test_deleting_records_is_whole_or_not_at_all(store):
+    topic = store.create_topic("flights", 2)
+    for number in range(6):
+        topic.append(b"one", partition=number % 2)
+    with pytest.raises(OffsetOutOfRangeError):
+        topic.delete_records({0: 2, 1: 4})
+    with pytest.raises(UnknownPartitionError):
+        topic.delete_records({0: 2, 5: 1})
+    assert [log.log_start_offset for log in topic.partitions] == [0, 0]
+    assert topic.delete_records({0: 2, 1: -1}) == {0: 2, 1: 3}
+
+
+def test_a_closed_store_says_so(disk):
+    store = open_store(disk)
+    topic = store.create_topic("flights")
+    log = topic[0]
+    store.close()
+    store.close()
+    for use in (
+        lambda: store.create_topic("weather"),
+        lambda: store["flights"],
+        lambda: topic.append(b"one"),
+        store.topics,
+        store.housekeep,
+        store.flush,
+        lambda: store.delete_topic("flights"),
+    ):
+        with pytest.raises(StoreClosedError):
+            use()
+    with pytest.raises(LogClosedError):
+        log.append([b"one"])
+
+
+def test_a_read_only_store_changes_nothing(disk):
+    with open_store(disk) as store:
+        store.create_topic("flights")
+    before = disk.image("/data")
+    with logstore.open("/data", files=disk, read_only=True) as reader:
+        for use in (
+            lambda: reader.create_topic("weather"),
+            lambda: reader["flights"].append(b"one"),
+            lambda: reader.alter_topic("flights", {"retention.ms": 1}),
+            lambda: reader.add_partitions("flights", 2),
+            lambda: reader.delete_topic("flights"),
+            lambda: reader["flights"].delete_records({0: -1}),
+            reader.housekeep,
+        ):
+            with pytest.raises(ReadOnlyError):
+                use()
+    assert disk.image("/data") == before
+
+
+def test_foreign_directories_are_refused_and_left_alone(tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    with pytest.raises(NotALogError, match=r"photo\.jpg"):
+        logstore.open(tmp_path)
+    assert os.listdir(tmp_path) == ["photo.jpg"]
+    with pytest.raises(NotALogError, match="no store here"):
+        logstore.open(tmp_path / "nowhere", create=False)
+    with pytest.raises(NotALogError, match="no store here"):
+        logstore.open(tmp_path / "nowhere", read_only=True)
+    with pytest.raises(NotALogError, match="a file stands"):
+        logstore.open(tmp_path / "photo.jpg")
+    assert os.listdir(tmp_path) == ["photo.jpg"]
+
+
+# -- processes
+
+
+def test_a_second_writer_is_told_the_pid(tmp_path):
+    with logstore.open(tmp_path / "data") as store:
+        with pytest.raises(DirectoryLockedError, match=f"pid {os.getpid()}, this process"):
+            logstore.open(tmp_path / "data")
+        code = "import logstore, sys; logstore.open(sys.argv[1])"
+        told = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "data")], capture_output=True, text=True, check=False
+        )
+        assert told.returncode
+        assert f"DirectoryLockedError: locked by pid {os.getpid()}" in told.stderr
+        store.create_topic("flights")
+
+
+def test_a_child_of_a_fork_is_refused_and_the_parent_goes_on(tmp_path):
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights")
+        topic.append(b"one")
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for use in (lambda: topic.append(b"child"), store.topics, lambda: store.create_topic("weather")):
+                    try:
+                        use()
+                    except ForkedError:
+                        continue
+                    break
+                else:
+                    code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+        topic.append(b"two")
+        assert [record.value for record in topic.read()] == [b"one", b"two"]
+
+
+def test_a_reader_follows_topics_that_come_go_and_come_again(disk):
+    with open_store(disk) as store, logstore.open("/data", files=disk, read_only=True) as reader:
+        assert reader.topics() == []
+        flights = store.create_topic("flights")
+        flights.append(b"old")
+        old = reader["flights"]
+        assert [record.value for record in old.read()] == [b"old"]
+        store.add_partitions("flights", 2)
+        flights.append(b"second", partition=1)
+        assert [record.value for record in old.read(1)] == [b"second"]
+        store.delete_topic("flights")
+        assert "flights" not in reader
+        with pytest.raises(UnknownTopicError):
+            old.read()
+        store.create_topic("flights").append(b"new")
+        assert [record.value for record in reader["flights"].read()] == [b"new"]
+        with pytest.raises(UnknownTopicError, match="another of this name"):
+            old.read()
+
+
+def test_producer_ids_are_never_given_twice(disk):
+    given = set()
+    for _ in range(3):
+        with open_store(disk) as store:
+            mine = {store.next_producer_id() for _ in range(5)}
+        assert not mine & given
+        given |= mine
+    after = disk.crash("none")
+    with open_store(after) as store:
+        assert store.next_producer_id() not in given
