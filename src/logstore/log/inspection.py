@@ -421,9 +421,10 @@ def _beside(place: Place) -> Iterator[Problem]:
     directory = place.directory
     names = directory.names()
     for base in place.bases:
-        for suffix, decode in ((files.ABORTED_INDEX, aborted_entries), (files.SNAPSHOT, snapshot_entries)):
+        for suffix, decode in ((files.ABORTED_INDEX, aborted.decode), (files.SNAPSHOT, snapshot.decode_snapshot)):
             name = files.segment_file(base, suffix)
-            if name in names and decode(directory, base) is None:
+            data = directory.read(name) if name in names else None  # None too if its owner has just removed it
+            if data is not None and decode(data, base) is None:
                 yield Problem(Kind.STATE, directory.join(name), None, None, "the file is not whole")
     if epochs.LEADER_EPOCHS in names:
         data = directory.read(epochs.LEADER_EPOCHS)
