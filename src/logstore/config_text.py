@@ -21,6 +21,7 @@ NOT_SETTINGS = frozenset(
     {
         "LOGSTORE_CONFIG",
         "LOGSTORE_DIR",
+        "LOGSTORE_AIO_ROUNDS",
         "LOGSTORE_CUTS",
         "LOGSTORE_FLIPS",
         "LOGSTORE_FUZZ_SLICE",

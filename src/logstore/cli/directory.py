@@ -48,24 +48,23 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 
 
 @click.command("hand-back")
+@click.option("--leave-stray", is_flag=True, help="Also with topics that Kafka does not know: it moves them aside.")
 @json_option
 @place_options
-def hand_back(as_json: bool, place: Place) -> int:
-    """Make a directory ready for Kafka to start on it. Records, topics and ids stay.
+def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
+    """Make a directory ready for Kafka to start on it. It is Kafka's again; `logstore adopt` takes it back.
 
-    Kafka serves the topics that its own metadata know, and moves others aside: these are named, with
-    status 1.
+    Topics that Kafka's own metadata do not know are refused, unless --leave-stray says otherwise.
 
     JSON: topic, known.
     """
-    given = adoption.hand_back(place.existing())
+    given = adoption.hand_back(place.existing(), leave_stray=leave_stray)
     rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
     terminal.print_rows(rows, as_json=as_json)
     if not given.was_clean:
         terminal.say("the store was not closed: Kafka will look at every log when it starts")
     if given.stray:
         terminal.say(f"Kafka does not know {', '.join(given.stray)}, and moves them aside as -stray")
-    return terminal.FAILED if given.stray else terminal.OK
 
 
 @click.command()
