@@ -140,7 +140,7 @@ LOG: dict[str, set[str]] = {
     "dirty": set(),
     "decided": set(),
     "exchange": {"aborted", "files", "state"},
-    "compaction": {"decided", "dirty", "exchange", "state"},
+    "compaction": {"decided", "dirty", "exchange", "recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},
     "log": _WRITING | _KEEPING,
     "__init__": {"log", "owner", "readonly", "write"},
