@@ -29,9 +29,9 @@ from logstore._columns cimport (
 from logstore._json cimport (
     JSON_BEHIND, JSON_DEEP, JSON_NO_OBJECT, JSON_NO_TEXT, JSON_OK, JSON_RANGE, JSON_SHORT,
     JSON_SURROGATE, JSON_TIME, JSON_UNEXPECTED, JSON_WRONG_TYPE, MOST_DEPTH, T_ESCAPED, T_FALSE, T_INTEGER,
-    T_MISSING, T_NULL, T_NUMBER, T_STRING, T_TRUE, Node, Token, copy_text, scan_json, to_days,
-    to_double, to_int64, to_microseconds, undo_base64,
+    T_MISSING, T_NULL, T_NUMBER, T_STRING, T_TRUE, Node, Token, scan_json,
 )
+from logstore._json_values cimport copy_text, to_days, to_double, to_int64, to_microseconds, undo_base64
 
 from logstore.errors import PayloadError
 
