@@ -10,9 +10,10 @@ from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from logstore._columns cimport (
-    COLUMNS, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, TOPIC, ColumnBatch, Region, Slices, Table,
-    column_of, is_null, slice_at,
+from logstore._columns cimport ColumnBatch
+from logstore._table cimport (
+    COLUMNS, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, TOPIC, Region, Slices, Table, column_of,
+    is_null, slice_at,
 )
 
 _FORMATS = (b"z", b"z", b"u", b"i", b"l", b"tsm:UTC", b"i", b"+l")

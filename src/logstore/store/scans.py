@@ -19,7 +19,8 @@ from logstore.log.scan import Scan
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
-    from logstore._columns import ColumnBatch, ColumnStream, Decoder
+    from logstore._columns import ColumnBatch, ColumnStream
+    from logstore._table import Decoder
     from logstore.store.payload import ValueSchema
 
 #: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each.
