@@ -34,10 +34,13 @@ class Ticket:
         """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
 
     def acknowledge(self, first_offset: int, append_time_ms: int = -1) -> None:
-        """Answer every future with its offset."""
+        """Answer every future with its offset, once."""
 
     def fail(self, error: BaseException) -> None:
-        """Answer every future with an error."""
+        """Answer every future with an error, once; as `acknowledge`."""
+
+    def tell(self) -> None:
+        """Run the callbacks and wake the coroutines of a ticket that is answered."""
 
 @final
 class SendFuture:
