@@ -290,6 +290,20 @@ def test_a_record_is_known_by_its_place(store):
     assert record.timestamp_ms == at.timestamp_ms
 
 
+@pytest.mark.row("C2")
+def test_a_read_names_its_start_and_its_limit_in_bytes(store):
+    for _ in range(20):
+        fill(store, 10)
+    offset, seen = 0, []
+    while batches := store.topic("flights").read(0, offset, max_bytes=700):
+        assert batches.size <= 700
+        seen += [record.offset for record in batches]
+        offset = batches.next_offset
+    assert seen == list(range(200))
+    # The first batch is given whole, else nobody would come past it.
+    assert len(store.topic("flights").read(0, 0, max_bytes=1).records()) == 10
+
+
 def test_chunks_are_bounded_by_the_settings(store):
     for _ in range(50):
         fill(store, 100)
