@@ -633,6 +633,22 @@ def test_a_waiting_reader_learns_that_its_topic_is_gone(tmp_path):
         assert len(errors) == 1
 
 
+def test_a_waiting_reader_beside_the_writer_learns_of_it_too(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+        fill(store, 3)
+        with logstore.open(tmp_path, read_only=True, clock=ManualClock()) as reading:
+            consumer = earliest(reading)
+            assert len(consumer.poll()) == 3
+            store.delete_topic("flights")
+            with pytest.raises(UnknownTopicError):
+                consumer.poll(timeout_s=30)
+            store.create_topic("flights")
+            # Another topic of that name is none of its business.
+            with pytest.raises(UnknownTopicError):
+                consumer.poll(timeout_s=30)
+
+
 def test_settings_are_kafkas(store):
     with pytest.raises(UnknownSettingError, match=r"auto\.offset\.reset"):
         store.consumer("crew", {"auto.offset.rest": "earliest"})
