@@ -502,6 +502,41 @@ def test_a_store_that_is_closed_first_commits_what_is_known_to_be_done(tmp_path)
         consumer.poll()
 
 
+def test_an_error_is_not_hidden_by_a_commit_that_fails_too(store):
+    fill(store, 6)
+    store.commit_offsets("tower", {A: 1})
+
+    def process():
+        with earliest(store, "crew") as consumer:
+            consumer.poll(max_records=2)
+            consumer.poll(max_records=2)
+            store.partition(OFFSETS_TOPIC, 0).close()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        process()
+
+
+def test_a_store_that_is_closed_under_a_waiting_consumer_tells_it(tmp_path):
+    errors = []
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+        consumer = earliest(store, "crew")
+
+        def wait():
+            try:
+                consumer.poll(timeout_s=60)
+            except (StoreClosedError, WakeupError) as error:
+                errors.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not consumer._in_use.locked():
+            pass
+    waiting.join(30)
+    assert len(errors) == 1
+
+
 def test_a_loop_commits_by_itself_between_its_turns(store, clock):
     fill(store, 1200)
     for seen, _ in enumerate(earliest(store, "crew", partitions=[A]), 1):

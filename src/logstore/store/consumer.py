@@ -14,6 +14,7 @@ One thread at a time: two at once are found out, except for `wakeup`, which is f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from logstore._batch import Record, RecordChain, RecordIterator
@@ -34,6 +35,8 @@ from logstore.records import Ack, TopicPartition
 from logstore.store.assignment import Assignment, Wanted
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.source import Source
+
+_logger = logging.getLogger(__name__)
 
 #: No more than this is read at once: larger pieces leave the processor's cache before they are decoded, and each
 #: costs fresh pages of memory (benchmarks/test_consumer.py: a quarter slower with 1 MiB).
@@ -375,7 +378,14 @@ class Consumer(Assignment):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        self._close(processed=kind is None)
+        if kind is None:
+            self._close(processed=True)
+            return
+        try:
+            self._close(processed=False)
+        except LogstoreError as error:
+            # The error that ended the block is the one to be told; what is not committed is read again.
+            _logger.warning("not committed after an error: group=%s error=%s", self._group, error)
 
     def __repr__(self) -> str:
         places = ", ".join(f"{name}@{place.position}" for name, place in sorted(self._places.items()))
