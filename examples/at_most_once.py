@@ -2,9 +2,9 @@
 
     python -m examples.at_most_once --directory data
 
-For what is worth less than a repetition: reminders, samples of sensors, cache warm-ups. The offset is committed before
-the records are processed, durably, so that not even a power cut brings a record back. The price is up to one
-poll of records after a crash; a smaller ``max_records`` makes it smaller and commits more often.
+For what is worth less than a repetition: reminders, samples of sensors, cache warm-ups. The offset is committed
+before the records are processed, durably, so that not even a power cut brings a record back. The price is up to
+one poll of records after a crash; a smaller ``max_records`` makes it smaller and commits more often.
 """
 
 # row: C16

@@ -2,8 +2,8 @@
 
     python -m examples.replay_after_a_bug --directory data
 
-Records stay where they are, whoever has read them: a group is an offset for each partition, and an offset can be set
-back. Here a first version of a job adds up delays and forgets that some flights are early. The second one is
+Records stay where they are, whoever has read them: a group is an offset for each partition, and an offset can be
+set back. Here a first version of a job adds up delays and forgets that some flights are early. The second one is
 right; the group goes back to the hour when the first one was rolled out, the output from then on is dropped, and
 the job runs over the same records.
 """

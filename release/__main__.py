@@ -87,7 +87,18 @@ def publish_and_try(
     for version, python in pythons.items():
         # From whatever index pip is set up with here; the private one then holds all that an install needs.
         fitting = next(path for path in wheels if f"-cp{version[0]}{version[1]}-cp" in path.name)
-        run(python, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "-d", work / "wanted", fitting)
+        run(
+            python,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--only-binary",
+            ":all:",
+            "-d",
+            work / "wanted",
+            f"{fitting}[cli,snappy]",
+        )
     for path in (work / "wanted").glob("*.whl"):
         if not path.name.startswith("logstore-"):
             shutil.copy(path, private.folder)
@@ -120,6 +131,7 @@ def _try(
     if f"logstore-{installed.version}.tar.gz" != sdist.name or installed.is_abi3 != abi3:
         raise ReleaseError(f"installed was {installed.version} ({', '.join(installed.tags)}), not {sdist.name}")
     said = trial.run_tour(installed, TOUR, place / "tour")
+    trial.try_command(installed, private.url)
     print(f"    {installed.version}, {installed.tags[0]}: {said.strip().splitlines()[-1]}")
     return installed
 

@@ -35,18 +35,25 @@ class Installed:
 def install(python: Path, index_url: str, environment: Path, what: str | Path = "logstore") -> Installed:
     """Into a new environment without pip, by ``--index-url`` alone: no setting of this machine counts."""
     run(python, "-m", "venv", "--without-pip", environment)
+    run(python, "-m", "venv", _pip_beside(environment))
     inside = environment / "bin" / "python"
-    installer = environment.parent / f"{environment.name}-pip"
-    run(python, "-m", "venv", installer)
-    run(
-        *(installer / "bin" / "python", "-m", "pip", "--isolated", "--python", inside, "install", "--quiet"),
-        *("--no-cache-dir", "--only-binary", ":all:", "--index-url", index_url, what),
-    )
-    shutil.rmtree(installer)
+    _pip_install(inside, index_url, what)
     version, tags, said = json.loads(run(inside, "-I", "-c", _REPORT, cwd=environment))
     if said != version:
         raise ReleaseError(f"logstore.__version__ is {said}, its metadata say {version}")
     return Installed(inside, version, tags)
+
+
+def _pip_beside(environment: Path) -> Path:
+    return environment.with_name(f"{environment.name}-pip")
+
+
+def _pip_install(inside: Path, index_url: str, what: str | Path) -> None:
+    pip = _pip_beside(inside.parent.parent) / "bin" / "python"
+    run(
+        *(pip, "-m", "pip", "--isolated", "--python", inside, "install", "--quiet", "--no-cache-dir"),
+        *("--only-binary", ":all:", "--index-url", index_url, what),
+    )
 
 
 def run_tour(installed: Installed, tour: Path, directory: Path) -> str:
@@ -55,3 +62,18 @@ def run_tour(installed: Installed, tour: Path, directory: Path) -> str:
     copy = directory / tour.name
     shutil.copy(tour, copy)
     return run(installed.python, "-I", copy, cwd=directory)
+
+
+def try_command(installed: Installed, index_url: str) -> None:
+    """Add the extra ``[cli]``, and ask the command for its version and for a topic that it has made.
+
+    Raises:
+        ReleaseError: an answer is wrong.
+    """
+    _pip_install(installed.python, index_url, f"logstore[cli]=={installed.version}")
+    command, store = installed.python.with_name("logstore"), installed.python.parent.parent / "store"
+    said = run(command, "--version")
+    run(command, "topic", "create", "tried", "--dir", store)
+    listed = run(command, "topic", "list", "--dir", store)
+    if installed.version not in said or "tried" not in listed:
+        raise ReleaseError(f"the command says: {said}{listed}")

@@ -48,6 +48,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_FLIPS": str(options.flips)},
         ),
         Step(
+            f"aio: {options.aio_rounds} rounds of polls and cancellations",
+            ("tests/aio/test_soak.py",),
+            {"LOGSTORE_AIO_ROUNDS": str(options.aio_rounds)},
+        ),
+        Step(
             "a log against its model, 5 000 lives",
             ("tests/log/test_model.py",),
             {"HYPOTHESIS_PROFILE": "long"},
@@ -85,6 +90,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--states", type=int, default=100_000)
     parser.add_argument("--flips", type=int, default=24_000)
+    parser.add_argument("--aio-rounds", type=int, default=1_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()
     table = []

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +30,8 @@ from sybil.parsers.markdown import CodeBlockParser
 import logstore
 from logstore import Log, Store
 from logstore._encode import encode
+from logstore.settings import keys_of
+from logstore.store.producer import Producer
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
@@ -61,6 +65,8 @@ def test_the_python_on_a_page_gives_what_the_page_says(
     command_in(tmp_path / "bin", monkeypatch)
     (tmp_path / "page").mkdir()
     monkeypatch.chdir(tmp_path / "page")
+    if "kafka-logs" in page.read_text("utf-8"):
+        shutil.copytree(ROOT / "tests" / "fixtures" / "kafka-4.3.1", "kafka-logs")
     parsers = [
         CodeBlockParser("python", run_block),
         CodeBlockParser("output", compare_output),
@@ -154,6 +160,44 @@ def test_a_block_is_run_or_says_why_not(page: Path) -> None:
             assert called <= PROGRAMS, called - PROGRAMS
 
 
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)")
+
+
+@needs_sources
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_leads_to_a_file(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    targets = {found["path"] for found in _LINK.finditer(text)}
+    assert [target for target in sorted(targets) if not (page.parent / target).exists()] == []
+
+
+_DIRECTIVE = re.compile(r"^\.\. auto(?P<kind>module|class|function):: (?P<name>[\w.]+)$", re.MULTILINE)
+
+
+def documented() -> set[object]:
+    """What the pages of the reference tell of."""
+    found: set[object] = set()
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for match in _DIRECTIVE.finditer(page.read_text("utf-8")):
+            if match["kind"] == "module":
+                module = importlib.import_module(match["name"])
+                found |= {
+                    value for value in vars(module).values() if getattr(value, "__module__", "") == match["name"]
+                }
+            else:
+                found.add(pkgutil.resolve_name(match["name"]))
+    return found
+
+
+@needs_sources
+@pytest.mark.row("D2")
+@pytest.mark.parametrize("name", logstore.__all__)
+def test_a_public_name_is_in_the_reference(name: str) -> None:
+    value = getattr(logstore, name)
+    assert value in documented()
+    assert (value.__doc__ or "").strip()
+
+
 @needs_sources
 @pytest.mark.row("O8")
 @pytest.mark.parametrize("guide", ["producer", "consumer", "admin"])
@@ -217,3 +261,38 @@ def batch_of(values: list[bytes]) -> bytes:
 def test_examples_are_found_in_compiled_modules_too() -> None:
     found = {parameter.id for parameter in examples()}
     assert {"logstore", "logstore.log.log.Log", "logstore._crc32c.crc32c"} <= found
+
+
+# --- pages made from the code ------------------------------------------------------------------
+
+
+def docs_module(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_sources
+@pytest.mark.row("K1")
+def test_the_page_of_settings_tells_what_every_key_does() -> None:
+    lines = docs_module("settings_page").page().splitlines()
+    rows = {line.split("`")[1]: line.rsplit("|", 2)[1].strip() for line in lines if line.startswith("| `")}
+    kinds = (logstore.LogConfig, logstore.StoreConfig, logstore.ProducerConfig, logstore.ConsumerConfig)
+    assert rows.keys() == {key for kind in kinds for key in keys_of(kind)}
+    assert [key for key, meaning in rows.items() if not meaning] == []
+
+
+@needs_sources
+def test_a_compiled_method_has_the_signature_of_its_stub() -> None:
+    process = docs_module("stub_signatures").process
+    shown = process(None, "method", "", Producer.send, None, "(*args)", None)
+    assert shown == (
+        "(topic: str, value: Buffer | None, key: Buffer | None=None, *, partition: int | None=None, "
+        "timestamp: int | datetime.datetime | None=None, headers: Any=None)",
+        "SendFuture",
+    )
+    assert process(None, "class", "", Producer, None, "(store)", None) == ("", None)
+    assert process(None, "method", "", logstore.Topic.append, None, "(self)", None) is None

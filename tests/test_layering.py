@@ -149,7 +149,7 @@ LOG: dict[str, set[str]] = {
 #: Floors made of packages, whose modules need no entry of their own.
 PACKAGES = {
     *("cli", "broker", "coordinators", "replication", "store", "groups"),
-    *("wire", "zookeeper", "spark", "testing"),
+    *("wire", "aio", "zookeeper", "spark", "testing"),
 }
 
 #: typing_extensions stands for the stubs, which no program imports.
@@ -300,7 +300,7 @@ def floor_of(module: str) -> str | None:
         return "vocabulary"
     if inner in CORE:
         return "core"
-    return first if first in PACKAGES or inner == "aio" else None
+    return first if first in PACKAGES else None
 
 
 def target_of(found: Import, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""The recipes of examples/: at most once, at least once and exactly once are counted over processes that are killed."""
+"""The recipes of examples/: copies are counted over processes that are killed, outputs are made anew."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from examples import at_least_once, at_most_once, exactly_once, key_value_servic
 from logstore.testing import ManualClock
 
 ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (str(ROOT), str(Path(logstore.__file__).parents[1]))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES)}
 COUNT = 60
 
 #: A life of one recipe: effects go to a file by one write each, or into the database; a kill comes at a given one.
@@ -66,13 +68,9 @@ def fill(directory, name):
 def lives(recipe, directory, effects, kills):
     """Processes one after the other, each killed at its own place, and a last one that comes to the end."""
     code = textwrap.dedent(_LIFE).format(recipe=recipe)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(Path(logstore.__file__).parents[1]))),
-    }
     for place, number in [*kills, ("never", 0)]:
         arguments = [sys.executable, "-c", code, str(directory), str(effects), place, str(number)]
-        done = subprocess.run(arguments, env=environment, check=False, timeout=60)
+        done = subprocess.run(arguments, env=ENVIRONMENT, check=False, timeout=60)
         assert done.returncode == (0 if place == "never" else -signal.SIGKILL)
 
 
@@ -199,13 +197,9 @@ def test_a_service_that_is_rebuilt_from_offset_0_stands_where_it_stood(tmp_path)
     ],
 )
 def test_each_recipe_runs_as_its_head_says(tmp_path, recipe, arguments, wanted):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(Path(logstore.__file__).parents[1]))),
-    }
     command = [sys.executable, "-W", "error", "-m", f"examples.{recipe}", "--directory", "data", *arguments]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
     assert wanted in done.stdout

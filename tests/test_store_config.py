@@ -113,7 +113,7 @@ def test_defaults_are_kafkas(scope, defaults):
         else:
             assert _word(ours) == facts.default.lower()
         compared += 1
-    assert compared >= 10
+    assert compared >= 6
 
 
 def _word(value):
@@ -332,9 +332,10 @@ def test_settings_of_kafkas_clients_are_taken_as_they_are(caplog):
     ],
 )
 def test_an_unknown_key_of_a_client_is_refused_by_name(cls, given, meant):
+    key = "batch.size" if cls is ProducerConfig else "max.poll.records"
     with pytest.raises(UnknownSettingError) as caught:
-        cls.of({given: "x", "client.id": 5})
-    assert set(caught.value.problems) == {given, "client.id"}
+        cls.of({given: "x", key: -1})
+    assert set(caught.value.problems) == {given, key}
     if meant:
         assert f"did you mean {meant}?" in caught.value.problems[given]
 

@@ -120,12 +120,16 @@ cdef tuple _headers_of(const uint8_t *p, const uint8_t *end):
 
 
 @cython.final
+@cython.no_gc
 @cython.freelist(512)
 cdef class Record:
     """One record. Key, value and headers become objects when they are first asked for.
 
     Owns: a reference to the bytes that it was read from, so a record that is kept keeps the chunk
     of its read alive (``max_bytes`` at most); `copy()` gives one that does not.
+
+    The garbage collector does not know of it: it holds bytes, text and tuples of these, none of which leads
+    back to it, and keeping account of each record would cost a tenth of reading it.
     """
 
     def __init__(self, topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers=()):
@@ -795,27 +799,36 @@ cdef class RecordIterator:
 
     def allow(self, int64_t count):
         """Hand out ``count`` more records at most, then stop until the next call of this. Returns the iterator."""
-        self._allowed = max(count, 0)
+        # What is damaged is not stepped over: whoever goes on reads it anew and is told again.
+        self._allowed = 0 if self.failed else max(count, 0)
         return self
 
     def __next__(self):
+        cdef Record record = self.take()
+        if record is None:
+            raise StopIteration
+        return record
+
+    cdef Record take(self):
+        """The next record, or None where it stops."""
         cdef RecordView view
         cdef Record record
         cdef bint found
+        cdef int64_t allowed
         cdef RunReader reader = self._reader
-        if self._allowed == 0:
-            raise StopIteration
-        if self.failed:
-            # What is damaged is not stepped over: whoever goes on reads it anew and is told again.
-            raise StopIteration
+        if self._allowed <= 0:
+            return None
+        # Held until the step is done: an error leaves both as they are here.
         self.failed = True
+        allowed = self._allowed
+        self._allowed = 0
         found = reader.next_visible(&view)
         self.failed = False
         if not found:
             self.exhausted = True
             self.position = max(self.position, reader.run.next_offset)
-            raise StopIteration
-        self._allowed -= 1
+            return None
+        self._allowed = allowed - 1
         self.position = view.offset + 1
         record = Record.__new__(Record)
         record._owner = reader.payload
@@ -833,6 +846,34 @@ cdef class RecordIterator:
         record.timestamp_ms = view.timestamp
         record._timestamp_type = reader.append_time
         return record
+
+
+@cython.final
+cdef class RecordChain:
+    """The records of many runs, one run after the other, as an iterator of `RecordIterator`s gives them.
+
+    What ``itertools.chain.from_iterable`` does, without a call through Python's iteration for every record.
+    """
+
+    cdef object _runs
+    cdef RecordIterator _run
+
+    def __cinit__(self, runs):
+        self._runs = iter(runs)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Record record
+        while True:
+            if self._run is not None:
+                record = self._run.take()
+                if record is not None:
+                    return record
+                self._run = None
+            # Its StopIteration is ours.
+            self._run = next(self._runs)
 
 
 # --- changing a batch in place ----------------------------------------------------------------

@@ -521,9 +521,11 @@ cdef class File:
         cdef int owner = -1
         cdef int status
         cdef int fd = self.acquire()
+        cdef Files files = self.files
         # Pinned for good: closing any descriptor of a locked file would drop the lock.
-        self.files.calls[OP_LOCK] += 1
-        status = self.files.ops.lock(self.files.ops.context, fd, &owner)
+        files.calls[OP_LOCK] += 1
+        with nogil:
+            status = files.ops.lock(files.ops.context, fd, &owner)
         if status == 0:
             return 0
         self.release()

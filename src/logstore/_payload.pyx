@@ -200,7 +200,7 @@ cdef class _Fields(Decoder):
     cdef int _raise(self, Table *table, Batches run, const Fault *fault, str what) except -1:
         cdef int64_t offset = (<int64_t *>table.offset.data)[fault.row]
         raise PayloadError(f"{run.topic}-{run.partition}: {what}; on_error='null' gives null instead",
-                           offset=offset, path=run.path)
+                           offset=offset)
 
 
 # --- JSON -------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ class Ticket:
 class SendFuture:
     """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`."""
 
+    def __init__(self) -> None: ...
     def done(self) -> bool:
         """Whether the record is acknowledged or has failed."""
 

@@ -14,7 +14,9 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SetItem
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -24,11 +26,15 @@ from logstore._partition cimport partition_of_key
 import logging
 import threading
 
+from logstore._files import fork_generation
 from logstore.clock import SYSTEM_CLOCK
-from logstore.errors import DeliveryTimeoutError
+from logstore.errors import DeliveryTimeoutError, ForkedError
 from logstore.records import RecordMetadata
 
 _logger = logging.getLogger(__name__)
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
 
 cdef enum State:
     GATHERED            # in memory
@@ -54,10 +60,12 @@ cdef class Ticket:
     cdef State _state
     cdef readonly bint seen                  # somebody was told the error
     cdef object _clock
+    cdef object _fork
     cdef list _failures                      # where a failure goes that a dropped future would have told
     cdef object _drive                       # called by who waits for what is appended already
     cdef object _waiter                      # a Condition
     cdef list _callbacks                     # (what to call, with which future)
+    cdef list _loops                         # (event loop, what is awaited in it)
 
     def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
         """With ``failures``, a failed ticket some of whose futures were dropped goes there; None forgives it."""
@@ -67,6 +75,7 @@ cdef class Ticket:
         self.first_offset = -1
         self._append_time_ms = -1
         self._clock = clock
+        self._fork = fork_generation()
 
     cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
         cdef SendFuture future = SendFuture.__new__(SendFuture)
@@ -117,18 +126,45 @@ cdef class Ticket:
             self._answer(FAILED)
 
     cdef _answer(self, State state):
-        cdef list callbacks
+        cdef list loops
         if self._state >= ACKNOWLEDGED:
             return
         self._state = state
         self._drive = None
-        # Taken under the GIL after the state is set: who comes later calls back at once.
-        callbacks, self._callbacks = self._callbacks, None
+        loops, self._loops = self._loops, None
         self._wake()
+        if loops is not None:
+            # One call for all that wait in a loop: each costs it a system call.
+            for loop, awaited in loops:
+                try:
+                    loop.call_soon_threadsafe(_let_go, awaited)
+                except RuntimeError:
+                    pass      # it is closed, and with it everybody who could wait
+        self.run_callbacks()
+
+    cdef run_callbacks(self):
+        cdef list callbacks
+        callbacks, self._callbacks = self._callbacks, None
         if callbacks is not None:
             self.seen = True
             for call, future in callbacks:
                 _call(call, future)
+
+    cdef await_in(self, loop):
+        """What a coroutine of this loop waits for until the ticket is answered."""
+        answered = loop.create_future()
+        if self._loops is None:
+            self._loops = []
+        for other, awaited in self._loops:
+            if other is loop:
+                awaited.append(answered)
+                break
+        else:
+            self._loops.append((loop, [answered]))
+        # Asked last: whoever has answered in between saw a list without this one.
+        if self._state >= ACKNOWLEDGED and not answered.done():
+            answered.set_result(None)
+        return answered
 
     cdef _wake(self):
         if self._waiter is not None:
@@ -137,6 +173,9 @@ cdef class Ticket:
 
     cdef _await(self, timeout_s):
         """Return when the ticket is answered, having synced if nothing else is missing."""
+        if self._fork != fork_generation():
+            raise ForkedError(
+                f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
         deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         if self._waiter is None:
             waiter = threading.Condition()
@@ -233,13 +272,12 @@ cdef class SendFuture:
     def add_done_callback(self, call):
         """Call ``call(future)`` once it is done, in the thread that answers; at once if it is done already."""
         cdef Ticket ticket = self._ticket
+        if ticket._callbacks is None:
+            ticket._callbacks = []
+        ticket._callbacks.append((call, self))
+        # Asked last: whoever has answered in between saw a list without this one.
         if ticket._state >= ACKNOWLEDGED:
-            ticket.seen = True
-            _call(call, self)
-        elif ticket._callbacks is None:
-            ticket._callbacks = [(call, self)]
-        else:
-            ticket._callbacks.append((call, self))
+            ticket.run_callbacks()
 
     cdef _metadata(self):
         cdef Ticket ticket = self._ticket
@@ -248,46 +286,45 @@ cdef class SendFuture:
             offset = ticket.first_offset + self._index
         if ticket._append_time_ms >= 0:
             timestamp_ms = ticket._append_time_ms
-        return _new_metadata(RecordMetadata, (ticket.topic, ticket.partition, offset, timestamp_ms))
+        return new_metadata(ticket.topic, ticket.partition, offset, timestamp_ms)
 
     def __await__(self):
         import asyncio
 
         if self._ticket._state < ACKNOWLEDGED:
-            loop = asyncio.get_running_loop()
-            answered = loop.create_future()
-            self.add_done_callback(_Waker(loop, answered))
-            yield from answered
+            yield from self._ticket.await_in(asyncio.get_running_loop())
         return self.result(0)
 
     def __repr__(self):
         return f"<SendFuture {self._index} of {self._ticket!r}>"
 
 
-_new_metadata = tuple.__new__
+cdef object new_metadata(str topic, int32_t partition, int64_t offset, int64_t timestamp_ms):
+    """A `RecordMetadata`, filled in place: its constructor takes longer than all else that `result` does."""
+    cdef object made = PyType_GenericAlloc(<PyTypeObject *>_RECORD_METADATA, 4)
+    cdef object item = topic
+    Py_INCREF(item)
+    PyTuple_SetItem(made, 0, item)
+    item = partition
+    Py_INCREF(item)
+    PyTuple_SetItem(made, 1, item)
+    item = offset
+    Py_INCREF(item)
+    PyTuple_SetItem(made, 2, item)
+    item = timestamp_ms
+    Py_INCREF(item)
+    PyTuple_SetItem(made, 3, item)
+    return made
 
 
-@cython.final
-cdef class _Waker:
-    """Tells a coroutine of an event loop, from whichever thread answers."""
+cdef type _RECORD_METADATA = RecordMetadata
+assert RecordMetadata._fields == ("topic", "partition", "offset", "timestamp_ms")
 
-    cdef object _loop
-    cdef object _answered
 
-    def __cinit__(self, loop, answered):
-        self._loop = loop
-        self._answered = answered
-
-    def __call__(self, _future):
-        try:
-            self._loop.call_soon_threadsafe(self._set)
-        except RuntimeError:
-            # The loop is closed, and with it everybody who could wait.
-            pass
-
-    def _set(self):
-        if not self._answered.done():
-            self._answered.set_result(None)
+def _let_go(list awaited):
+    for answered in awaited:
+        if not answered.done():
+            answered.set_result(None)
 
 
 cdef class Lane(Gatherer):

@@ -120,7 +120,6 @@ class ProducerConfig(_ClientConfig):
     delivery_timeout_ms: int = number(120_000, 0, INT32_MAX)  #: until a record that cannot be written fails
     retries: int = number(INT32_MAX, 0, INT32_MAX)  #: of what failed retriably, such as a full disk
     retry_backoff_ms: int = number(100, 0, INT64_MAX)
-    retry_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
 
     # -- who gets what
     partitioner_class: str = setting(
@@ -135,7 +134,6 @@ class ProducerConfig(_ClientConfig):
         ),
     )  #: default: by key, and without a key to one partition until a batch is full
     partitioner_ignore_keys: bool = boolean(False)
-    client_id: str = text("")
 
     @property
     def codec(self) -> Codec:
@@ -164,20 +162,15 @@ class ConsumerConfig(_ClientConfig):
     """
 
     group_id: str = text("")  #: empty: no committed offsets
-    client_id: str = text("")
     auto_offset_reset: str = setting(
         "latest", Rule(words=("latest", "earliest", "none"), pattern=f"(?i:{_DURATION.pattern})")
     )  #: where to begin without a committed offset, or with one that is gone
     enable_auto_commit: bool = boolean(True)
     auto_commit_interval_ms: int = number(5_000, 0, INT32_MAX)
     max_poll_records: int = number(500, 1, INT32_MAX)
-    fetch_min_bytes: int = number(1, 0, INT32_MAX)
     fetch_max_bytes: int = number(52_428_800, 0, INT32_MAX)  #: of one poll, all partitions together
-    fetch_max_wait_ms: int = number(500, 0, INT32_MAX)
     max_partition_fetch_bytes: int = number(1_048_576, 0, INT32_MAX)
     isolation_level: str = word("read_uncommitted", "read_uncommitted", "read_committed")
-    check_crcs: bool = boolean(True)
-    exclude_internal_topics: bool = boolean(True)
 
     @property
     def isolation(self) -> Isolation:

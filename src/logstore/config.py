@@ -61,7 +61,6 @@ class LogConfig:
     segment_index_bytes: int = number(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
     index_interval_bytes: int = number(4096, 0, INT32_MAX)  #: bytes of log between index entries
     preallocate: bool = boolean(False)  #: reserve room ahead, whatever logstore.write.strategy says
-    file_delete_delay_ms: int = number(60_000, 0, _FOREVER)
 
     # -- what may enter
     max_message_bytes: int = number(1_048_588, 0, INT32_MAX)  #: the largest batch
@@ -277,7 +276,6 @@ _SYNONYMS: dict[str, tuple[str, int]] = {
     "log.index.size.max.bytes": ("segment.index.bytes", 1),
     "log.index.interval.bytes": ("index.interval.bytes", 1),
     "log.preallocate": ("preallocate", 1),
-    "log.segment.delete.delay.ms": ("file.delete.delay.ms", 1),
     "message.max.bytes": ("max.message.bytes", 1),
     "log.message.timestamp.type": ("message.timestamp.type", 1),
     "log.message.timestamp.before.max.ms": ("message.timestamp.before.max.ms", 1),
@@ -305,6 +303,9 @@ SCALED: dict[str, tuple[str, int]] = {name: to for name, to in _SYNONYMS.items()
 #: Keys of Kafka's topics that are accepted and change nothing in a log of ours.
 WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
+        # A deleted segment goes at once; those who still read it keep its file open.
+        "file.delete.delay.ms",
+        "log.segment.delete.delay.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         "local.retention.bytes",

@@ -303,7 +303,7 @@ class InvalidPartitionsError(TopicError, ValueError):
 
 
 class PolicyViolationError(TopicError, ValueError):
-    """The topic's ``cleanup.policy`` does not allow it."""
+    """The topic's ``cleanup.policy``, or a setting of the store, does not allow it."""
 
     code = 44
 

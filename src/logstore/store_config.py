@@ -94,7 +94,6 @@ class StoreConfig:
     # -- committed offsets
     offsets_topic_num_partitions: int = number(1, 1, INT32_MAX)  #: Kafka's default is 50; fixed at creation
     offsets_topic_segment_bytes: int = number(104_857_600, 61, INT32_MAX)
-    offsets_topic_compression_codec: int = number(0, 0, 4)  #: the number of a `Codec`
     offsets_retention_minutes: int = number(10_080, 1, INT32_MAX)
     offsets_retention_check_interval_ms: int = number(600_000, 1, INT64_MAX)
     offset_metadata_max_bytes: int = number(4_096, 0, INT32_MAX)
@@ -107,8 +106,6 @@ class StoreConfig:
     log_cleaner_enable: bool = boolean(True)
     log_cleaner_threads: int = number(1, 0, INT32_MAX)
     log_cleaner_dedupe_buffer_size: int = number(134_217_728, 1, INT64_MAX)  #: bytes of the key maps, all threads
-    log_cleaner_io_buffer_load_factor: float = ratio(0.9, 0, 1)
-    log_cleaner_io_buffer_size: int = number(524_288, 0, INT32_MAX)
     log_cleaner_io_max_bytes_per_second: float = ratio(MAX_FLOAT, 0, MAX_FLOAT)
     log_cleaner_backoff_ms: int = number(15_000, 0, INT64_MAX)
 

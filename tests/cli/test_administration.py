@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from logstore.log.files import Directory
 from logstore.log.holder import holder_of
 from logstore.store.diagnosis import Level, diagnose
 from logstore.store_config import DEFAULTS, StoreConfig
+from tests.cli.conftest import Line
 from tests.log.logs import crashed_copy, tree
 from tests.log.test_inspection import flip
 
@@ -249,3 +251,59 @@ def test_bench_measures_and_leaves_nothing(run, tmp_path):
     assert {"consume", "count", "flush"} <= {row["what"] for row in rows}
     assert list(tmp_path.iterdir()) == []
     assert json.dumps(rows)
+
+
+# --- the directory as a whole ------------------------------------------------------------------
+
+KAFKAS = Path(__file__).resolve().parent.parent / "fixtures" / "kafka-4.3.1"
+
+
+@pytest.fixture
+def kafkas(tmp_path):
+    """Commands on a copy of a directory that Kafka wrote."""
+    return Line(shutil.copytree(KAFKAS, tmp_path / "kafkas"))
+
+
+def test_a_directory_of_kafkas_is_read_and_checked_as_it_is(kafkas):
+    before = tree(kafkas.directory)
+    assert "records" in kafkas("topic", "list")
+    assert {"kafkas"} <= names(kafkas, "--all")
+    assert names(kafkas) == set()
+    kafkas("segment", "verify", "--deep", "--compacted")
+    assert len(kafkas("consume", "records", "-e", "-c", 2).splitlines()) >= 2
+    assert "Kafka wrote" in kafkas.error("produce", "records", input=b"x\n")
+    assert tree(kafkas.directory) == before
+
+
+def test_a_directory_of_kafkas_is_taken_over_and_handed_back(kafkas):
+    assert "give --yes" in kafkas.error("adopt", status=2)
+    rows = kafkas.json("adopt", "--yes")
+    assert "records" in {row["topic"] for row in rows}
+    kafkas("produce", "records", input=b"ours\n")
+    assert "store already" in kafkas.error("adopt", "--yes")
+    assert all(row["known"] for row in kafkas.json("hand-back"))
+    kafkas("topic", "create", "new")
+    result = kafkas.result("hand-back")
+    assert result.exit_code == 1
+    assert "does not know new" in result.stderr
+
+
+def test_a_snapshot_is_a_store(flights, tmp_path):
+    (row,) = flights.json("snapshot", tmp_path / "copy", "--verify")
+    assert (row["topics"], row["partitions"]) == (1, 2)
+    copy = Line(tmp_path / "copy")
+    assert copy("export", "flights") == flights("export", "flights")
+    assert str(tmp_path / "copy") in flights.error("snapshot", tmp_path / "copy")
+
+
+def test_housekeeping_is_done_on_demand(flights):
+    flights("topic", "alter", "flights", "retention.ms=1")
+    flights("housekeep")
+    assert flights("export", "flights") == ""
+
+
+def test_findings_that_are_the_same_stand_on_one_line(flights):
+    flights("topic", "create", "trains")
+    (line,) = [line for line in flights("config", "check").splitlines() if "power cut" in line]
+    assert line.startswith("warning: topic flights, topic trains: ")
+    assert len([row for row in flights.json("config", "check") if row["name"] == "no-flush"]) == 2

@@ -69,6 +69,27 @@ def read_slots(data: bytes) -> None:
         assert checkpoint.encode_slot(point) == data[at : at + checkpoint.SLOT_BYTES], point
 
 
+def compacted_seeds() -> list[bytes]:
+    return [checkpoint.encode_compacted(offset) for offset in (0, 42, 2**63 - 1)]
+
+
+def changed_compacted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
+    data = bytearray(seeds[m.below(len(seeds))])
+    if m.chance(0.7):
+        m.set_number(data, 4, 8)
+    else:
+        m.change(data)
+    if m.chance(0.8) and len(data) >= 16:
+        _crc.pack_into(data, 12, crc32c(memoryview(data)[:12]))
+    return bytes(data)
+
+
+def read_compacted(data: bytes) -> None:
+    offset = checkpoint.decode_compacted(data)
+    if offset is not None:
+        assert checkpoint.encode_compacted(offset) == data, offset
+
+
 def published_seeds() -> list[bytes]:
     return [
         checkpoint.encode_published(Published(0, 0, 0, 0, 0)),

@@ -149,6 +149,13 @@ def _targets() -> list[Target]:
     out += [
         Target("run", "a run of batches: readers, bounds, Arrow columns", _of_runs, batches.read_run, record),
         Target(
+            "compaction",
+            "a run of batches through the map of keys and the filter of a compaction",
+            _of_runs,
+            _read_later("compaction", "read_compaction"),
+            record,
+        ),
+        Target(
             "log", "a .log file: scan, find, read, follow", _of_logs, _read_later("segments", "read_log"), record
         ),
         Target(
@@ -173,6 +180,13 @@ def _targets() -> list[Target]:
         ("producers", "logstore.producers", facts.producers_seeds, facts.changed_producers, facts.read_producers),
         ("recovery", "the slots of logstore.recovery", facts.slot_seeds, facts.changed_slots, facts.read_slots),
         ("published", "logstore.published", facts.published_seeds, facts.changed_published, facts.read_published),
+        (
+            "compacted",
+            "logstore.compacted",
+            facts.compacted_seeds,
+            facts.changed_compacted,
+            facts.read_compacted,
+        ),
         ("epochs", "leader-epoch-checkpoint", facts.epoch_seeds, facts.changed_text, facts.read_epochs),
     ):
         out.append(Target(name, parser, _of_bytes(seeds, change), read))

@@ -205,9 +205,10 @@ def test_partitions_take_turns_and_keep_their_order(store):
 def test_partitions_take_turns_in_a_loop_too(store):
     fill(store, 1500, 0)
     fill(store, 1500, 1)
-    first = [record.partition for record in earliest(store).records(timeout_s=0)]
-    assert len(first) == 3000
-    assert first[:1000] == [0] * 500 + [1] * 500
+    for consumer, turn in ((earliest(store, "crew"), 500), (earliest(store, max_partition_fetch_bytes=1), 1500)):
+        seen = [record.partition for record in consumer.records(timeout_s=0)]
+        assert len(seen) == 3000
+        assert seen[: 2 * turn] == [0] * turn + [1] * turn
 
 
 @pytest.mark.row("R5")

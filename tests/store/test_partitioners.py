@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import random
 from pathlib import Path
 
 import pytest
 
-import logstore
 from logstore._partition import murmur2, partition_of
 from logstore.errors import InvalidPartitionsError, InvalidSettingError, RecordTypeError, UnknownPartitionError
 from logstore.store.partitioners import Partitioner, partitioner_of
-from logstore.testing import ManualClock
+from logstore.testing import temporary_store
 
 
 @pytest.fixture
-def store(tmp_path):
-    with logstore.open(tmp_path / "data", clock=ManualClock(), rng=random.Random(5)) as opened:
+def store():
+    with temporary_store(seed=5) as opened:
         yield opened
 
 
@@ -240,3 +238,18 @@ def test_partitions_that_are_added_are_used_from_the_next_batch_on(store):
     assert len({future.result().partition for future in futures}) == 5
     assert [future.result().partition for future in later] == [partition_of(key, 5) for key in keys]
     assert sum(counts(store["flights"])) == 600
+
+
+@pytest.mark.row("M2")
+def test_256_partitions_take_and_return_every_record_and_none_is_empty(tmp_path):
+    keys = [b"%d" % n for n in range(20_000)]
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights", partitions=256)
+        with store.producer() as producer:
+            for key in keys:
+                producer.send("flights", key, key)
+        found = [[record.value for record in log.scan()] for log in topic.partitions]
+    assert all(found)
+    assert sorted(value for values in found for value in values) == sorted(keys)
+    for number, values in enumerate(found):
+        assert {partition_of(value, 256) for value in values} == {number}

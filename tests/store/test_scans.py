@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore import Log, ProducerStamp
+from logstore import Log, ProducerStamp, Store
 from logstore._batch import Batches
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadError, UnknownPartitionError
 from logstore.records import Marker
 from logstore.store.scans import TopicScan
-from logstore.testing import SimDisk
+from logstore.testing import ManualClock, SimDisk, after_power_cut
+from logstore.testing.clock import START_MS
 from tests.log.logs import log_files
 
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
@@ -141,6 +142,48 @@ def test_committed_readers_count_and_see_neither_aborted_records_nor_markers(tmp
             scan = scan_of(logs, isolation=isolation)
             assert [record.value for record in scan] == values
             assert scan.count() == len(values)
+
+
+@pytest.mark.row("M9", "M7")
+def test_a_topic_of_a_store_scans_itself(logstore_store: Store, logstore_clock: ManualClock) -> None:
+    import duckdb
+
+    topic = logstore_store.create_topic("flights", 3, {"compression.type": "zstd", "segment.bytes": 4_096})
+    for day in range(1, 31):
+        topic.append_many([(b"%d" % (n % 7), b'{"n": %d, "day": %d}' % (n, day)) for n in range(40)])
+        logstore_clock.advance(86_400_000)
+    scan = topic.scan(value_schema={"n": "int32", "day": "int32"})
+    assert scan.count() == 1_200 == sum(log.log_end_offset for log in topic.partitions)
+    assert duckdb.sql("select count(*), sum(n), count(distinct day), count(distinct key) from scan").fetchall() == [
+        (1_200, 30 * sum(range(40)), 30, 7)
+    ]
+    tenth = topic.scan(
+        since=START_MS + 9 * 86_400_000, until=START_MS + 10 * 86_400_000, value_schema={"day": "int32"}
+    )
+    assert set(tenth.to_numpy()["day"].tolist()) == {10}
+    assert tenth.count() == 40
+    # What is deleted or appended later changes what a new scan sees, and no bound of this one.
+    topic.delete_records({0: 10})
+    assert topic.scan(partitions=0).bounds[0][0] == 10
+    assert scan.bounds[0][0] == 0
+    with pytest.raises(OffsetOutOfRangeError, match="flights-0: offset 0 is out of range"):
+        scan.count()
+
+
+@pytest.mark.row("S20")
+def test_a_scan_after_a_power_cut_is_that_of_what_was_synced(logstore_store: Store) -> None:
+    topic = logstore_store.create_topic("flights", 2)
+    for partition in (0, 1):
+        topic.append_many([b"%d" % n for n in range(50)], partition=partition, ack="synced")
+        topic.append_many([b"lost"] * 50, partition=partition)
+    for policy in ("none", "torn", "zeroed"):
+        with after_power_cut(logstore_store, policy, seed=2) as found:
+            scan = found.topic("flights").scan(columns=["offset", "value"])
+            table = pa.table(scan)
+            assert table.num_rows == scan.count() >= 100
+            assert [value for value in table["value"].to_pylist() if value != b"lost"] == [
+                b"%d" % n for _ in range(2) for n in range(50)
+            ]
 
 
 # --- what is refused ---------------------------------------------------------------------------

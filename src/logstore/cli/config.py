@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from logstore import client_config, config_text, kafka_keys, store_config
-from logstore.checks import GroupLag, Severity, check
+from logstore.checks import Finding, GroupLag, Severity, check
 from logstore.cli import terminal
 from logstore.cli.place import Place, json_option, parse_settings, place_options
 from logstore.client_config import ConsumerConfig, ProducerConfig
@@ -197,10 +197,18 @@ def check_settings(
         consumer=ConsumerConfig.of(consumer) if consumer else None,
         **facts,
     )
-    for finding in found:
+    for finding in found if as_json else _together(found):
         terminal.print_json(finding._asdict()) if as_json else terminal.line(str(finding))
     terminal.say(f"{len(found) or 'no'} finding(s)")
     return terminal.FAILED if any(finding.severity is Severity.DANGER for finding in found) else terminal.OK
+
+
+def _together(found: list[Finding]) -> list[Finding]:
+    """One line for what is the same of several topics."""
+    places: dict[Finding, list[str]] = {}
+    for finding in found:
+        places.setdefault(finding._replace(where=""), []).append(finding.where)
+    return [finding._replace(where=", ".join(where)) for finding, where in places.items()]
 
 
 def _has_store(place: Place, settings: StoreConfig) -> bool:

@@ -18,16 +18,20 @@ from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError, St
 
 #: noun -> module, command in it, and what the list of commands says of it
 COMMANDS = {
+    "adopt": ("directory", "adopt", "Take over a directory that Kafka wrote."),
     "bench": ("bench", "bench", "Measure what this machine and this disk give."),
     "completion": ("completion", "completion", "Print the script that completes commands in a shell."),
     "config": ("config", "config", "Show, explain, check and convert settings."),
     "consume": ("consume", "consume", "Print the records of a topic."),
     "doctor": ("doctor", "doctor", "Say what is wrong with a directory."),
     "export": ("transfer", "export_records", "Write a topic's records as JSON lines."),
+    "hand-back": ("directory", "hand_back", "Make a directory ready for Kafka to start on it."),
+    "housekeep": ("directory", "housekeep", "Apply retention and compaction once."),
     "import": ("transfer", "import_records", "Append records from JSON lines or another directory."),
     "offsets": ("offsets", "offsets", "List, set and delete committed offsets; show lag."),
     "produce": ("produce", "produce", "Append records from standard input."),
     "segment": ("segments", "segment", "List, dump, verify and mend the files of partitions."),
+    "snapshot": ("directory", "snapshot", "Copy the whole store."),
     "topic": ("topics", "topic", "Create, list, describe, alter, delete and trim topics."),
 }
 

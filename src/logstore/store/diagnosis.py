@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from logstore._files import LIBC, Files
 from logstore.checks import Severity, check
-from logstore.errors import DamagedCatalogueError, LogstoreError
+from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.log import files, inspection, recovery
 from logstore.log.files import Directory
 from logstore.log.holder import Holder, holder_of
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
-from logstore.store.names import INTERNAL
+from logstore.store.names import CLUSTER_METADATA, INTERNAL
 from logstore.store_config import StoreConfig
 
 #: A file system with less than this share free is nearly full.
@@ -123,7 +123,13 @@ def _whose(seen: _Seen) -> Iterator[Finding]:
         yield Finding(
             Level.INFO, "kafkas", where, "Kafka wrote it", "it opens read-only, or for writing once it is adopted"
         )
+    try:
+        layout.refuse_incomplete(seen.root, seen.root.names())
+    except NotALogError as error:
+        yield Finding(Level.PROBLEM, "incomplete", where, str(error), "remove it")
     for name in seen.partitions:
+        if name.topic == CLUSTER_METADATA:
+            continue  # Kafka's alone, with files of its own
         foreign = files.foreign_names(seen.directory_of(name).names())
         if foreign:
             yield Finding(
@@ -210,7 +216,7 @@ def _topics(seen: _Seen) -> Iterator[Finding]:
     for name in seen.partitions:
         entry_of = seen.catalogue.topics.get(name.topic)
         known = entry_of is not None and name.partition < max(entry_of.partitions, entry_of.target)
-        if not known and name.topic not in INTERNAL:
+        if not known and name.topic not in (*INTERNAL, CLUSTER_METADATA):
             yield Finding(
                 Level.WARNING,
                 "partition-unknown",

@@ -23,6 +23,7 @@ from logstore._encode import Encoder, timestamp_of
 from logstore._produce import Lane, SendFuture, Ticket
 from logstore.client_config import ProducerConfig
 from logstore.clock import Clock
+from logstore.config import LogConfig
 from logstore.errors import DiskFullError, RecordTooLargeError, StoreClosedError
 from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
@@ -75,6 +76,33 @@ class Shared:
 
 
 @dataclass(slots=True)
+class _Rules:
+    """What the settings of a log and of a producer come to."""
+
+    config: LogConfig
+    codec: Codec
+    level: int
+    limit: int  #: bytes of a batch before compression
+    full_bytes: int
+    append_time: bool
+    ack: Ack  #: the log's own
+
+    @classmethod
+    def of(cls, log: LogConfig, producer: ProducerConfig) -> _Rules:
+        codec = log.codec
+        limit = min(log.max_message_bytes, log.segment_bytes)
+        return cls(
+            log,
+            producer.codec if codec is None else codec,
+            _level(producer, producer.codec) if codec is None else log.level_of(codec),
+            limit,
+            min(producer.batch_size, limit),
+            log.timestamp_type is TimestampType.LOG_APPEND_TIME,
+            log.default_ack,
+        )
+
+
+@dataclass(slots=True)
 class _Batch:
     encoder: Encoder
     ticket: Ticket
@@ -92,6 +120,7 @@ class PartitionLane(Lane):
         self._shared = shared
         self._config = shared.config
         self._log: Log | None = None
+        self._rules: _Rules | None = None
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._batch: _Batch | None = None
@@ -121,13 +150,13 @@ class PartitionLane(Lane):
         """
         if headers is not None and not isinstance(headers, list | tuple):
             headers = _listed(headers)
-        config = self.log.config
+        rules = self._rules_now()
         timestamp_ms = None
-        if timestamp is not None and config.timestamp_type is TimestampType.CREATE_TIME:
+        if timestamp is not None and not rules.append_time:
             timestamp_ms = timestamp_of(timestamp)
-            check_timestamps(timestamp_ms, timestamp_ms, config, self._shared.clock.now_ms())
+            check_timestamps(timestamp_ms, timestamp_ms, rules.config, self._shared.clock.now_ms())
         if key is None:
-            check_keys(1, config)
+            check_keys(1, rules.config)
         size = _size(value) + _size(key)
         if size > self._config.max_request_size:
             raise RecordTooLargeError(
@@ -135,7 +164,7 @@ class PartitionLane(Lane):
                 "raise that setting or split the record"
             )
         size += _headers_size(headers) + _RECORD_BYTES
-        limit = min(config.max_message_bytes, config.segment_bytes)
+        limit = rules.limit
         with self._lock:
             if self._closed:
                 raise StoreClosedError("the producer is closed; the record was not sent")
@@ -149,10 +178,10 @@ class PartitionLane(Lane):
                         self._seal_locked()
                         batch = None
                 if batch is None:
-                    taken = max(min(self._config.batch_size, limit), size)
+                    taken = max(rules.full_bytes, size)
                     if not self._shared.memory.try_take(taken):
                         return taken
-                    batch = self._begin_locked(taken, limit)
+                    batch = self._begin_locked(taken, rules)
                 try:
                     batch.encoder.add(value, key, timestamp_ms, headers)
                 except BaseException:
@@ -166,28 +195,28 @@ class PartitionLane(Lane):
                 if self._batch is not None:
                     self.open_for(self._batch.encoder, self._batch.ticket, self._full_bytes_now)
 
-    def _begin_locked(self, taken: int, limit: int) -> _Batch:
-        shared = self._shared
+    def _rules_now(self) -> _Rules:
+        """What the log's settings come to, worked out anew when they have changed."""
         config = self.log.config
-        codec = config.codec
+        rules = self._rules
+        if rules is None or rules.config is not config:
+            rules = self._rules = _Rules.of(config, self._config)
+        return rules
+
+    def _begin_locked(self, taken: int, rules: _Rules) -> _Batch:
+        shared = self._shared
         encoder = shared.encoder()
-        now = shared.clock.now_ms()
-        if codec is None:
-            codec = self._config.codec
-            level = _level(self._config, codec)
-        else:
-            level = config.level_of(codec)
         encoder.begin(
-            timestamp_ms=now,
-            codec=codec,
-            level=level,
-            max_batch_bytes=limit,
-            append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
+            timestamp_ms=shared.clock.now_ms(),
+            codec=rules.codec,
+            level=rules.level,
+            max_batch_bytes=rules.limit,
+            append_time=rules.append_time,
         )
-        self._full_bytes_now = min(self._config.batch_size, limit) if self._config.linger_ms else 0
-        self._batch = _Batch(encoder, shared.ticket(self.name), taken, shared.clock.monotonic_s())
+        self._full_bytes_now = rules.full_bytes if self._config.linger_ms else 0
+        batch = self._batch = _Batch(encoder, shared.ticket(self.name), taken, shared.clock.monotonic_s())
         shared.active.add(self)
-        return self._batch
+        return batch
 
     def _seal_locked(self) -> None:
         """Let the open batch wait to be written; the next record opens another."""
@@ -279,7 +308,7 @@ class PartitionLane(Lane):
         counts.batches += 1
         counts.bytes += size
         self._let_go(batch)
-        if (shared.ack or self.log.config.default_ack) is Ack.SYNCED:
+        if (shared.ack or self._rules_now().ack) is Ack.SYNCED:
             shared.syncing.add(self.log, ticket, result.first_offset, result.last_offset, result.timestamp_ms)
         else:
             answers.append(partial(ticket.acknowledge, result.first_offset, result.timestamp_ms))

@@ -9,10 +9,12 @@ clock of its own, by `tick`. So nothing is handed to another thread and back whi
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -60,6 +62,9 @@ class Host(Protocol):
     def path(self) -> str: ...
 
     def topic(self, name: str) -> Topic: ...
+
+    def topic_to_send_to(self, name: str) -> Topic:
+        """A topic, which may be made for it."""
 
     def next_producer_id(self) -> int: ...
 
@@ -148,6 +153,7 @@ class Producer(Sender):
         self._waiting = threading.Condition()
         self._closed = False
         self._fork = fork_generation()
+        _producers.add(self)
         store.attach(self)
         TICKER.add(self, self._clock)
 
@@ -215,7 +221,7 @@ class Producer(Sender):
 
     def _lanes_of(self, topic: str) -> Lanes:
         """The lanes of a topic as it is now: it may have been deleted, or have more partitions."""
-        described = self._store.topic(topic)
+        described = self._store.topic_to_send_to(topic)
         count, topic_id = described.partition_count, described.id
         lanes = self.known(topic)
         if lanes is not None and len(lanes.lanes) == count and self._ids.get(topic) == topic_id:
@@ -388,6 +394,19 @@ class Producer(Sender):
         self._check_process()
         if self._closed:
             raise StoreClosedError("the producer is closed; make another one")
+
+
+#: Those of this process, so that a forked child can be told.
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+def _forget_lanes() -> None:
+    """In a forked child: the quick way would gather into batches that nobody writes; the slow one refuses."""
+    for producer in _producers:
+        producer.forget()
+
+
+os.register_at_fork(after_in_child=_forget_lanes)
 
 
 def _is_idempotent(config: ProducerConfig) -> bool:

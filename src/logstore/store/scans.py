@@ -36,8 +36,13 @@ class TopicScan:
     `to_numpy`. Partitions come one after the other, each in the order of its offsets; across partitions
     there is no order.
 
-    >>> import polars                                                      # doctest: +SKIP
-    >>> polars.from_arrow(topic.scan(columns=["partition", "offset", "value"]))     # doctest: +SKIP
+    >>> import polars
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=2)
+    ...     _ = flights.append_many([(b"AA", b'{"delay": 5}'), (b"UA", b'{"delay": 7}')])
+    ...     scan = flights.scan(columns=["key", "delay"], value_schema={"delay": "int64"})
+    ...     polars.DataFrame(scan)["delay"].sum(), scan.count()
+    (12, 2)
     """
 
     def __init__(

@@ -28,9 +28,6 @@ class Target(Protocol):
     @property
     def partition_count(self) -> int: ...
 
-    @property
-    def config(self) -> LogConfig: ...
-
     def log(self, partition: int) -> Log:
         """The log of one partition, to be written."""
 
@@ -61,7 +58,8 @@ def append_spread(
         and as `Log.append`.
     """
     settled = None if ack is None else Ack(ack)
-    count, config = topic.partition_count, topic.config
+    # The log's own: what holds for a topic is worked out anew each time it is asked for.
+    count, config = topic.partition_count, topic.log(keyless).config
     append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
     stamp = now_ms if timestamp is None or append_time else timestamp_of(timestamp)
 

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 from logstore._files import LIBC, Files, fork_generation
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
-from logstore.errors import ForkedError, InvalidSettingError, NotALogError, ReadOnlyError, StoreClosedError
+from logstore.errors import (
+    ForkedError,
+    InvalidSettingError,
+    NotALogError,
+    PolicyViolationError,
+    ReadOnlyError,
+    StoreClosedError,
+)
 from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
@@ -204,6 +211,17 @@ class Store(Consuming):
         self._table.refresh()
         return Topic(self, name, self._table.entry(name).id)
 
+    def topic_to_send_to(self, name: str) -> Topic:
+        """A topic by its name, made if there is none and ``auto.create.topics.enable`` says so.
+
+        Raises:
+            UnknownTopicError: there is none, and none is made.
+            InvalidTopicError, StorageError: as `create_topic`.
+        """
+        if self.config.auto_create_topics_enable and name not in self:
+            return self.create_topic(name, if_not_exists=True)
+        return self.topic(name)
+
     def __getitem__(self, name: str) -> Topic:
         return self.topic(name)
 
@@ -290,9 +308,12 @@ class Store(Consuming):
 
         Raises:
             UnknownTopicError: there is none.
+            PolicyViolationError: ``delete.topic.enable`` is false.
             StorageError: some files are still there; the topic is gone, the next open removes them.
         """
         self._check_writable()
+        if not self.config.delete_topic_enable:
+            raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
         self._topics.delete(name)
         # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
         self.offsets.forget_topic(name)

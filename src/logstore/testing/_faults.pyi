@@ -28,7 +28,7 @@ class FaultyFiles(Files):
     def delay(self, op: str, delay_ms: float) -> None:
         """Let every call of an operation take so much longer from now on, as on a slow disk; 0 ends it."""
     def watch_thread(self) -> None:
-        """Count from now on the calls that the calling thread makes itself: a loop that may not block makes none."""
+        """Count from now on the calls that the calling thread makes itself; a loop that never blocks has none."""
     def watched_calls(self) -> int:
         """How many calls that thread has made."""
     def hold_syncs(self, path_contains: str = "") -> None:

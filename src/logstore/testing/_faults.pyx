@@ -554,7 +554,7 @@ cdef class FaultyFiles(Files):
         self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
 
     def watch_thread(self):
-        """Count from now on the calls that the calling thread makes itself: a loop that may not block makes none."""
+        """Count from now on the calls that the calling thread makes itself; a loop that never blocks has none."""
         pthread_mutex_lock(&self._faults.guard)
         self._faults.watched = pthread_self()
         self._faults.is_watched = True

@@ -1,0 +1,194 @@
+"""Records sent one by one from a Python loop, and appends to several partitions, beside what they replace."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import peers
+import pyarrow as pa
+import pytest
+import records
+from interleave import Bar, Runner, Target, race
+from runners import COPY_AND_SUM, Places, appending
+
+import logstore
+from logstore import Log
+
+SIZE = 100
+
+
+class Sending:
+    """A store with one topic and a producer of it; settings as they come."""
+
+    def __init__(self, place: Path, partitions: int = 1, **settings: Any) -> None:
+        self.place = place
+        self.store = logstore.open(place / "data")
+        self.topic = self.store.create_topic("race", partitions)
+        self.producer = self.store.producer(**settings)
+
+    def check(self, values: list[bytes]) -> None:
+        """Everything is there, in order where there is one order."""
+        if len(self.topic) == 1:
+            assert [value for chunk in self.topic[0].scan().values() for value in chunk] == values
+        else:
+            assert sum(log.log_end_offset for log in self.topic.partitions) == len(values)
+
+    def close(self) -> None:
+        self.store.close()
+        shutil.rmtree(self.place)
+
+
+def sending(
+    places: Places, values: list[bytes], work: Callable[[Sending], None], partitions: int = 1, **settings: Any
+) -> Runner:
+    """Send all values to an empty topic and flush."""
+
+    def check(state: Sending, _result: Any) -> None:
+        state.check(values)
+        state.close()
+
+    return Runner(work, check, lambda: Sending(places(), partitions, **settings), parts=COPY_AND_SUM)
+
+
+@pytest.mark.row("P1", "S6")
+@pytest.mark.parametrize("futures", ["dropped", "resolved"])
+def test_single_records_from_a_loop(benchmark: Any, places: Any, futures: str) -> None:
+    """`send` for each record, no fsync. The naive file writes each record; it has no futures, keys or CRC."""
+    values = [value for (value,) in records.groups(SIZE, 1, 100_000)]
+
+    def dropping(state: Sending) -> None:
+        send = state.producer.send
+        for value in values:
+            send("race", value)
+        state.producer.flush()
+
+    def resolving(state: Sending) -> None:
+        send = state.producer.send
+        kept = [send("race", value) for value in values]
+        state.producer.flush()
+        assert [future.result().offset for future in kept] == list(range(len(values)))
+
+    work, bar = {"dropped": (dropping, Bar(3)), "resolved": (resolving, Bar(2))}[futures]
+    race(
+        benchmark,
+        sending(places, values, work),
+        {
+            name: appending(kind, places, [[value] for value in values])
+            for name, kind in peers.logs("naive file").items()
+        },
+        workload=f"producer: single {SIZE} B records, futures {futures}",
+        records=len(values),
+        size=len(values) * SIZE,
+        bars={"naive file": bar},
+        codec="none",
+    )
+
+
+@pytest.mark.row("P4")
+def test_single_records_with_keys_to_four_partitions(benchmark: Any, places: Any) -> None:
+    values = [value for (value,) in records.groups(SIZE, 1, 100_000)]
+    keys = [b"%d" % (n % 1_000) for n in range(len(values))]
+
+    def work(state: Sending) -> None:
+        send = state.producer.send
+        for key, value in zip(keys, values, strict=True):
+            send("race", value, key)
+        state.producer.flush()
+
+    race(
+        benchmark,
+        sending(places, values, work, partitions=4),
+        {
+            name: appending(kind, places, [[value] for value in values])
+            for name, kind in peers.logs("naive file").items()
+        },
+        workload=f"producer: single {SIZE} B records, keys to 4 partitions",
+        records=len(values),
+        size=len(values) * SIZE,
+        codec="none",
+    )
+
+
+@pytest.mark.row("P11")
+def test_lingering(benchmark: Any, places: Any) -> None:
+    """The same records with linger.ms 20 and 0: fewer appends, and how much sooner it is done."""
+    values = [value for (value,) in records.groups(SIZE, 1, 20_000)]
+    appends: dict[int, int] = {}
+
+    def working(linger_ms: int) -> Callable[[Sending], None]:
+        def work(state: Sending) -> None:
+            send = state.producer.send
+            for value in values:
+                send("race", value)
+            state.producer.flush()
+            appends[linger_ms] = state.topic[0].metrics().counters["appends"]
+
+        return work
+
+    race(
+        benchmark,
+        sending(places, values, working(20), linger_ms=20),
+        {"linger.ms 0": sending(places, values, working(0), linger_ms=0)},
+        workload=f"producer: single {SIZE} B records, linger.ms 20",
+        records=len(values),
+        size=len(values) * SIZE,
+        codec="none",
+        targets=lambda _medians: [
+            Target("records in one append, linger.ms 20", len(values) / appends[20], "", 20, at_most=False)
+        ],
+    )
+    assert appends[0] == len(values)
+
+
+@pytest.mark.row("S6")
+@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("kind", ["list", "arrow"])
+def test_appends_of_a_topic(benchmark: Any, places: Any, kind: str, partitions: int) -> None:
+    """`append_many` and `append_arrow` of 1,000 records each, beside `Log.append` of the same data."""
+    count, rounds, method = 1_000, 100, "append_arrow" if kind == "arrow" else "append_many"
+    values = records.values(SIZE, count)
+    pairs = [(b"%d" % (n % 100), value) for n, value in enumerate(values)]
+    schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+    data: Any = pairs
+    if kind == "arrow":
+        data = pa.record_batch([[key for key, _ in pairs], values], schema=schema)
+
+    def ours() -> Sending:
+        return Sending(places(), partitions)
+
+    def work(state: Sending) -> None:
+        append = getattr(state.topic, method)
+        for _ in range(rounds):
+            append(data)
+
+    def check(state: Sending, _result: Any) -> None:
+        assert sum(log.log_end_offset for log in state.topic.partitions) == count * rounds
+        state.close()
+
+    def alone() -> tuple[Path, Log]:
+        place = places()
+        return place, Log.open(place / "race-0")
+
+    def append(state: tuple[Path, Log]) -> None:
+        for _ in range(rounds):
+            state[1].append(data)
+
+    def check_alone(state: tuple[Path, Log], _result: Any) -> None:
+        place, log = state
+        assert log.log_end_offset == count * rounds
+        log.close()
+        shutil.rmtree(place)
+
+    race(
+        benchmark,
+        Runner(work, check, ours, parts=COPY_AND_SUM),
+        {"Log.append of the same data": Runner(append, check_alone, alone, parts=COPY_AND_SUM)},
+        workload=f"topic.{method}, {SIZE} B x {count}, {partitions} partition(s)",
+        records=count * rounds,
+        size=count * rounds * SIZE,
+        bars={"Log.append of the same data": Bar(0.9)} if partitions == 1 else {},
+        codec="none",
+    )

@@ -1,0 +1,206 @@
+"""The asynchronous twins of a producer and of a consumer.
+
+A producer takes most records at once, since that needs no lock; the others go through a thread. A consumer
+that waits is called by the logs it reads; its calls take turns, and nothing is handed out in a thread, so a
+poll that is cancelled has either given its records or left them where they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from logstore.aio.threads import Closing, Threads, Twin, awaited, told_as
+from logstore.errors import ConsumerClosedError
+from logstore.store import consumer as _consumer
+from logstore.store import producer as _producer
+
+R = TypeVar("R")
+
+
+class Producer(Twin[_producer.Producer], Closing):
+    """As `Producer`. ``future = await producer.send(…)`` gathers, ``await future`` gives the `RecordMetadata`."""
+
+    @property
+    def config(self) -> Any:
+        return self.sync.config
+
+    @property
+    def partitioner(self) -> Any:
+        return self.sync.partitioner
+
+    @property
+    def producer_id(self) -> int:
+        return self.sync.producer_id
+
+    @property
+    def closed(self) -> bool:
+        return self.sync.closed
+
+    @told_as(_producer.Producer.send)
+    async def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: Any = None,
+        headers: Any = None,
+    ) -> Any:
+        future = self.sync.offer(topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
+        if future is not None:
+            return future
+        return await self._call(
+            self.sync.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers
+        )
+
+    flush = awaited(_producer.Producer.flush)
+    partitions_for = awaited(_producer.Producer.partitions_for)
+    metrics = awaited(_producer.Producer.metrics)
+    tick = awaited(_producer.Producer.tick)
+    close = awaited(_producer.Producer.close)
+
+
+class Consumer(Twin[_consumer.Consumer], Closing):
+    """As `Consumer`. Calls of several tasks take turns; `wakeup` and `close` end one that waits."""
+
+    def __init__(self, sync: _consumer.Consumer, threads: Threads) -> None:
+        super().__init__(sync, threads)
+        self._turn = asyncio.Lock()
+        self._news = asyncio.Event()
+
+    async def _call(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """Make a call in a thread, alone: the next one waits for that thread, also after a cancellation."""
+        await self._turn.acquire()
+        return await self._begin(work, *args, **kwargs)
+
+    def _begin(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> Awaitable[R]:
+        # Shielded: were it cancelled, nobody would know when its thread has left the consumer.
+        try:
+            future = self._threads.start(work, *args, **kwargs)
+        except BaseException:
+            self._turn.release()
+            raise
+        future.add_done_callback(self._ended)
+        return asyncio.shield(future)
+
+    def _ended(self, future: asyncio.Future[Any]) -> None:
+        self._turn.release()
+        if not future.cancelled():
+            future.exception()  # that nobody may be left to ask for
+
+    @property
+    def config(self) -> Any:
+        return self.sync.config
+
+    @property
+    def assignment(self) -> frozenset[Any]:
+        return self.sync.assignment
+
+    @property
+    def paused(self) -> frozenset[Any]:
+        return self.sync.paused
+
+    assign = awaited(_consumer.Consumer.assign)
+    pause = awaited(_consumer.Consumer.pause)
+    resume = awaited(_consumer.Consumer.resume)
+    position = awaited(_consumer.Consumer.position)
+    positions = awaited(_consumer.Consumer.positions)
+    topic_id = awaited(_consumer.Consumer.topic_id)
+    seek = awaited(_consumer.Consumer.seek)
+    seek_to_beginning = awaited(_consumer.Consumer.seek_to_beginning)
+    seek_to_end = awaited(_consumer.Consumer.seek_to_end)
+    seek_to_time = awaited(_consumer.Consumer.seek_to_time)
+    beginning_offsets = awaited(_consumer.Consumer.beginning_offsets)
+    end_offsets = awaited(_consumer.Consumer.end_offsets)
+    offsets_for_times = awaited(_consumer.Consumer.offsets_for_times)
+    commit = awaited(_consumer.Consumer.commit)
+    committed = awaited(_consumer.Consumer.committed)
+
+    @told_as(_consumer.Consumer.poll)
+    async def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[Any]:
+        limit = _consumer.check_limit(self.config.max_poll_records if max_records is None else max_records)
+        records: list[Any] = []
+        # Taken without an await in between: either the caller gets them, or they are still in their runs.
+        for run in await self._runs(timeout_s):
+            try:
+                records.extend(run.allow(limit - len(records)))
+            except Exception:
+                # What came before has been taken and must be handed out; the next call says it again.
+                if not records:
+                    raise
+            if len(records) >= limit:
+                break
+        return records
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self.records()
+
+    @told_as(_consumer.Consumer.records)
+    async def records(self, timeout_s: float | None = None) -> AsyncIterator[Any]:
+        each = self.config.max_poll_records
+        try:
+            while runs := await self._runs(timeout_s):
+                # One at a time: what is left of the others comes again.
+                for record in runs[0].allow(each):
+                    yield record
+        except ConsumerClosedError:
+            return
+
+    async def _runs(self, timeout_s: float | None) -> list[Any]:
+        """Runs that have records; none once there was nothing new for ``timeout_s``."""
+        loop = asyncio.get_running_loop()
+        until = None if timeout_s is None else loop.time() + timeout_s
+        while True:
+            self._news.clear()
+            runs: list[Any] = await self._call(self.sync.ready)
+            if runs:
+                return runs
+            left = None if until is None else until - loop.time()
+            if left is not None and left <= 0:
+                return []
+            await self._wait(left, loop)
+
+    async def _wait(self, left: float | None, loop: asyncio.AbstractEventLoop) -> None:
+        """Until a log moves, somebody wakes the consumer, or the time is over. Occupies no thread."""
+
+        def ring() -> None:
+            try:
+                loop.call_soon_threadsafe(self._news.set)
+            except RuntimeError:
+                pass  # the loop is closed, and nobody waits any more
+
+        listening = self.sync.listen(ring)
+        listening.begin()
+        try:
+            if listening.is_there():
+                return
+            if listening.must_look:
+                left = listening.LOOK_S if left is None else min(left, listening.LOOK_S)
+            async with asyncio.timeout(left):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        finally:
+            listening.end()
+
+    def wakeup(self) -> None:
+        """As `Consumer.wakeup`; at once, and inside the loop's own thread."""
+        self.sync.wakeup()
+        self._news.set()
+
+    @told_as(_consumer.Consumer.close)
+    async def close(self) -> None:
+        self._news.set()
+        await self._call(self.sync.close)
+        self._news.set()
+
+    @told_as(_consumer.Consumer.abandon)
+    async def abandon(self) -> None:
+        await self._call(self.sync.abandon)
+        self._news.set()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_exc_info: object) -> None:
+        await (self.close() if kind is None else self.abandon())

@@ -1,0 +1,104 @@
+"""The asynchronous twin of a store, and its opening."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from logstore.aio.clients import Consumer, Producer
+from logstore.aio.threads import Closing, Coming, Threads, Twin, awaited, told_as
+from logstore.aio.topics import Topic
+from logstore.store import consumer as _consumer
+from logstore.store import producer as _producer
+from logstore.store import store as _store
+
+_THREADS = 8
+
+
+class Store(Twin[_store.Store], Closing):
+    """As `Store`."""
+
+    @property
+    def path(self) -> str:
+        return self.sync.path
+
+    @property
+    def config(self) -> Any:
+        return self.sync.config
+
+    @property
+    def read_only(self) -> bool:
+        return self.sync.read_only
+
+    @property
+    def cluster_id(self) -> str:
+        return self.sync.cluster_id
+
+    @property
+    def closed(self) -> bool:
+        return self.sync.closed
+
+    topics = awaited(_store.Store.topics)
+    describe_topic = awaited(_store.Store.describe_topic)
+    alter_topic = awaited(_store.Store.alter_topic)  # type: ignore[arg-type]  # its settings might be named self
+    delete_topic = awaited(_store.Store.delete_topic)
+    commit_offsets = awaited(_store.Store.commit_offsets)
+    committed = awaited(_store.Store.committed)
+    lag = awaited(_store.Store.lag)
+    flush = awaited(_store.Store.flush)
+    housekeep = awaited(_store.Store.housekeep)
+    snapshot = awaited(_store.Store.snapshot)
+    disk_usage = awaited(_store.Store.disk_usage)
+    set_disk_budget = awaited(_store.Store.set_disk_budget)
+
+    @told_as(_store.Store.create_topic)
+    async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:
+        return Topic(await self._call(self.sync.create_topic, *args, **kwargs), self._threads)
+
+    @told_as(_store.Store.add_partitions)
+    async def add_partitions(self, *args: Any, **kwargs: Any) -> Topic:
+        return Topic(await self._call(self.sync.add_partitions, *args, **kwargs), self._threads)
+
+    @told_as(_store.Store.topic)
+    async def topic(self, *args: Any, **kwargs: Any) -> Topic:
+        return Topic(await self._call(self.sync.topic, *args, **kwargs), self._threads)
+
+    @told_as(_store.Store.producer)
+    def producer(self, *args: Any, **kwargs: Any) -> Coming[Producer]:
+        async def opening() -> Producer:
+            made = await self._threads.make(self.sync.producer, _producer.Producer.close, *args, **kwargs)
+            return Producer(made, self._threads)
+
+        return Coming(opening)
+
+    @told_as(_store.Store.consumer)
+    def consumer(self, *args: Any, **kwargs: Any) -> Coming[Consumer]:
+        async def opening() -> Consumer:
+            made = await self._threads.make(self.sync.consumer, _consumer.Consumer.abandon, *args, **kwargs)
+            return Consumer(made, self._threads)
+
+        return Coming(opening)
+
+    @told_as(_store.Store.close)
+    async def close(self) -> None:
+        if self.sync.closed:
+            self._threads.end()
+        else:
+            # Shielded: a store that is half closed could not be closed again.
+            closing = self._threads.start(self.sync.close)
+            closing.add_done_callback(lambda _done: self._threads.end())
+            await asyncio.shield(closing)
+
+
+@told_as(_store.open_store)
+def open(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Coming[Store]:
+    async def opening() -> Store:
+        pool = Threads(threads)
+        try:
+            return Store(await pool.make(_store.open_store, _store.Store.close, *args, **kwargs), pool)
+        except BaseException:
+            # What is under way, closing again among it, is still finished.
+            pool.end()
+            raise
+
+    return Coming(opening)

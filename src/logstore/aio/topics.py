@@ -1,0 +1,90 @@
+"""The asynchronous twins of a topic and of a scan of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, TypeVar
+
+from logstore.aio.threads import Twin, asked, awaited, told_as
+from logstore.store import scans as _scans
+from logstore.store import topic as _topic
+
+R = TypeVar("R")
+
+
+class Scan(Twin[_scans.TopicScan]):
+    """As `TopicScan`. Iterate it for records, or its `chunks`, `values` and `batches`, with ``async for``."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.sync.columns
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        return self.sync.partitions
+
+    @property
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        return self.sync.bounds
+
+    count = awaited(_scans.TopicScan.count)
+    to_numpy = awaited(_scans.TopicScan.to_numpy)
+
+    async def _each(self, iterator: Iterator[R]) -> AsyncIterator[R]:
+        under_way: asyncio.Future[Any] | None = None
+        try:
+            while True:
+                under_way = self._threads.start(next, iterator, _END)
+                item = await under_way
+                if item is _END:
+                    return
+                yield item
+        finally:
+            if under_way is not None:
+                under_way.cancel()
+
+    def chunks(self) -> AsyncIterator[Any]:
+        """As `TopicScan.chunks`."""
+        return self._each(self.sync.chunks())
+
+    def values(self) -> AsyncIterator[list[bytes | None]]:
+        """As `TopicScan.values`."""
+        return self._each(self.sync.values())
+
+    def batches(self) -> AsyncIterator[Any]:
+        """As `TopicScan.batches`."""
+        return self._each(self.sync.batches())
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for chunk in self.chunks():
+            for record in chunk:
+                yield record
+
+
+_END: Any = object()
+
+
+class Topic(Twin[_topic.Topic]):
+    """As `Topic`."""
+
+    @property
+    def name(self) -> str:
+        return self.sync.name
+
+    @property
+    def id(self) -> str:
+        return self.sync.id
+
+    partition_count = asked(_topic.Topic.partition_count)  # type: ignore[arg-type]
+    config = asked(_topic.Topic.config)  # type: ignore[arg-type]
+    append = awaited(_topic.Topic.append)
+    append_many = awaited(_topic.Topic.append_many)
+    append_arrow = awaited(_topic.Topic.append_arrow)
+    read = awaited(_topic.Topic.read)
+    offset_for_time = awaited(_topic.Topic.offset_for_time)
+    delete_records = awaited(_topic.Topic.delete_records)
+
+    @told_as(_topic.Topic.scan)
+    async def scan(self, *args: Any, **kwargs: Any) -> Scan:
+        return Scan(await self._call(self.sync.scan, *args, **kwargs), self._threads)

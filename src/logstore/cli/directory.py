@@ -1,0 +1,104 @@
+"""``logstore adopt``, ``hand-back``, ``snapshot``, ``housekeep``: a store's directory as a whole."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import Place, json_option, place_options
+from logstore.store import Store
+from logstore.store import adopt as adoption
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@place_options
+def adopt(yes: bool, as_json: bool, place: Place) -> None:
+    """Take over a directory that Kafka wrote, so that it can be written. Kafka must be stopped.
+
+    Only the list of topics is written. Their settings come from Kafka's own metadata in the
+    directory, else from --config (the broker's server.properties) and --set; without any, records are
+    kept for ever. `logstore hand-back` is the way back.
+
+    JSON: topic, partitions, settings.
+    """
+    path = place.existing()
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(
+                "Kafka must not be started on the directory before it is handed back; give --yes"
+            )
+        click.confirm(f"take over {path} from Kafka?", abort=True, err=True)
+    given = place.config()
+    adopted = adoption.adopt(path, given if given.sources else None)
+    rows = [
+        {"topic": name, "partitions": entry.partitions, "settings": dict(entry.settings)}
+        for name, entry in sorted(adopted.topics.items())
+    ]
+    terminal.print_rows(rows, as_json=as_json)
+    source = (
+        "Kafka's metadata" if adopted.from_metadata else "the settings given: there is no log of Kafka's metadata"
+    )
+    terminal.say(f"{path}: {len(rows)} topic(s), by {source}")
+    for topic, ignored in adopted.ignored.items():
+        terminal.say(f"topic {topic}: settings without effect here: {', '.join(sorted(ignored))}")
+
+
+@click.command("hand-back")
+@json_option
+@place_options
+def hand_back(as_json: bool, place: Place) -> int:
+    """Make a directory ready for Kafka to start on it. Records, topics and ids stay.
+
+    Kafka serves the topics that its own metadata know, and moves others aside: these are named, with
+    status 1.
+
+    JSON: topic, known.
+    """
+    given = adoption.hand_back(place.existing())
+    rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
+    terminal.print_rows(rows, as_json=as_json)
+    if not given.was_clean:
+        terminal.say("the store was not closed: Kafka will look at every log when it starts")
+    if given.stray:
+        terminal.say(f"Kafka does not know {', '.join(given.stray)}, and moves them aside as -stray")
+    return terminal.FAILED if given.stray else terminal.OK
+
+
+@click.command()
+@click.argument("target", type=click.Path())
+@click.option("--copy", is_flag=True, help="Copy sealed segments, too, instead of hard links to them.")
+@click.option("--verify", is_flag=True, help="Compare every checksum in the copy.")
+@json_option
+@place_options
+def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place) -> None:
+    """Copy the whole store to TARGET, which must not exist yet. Durable when the command ends.
+
+    Beside a process that writes the store it is that process that has to do it (`Store.snapshot`).
+
+    JSON: path, topics, partitions, linked_bytes, copied_bytes, verified_bytes.
+    """
+    with place.open(read_only=False) as store:
+        taken = store.snapshot(target, link=not copy, verify=verify)
+    terminal.print_rows([taken._asdict()], as_json=as_json)
+
+
+@click.command()
+@place_options
+def housekeep(place: Place) -> None:
+    """Apply retention and compaction now, once, and forget expired offsets.
+
+    A process that has the store open does this by itself.
+    """
+    with place.open(read_only=False) as store:
+        before = sum(_size(store, name) for name in store.topics(internal=True))
+        store.housekeep()
+        after = sum(_size(store, name) for name in store.topics(internal=True))
+    terminal.say(f"{before} bytes of segments before, {after} now")
+
+
+def _size(store: Store, name: str) -> int:
+    return sum(partition.size for partition in store.describe_topic(name).partitions)
