@@ -201,11 +201,7 @@ def test_a_store_that_keeps_for_ever_refuses_and_goes_on_when_there_is_room(disk
     with logstore.open(disk.at / "store", segment_bytes=200_000, retention_ms=-1) as store:
         topic = store.create_topic("kept")
         sent = []
-        with pytest.raises(DiskFullError):
-            while True:
-                value = rng.randbytes(3_000)
-                topic.append(value)
-                sent.append(value)
+        fill(topic[0], rng, sent)
         assert [record.value for record in topic.scan()] == sent
         with pytest.raises(DiskFullError):
             store.create_topic("another", 50)

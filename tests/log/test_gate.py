@@ -103,6 +103,7 @@ def test_the_open_gate_makes_no_room():
     assert not OpenGate().make_room(1)
     assert OpenGate().grant(1 << 40) >= 1 << 40
     disk = SimDisk(capacity=100_000)
-    with Log.open("/data/flights-0", files=disk) as log, pytest.raises(DiskFullError):
-        for _ in range(100):
-            log.append([b"x" * 5000])
+    with Log.open("/data/flights-0", files=disk) as log:
+        with pytest.raises(DiskFullError):
+            log.append([b"x" * 5000] * 100)
+        assert log.log_end_offset == 0
