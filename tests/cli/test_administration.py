@@ -282,8 +282,12 @@ def test_a_directory_of_kafkas_is_taken_over_and_handed_back(kafkas):
     kafkas("produce", "records", input=b"ours\n")
     assert "store already" in kafkas.error("adopt", "--yes")
     assert all(row["known"] for row in kafkas.json("hand-back"))
+    # It is Kafka's again.
+    assert "Kafka wrote" in kafkas.error("topic", "create", "new")
+    kafkas("adopt", "--yes")
     kafkas("topic", "create", "new")
-    result = kafkas.result("hand-back")
+    assert "does not know new" in kafkas.error("hand-back")
+    result = kafkas.result("hand-back", "--leave-stray")
     assert result.exit_code == 1
     assert "does not know new" in result.stderr
 

@@ -48,17 +48,19 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 
 
 @click.command("hand-back")
+@click.option("--leave-stray", is_flag=True, help="Leave topics that Kafka does not know, for it to move aside.")
 @json_option
 @place_options
-def hand_back(as_json: bool, place: Place) -> int:
-    """Make a directory ready for Kafka to start on it. Records, topics and ids stay.
+def hand_back(leave_stray: bool, as_json: bool, place: Place) -> int:
+    """Make a directory Kafka's again, for it to start on. Records, topics and ids stay.
 
-    Kafka serves the topics that its own metadata know, and moves others aside: these are named, with
-    status 1.
+    Every file of ours goes; `logstore adopt` takes the directory over again. Kafka serves the topics that
+    its own metadata know, and moves others aside: where there are any, nothing is changed and they are
+    named, unless --leave-stray is given; then with status 1.
 
     JSON: topic, known.
     """
-    given = adoption.hand_back(place.existing())
+    given = adoption.hand_back(place.existing(), leave_stray=leave_stray)
     rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
     terminal.print_rows(rows, as_json=as_json)
     if not given.was_clean:
