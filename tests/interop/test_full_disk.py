@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
+import logstore
 from logstore import Log
 from logstore.errors import DiskFullError, StorageError
 from tests.crash.histories import places
@@ -167,3 +169,47 @@ def test_a_memory_tail_waits_for_room(disk):
     disk.remount()
     with Log.open(disk.path, **SETTINGS) as log:
         check(log, sent)
+
+
+# -- a whole store on it
+
+
+@pytest.mark.row("O14")
+@pytest.mark.row("S19")
+def test_a_store_with_a_reserve_never_fills_the_disk(disk):
+    """Old segments go before there is no room: nobody is refused, and the reserve stays free."""
+    rng = random.Random(7)
+    reserve = 600_000
+    with logstore.open(disk.at / "store", segment_bytes=200_000, disk_reserve=reserve) as store:
+        topic = store.create_topic("flights", 2)
+        sent = 0
+        for number in range(4_000):
+            sent += topic.append(rng.randbytes(4_000), partition=number % 2).offset >= 0
+        assert sent == 4_000
+        for log in topic.partitions:
+            assert log.log_start_offset > 0
+            assert [record.offset for record in log.scan()] == list(range(log.log_start_offset, 2_000))
+        store.flush()
+        # Indexes of new segments are counted when they are next looked at.
+        assert shutil.disk_usage(disk.at).free > reserve // 2
+
+
+@pytest.mark.row("O14")
+@pytest.mark.row("R4")
+def test_a_store_that_keeps_for_ever_refuses_and_goes_on_when_there_is_room(disk):
+    rng = random.Random(8)
+    with logstore.open(disk.at / "store", segment_bytes=200_000, retention_ms=-1) as store:
+        topic = store.create_topic("kept")
+        sent = []
+        fill(topic[0], rng, sent)
+        assert [record.value for record in topic.scan()] == sent
+        with pytest.raises(DiskFullError):
+            store.create_topic("another", 50)
+        assert store.topics() == ["kept"]
+        disk.make_room()
+        for _ in range(50):
+            sent.append(rng.randbytes(3_000))
+            topic.append(sent[-1])
+        store.snapshot(disk.at / "copy", verify=True)
+    with logstore.open(disk.at / "copy", read_only=True) as copy:
+        assert [record.value for record in copy["kept"].scan()] == sent

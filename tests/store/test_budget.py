@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from logstore.errors import (
     DiskBudgetError,
     DiskFullError,
     InvalidSettingError,
+    LogstoreError,
     NotSyncedError,
 )
 from logstore.log.owner import Owner
 from logstore.store.budget import Limits
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
+from logstore.testing.simdisk import POLICIES
 
 #: A unit of what is appended: large enough that blocks of 4 KiB and indexes do not count for much.
 KIB = 8 * 1024
@@ -318,3 +321,85 @@ def test_a_budget_counts_what_files_really_take(tmp_path, clock):
         total = sum(path.stat().st_size for path in (tmp_path / "data").rglob("*") if path.is_file())
         assert total <= 400 * KIB
         assert store["flights"][0].log_start_offset > 0
+
+
+# -- power cuts and faults while room is made
+
+SMALL = {"segment.bytes": 6000, "logstore.disk.budget": 150_000, "logstore.ack": "synced"}
+
+
+def live(disk, sent):
+    """Append until much had to be deleted; ``sent`` takes what was acknowledged, by topic."""
+    with logstore.open("/data", SMALL, files=disk, clock=ManualClock()) as store:
+        kept = store.create_topic("kept", retention_ms=-1)
+        flights = store.create_topic("flights", 2)
+        for number in range(110):
+            for topic, partition in ((kept, 0), (flights, number % 2)) if number < 8 else ((flights, number % 2),):
+                value = b"%06d" % number + b"x" * 2000
+                topic.append(value, partition=partition)
+                sent.setdefault((topic.name, partition), []).append(value)
+        assert flights[0].log_start_offset > 0
+
+
+def check_kept(disk, sent, acknowledged):
+    """Nothing is gone but what is oldest, and nothing of what is kept for ever."""
+    with logstore.open("/data", {**SMALL, "logstore.disk.budget": -1}, files=disk, clock=ManualClock()) as store:
+        for name in store.topics():
+            for log in store[name].partitions:
+                values = [bytes(record.value) for record in log.scan()]
+                start = log.log_start_offset
+                mine = sent.get((name, log.name.partition), [])
+                assert values == mine[start : start + len(values)], log.name
+                assert start + len(values) >= acknowledged.get((name, log.name.partition), 0), log.name
+                assert name != "kept" or start == 0
+
+
+@pytest.mark.crash
+@pytest.mark.row("S20")
+def test_a_power_cut_while_room_is_made_loses_only_what_was_to_go():
+    disk = SimDisk(seed=3)
+    disk.keep_moments()
+    marks = []
+
+    class Counting(dict):
+        def setdefault(self, key, default):
+            marks.append((disk.moment_count, {k: len(v) for k, v in self.items()}))
+            return super().setdefault(key, default)
+
+    sent = Counting()
+    live(disk, sent)
+    rng = random.Random(3)
+    states = set()
+    for at, moment in enumerate(disk.moments()):
+        acknowledged = next((known for count, known in reversed(marks) if count <= at), {})
+        policy = rng.choice(POLICIES)
+        after = moment.crash(policy, seed=rng.getrandbits(63), page_bytes=512)
+        if moment.pending and after.state_hash() not in states and rng.random() < 0.4:
+            states.add(after.state_hash())
+            check_kept(after, sent, acknowledged)
+    assert len(states) > 100
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_every_change_fails_in_turn_while_room_is_made(code):
+    disk = SimDisk(seed=3)
+    live(disk, {})
+    count = disk.changes
+    failed = 0
+    for nth in range(1, count, 17):
+        disk = SimDisk(seed=3)
+        disk.fail("change", nth, errno=code)
+        sent: dict[tuple[str, int], list[bytes]] = {}
+        try:
+            live(disk, sent)
+        except LogstoreError:
+            failed += 1
+        disk.heal()
+        # What was being appended may be there, though nobody was told.
+        acknowledged = {key: len(values) for key, values in sent.items()}
+        for key, values in sent.items():
+            number = int(values[-1][:6]) + (2 if key[0] == "flights" else 1)
+            values.append(b"%06d" % number + b"x" * 2000)
+        check_kept(disk.kill(), sent, acknowledged)
+    assert failed > 5

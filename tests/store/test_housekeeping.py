@@ -358,6 +358,45 @@ def test_closing_ends_a_long_task_in_its_middle(tmp_path):
     assert ended == ["interrupted"]
 
 
+def test_closing_a_store_ends_its_compaction_and_nothing_is_lost(tmp_path, monkeypatch):
+    begun = threading.Event()
+    honest = Throttle.__call__
+
+    def throttle(self, byte_count):
+        begun.set()
+        honest(self, byte_count)
+
+    monkeypatch.setattr(Throttle, "__call__", throttle)
+    settings = {"log.cleaner.io.max.bytes.per.second": 1, "log.cleaner.backoff.ms": 1}
+    with open_store(tmp_path, **settings) as store:
+        topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})
+        fill(topic, 40)
+        store._housekeeper.hasten("compaction")
+        assert begun.wait(30)
+    with open_store(tmp_path, **{"logstore.housekeeping": "manual"}) as store:
+        assert list(store["latest"].scan())[-1].offset == 39
+        store.housekeep()
+        assert len(list(store["latest"].scan())) < 12
+
+
+def test_a_topic_that_goes_while_it_is_worked_on_is_passed_over(tmp_path, clock, monkeypatch, caplog):
+    with open_store(tmp_path, clock) as store:
+        for name in ("first", "second", "third"):
+            store.create_topic(name).append(b"one")
+        honest = Log.retain
+
+        def retain(log):
+            if "second" in store:
+                store.delete_topic("second")
+                store.delete_topic("first")
+            return honest(log)
+
+        monkeypatch.setattr(Log, "retain", retain)
+        store.housekeep()
+        assert store.topics() == ["third"]
+        assert "passes over" not in caplog.text
+
+
 def test_a_pause_keeps_every_task_from_running():
     keeper = Housekeeper(ManualClock(), "here")
     calls = []

@@ -8,7 +8,8 @@ own topics are compacted. They are written into each topic, so that no later def
 
 A directory goes back by closing the store and `hand_back`: every file of ours goes, the catalogue last, since Kafka
 keeps none of them up, and what they promise would no longer be true. What is left is a directory that Kafka
-wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others aside as ``-stray``.
+wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others aside as
+``-stray``.
 """
 
 from __future__ import annotations

@@ -77,10 +77,12 @@ class Upkeep:
         the store is being closed.
         """
         for topic in self._topics.names(internal=True):
-            entry = self._topics.find(topic)
-            if entry is None:
-                continue
-            if not wanted(topic, self._topics.config_of(topic)):
+            try:
+                entry = self._topics.entry(topic)
+                if not wanted(topic, self._topics.config_of(topic)):
+                    continue
+            except TopicError:
+                # Deleted meanwhile.
                 continue
             for number in range(entry.partitions):
                 self._keeper.check()
