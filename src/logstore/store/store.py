@@ -291,9 +291,9 @@ class Store(Consuming):
             StorageError: some files are still there; the topic is gone, the next open removes them.
         """
         self._check_writable()
-        self._topics.delete(name)
+        entry = self._topics.delete(name)
         # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
-        self.offsets.forget_topic(name)
+        self.offsets.forget_topic(name, entry.id)
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
