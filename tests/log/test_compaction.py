@@ -20,7 +20,7 @@ from logstore.errors import (
     OutOfOrderSequenceError,
     ReadOnlyError,
 )
-from logstore.log import compaction, recovery
+from logstore.log import compaction, exchange, recovery
 from logstore.log.readonly import LogReader
 from logstore.log.transactions import Transactions
 from logstore.testing import ManualClock, SimDisk
@@ -731,3 +731,24 @@ def test_what_was_looked_at_before_a_cut_is_not_compacted_after_it(tmp_path):
         assert not compaction.compact(log._state, cut_meanwhile).is_complete
         log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
         assert [r.value for r in log.scan(isolation="read_committed")] == [b"kept", b"3"]
+
+
+def test_a_discarded_form_that_could_not_be_removed_costs_nothing_at_the_next_swap(monkeypatch):
+    """After a crash in that swap it would have said that the new form is half made, and the old one was gone."""
+    disk, more = SimDisk(1), {"cleanup_policy": "compact", "segment_bytes": 400}
+    with Log.open("/data/t-0", files=disk, clock=ManualClock(), **more) as log:
+        log.append([(b"only", b"x" * 300)])
+        log.roll()
+        for number in range(6):
+            log.append([(b"k", b"y" * 100)])
+            log.append([(b"m%d" % number, b"live")])
+        log.append([(b"k", b"last" + b"z" * 90)])
+        log.roll()
+        log.flush()
+        monkeypatch.setattr(exchange, "discard", lambda state, new: new.close())
+        disk.keep_moments()
+        log.compact()
+        assert disk.moment_count > 20
+        for moment in disk.moments():
+            with Log.open("/data/t-0", files=moment.crash("all"), clock=ManualClock(), **more) as after:
+                assert len({record.key for record in after.scan()}) == 8

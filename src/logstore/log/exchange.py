@@ -110,6 +110,10 @@ def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) 
 
 def _name_swap(state: State, base: int) -> None:
     names = set(state.directory.names())
+    for name in sorted(names):
+        if name.endswith(files.CLEANED) and files.belongs_to_a_segment(name) and int(name[:20]) < base:
+            # Of a form that was discarded and could not be removed: after a crash it would speak against this one.
+            state.directory.remove(name)
     # The records last: while their name says .cleaned, all of it is worthless.
     for suffix in (*_NEW_SUFFIXES, files.LOG):
         name = files.segment_file(base, suffix)
