@@ -20,7 +20,7 @@ from logstore.errors import (
     OutOfOrderSequenceError,
     ReadOnlyError,
 )
-from logstore.log import recovery
+from logstore.log import compaction, exchange, recovery
 from logstore.log.aborted import encode as encode_aborted
 from logstore.log.readonly import LogReader
 from logstore.log.transactions import Transactions
@@ -722,3 +722,63 @@ def test_without_room_the_old_segments_stay_and_it_is_done_again(tmp_path):
     history.compact()
     check(log, history.parts, history.runs)
     log.close()
+
+
+def test_a_transaction_that_is_listed_no_more_speaks_for_no_later_one_after_a_cut(tmp_path):
+    """Before, a cut brought an old list back, whose marker the next compaction took away."""
+    clock = ManualClock()
+    with opened(tmp_path, clock, segment_bytes=100_000, delete_retention_ms=0) as log:
+        transaction(log, 5, Marker.ABORT, (b"a", b"aborted"))
+        transaction(log, 5, Marker.COMMIT, (b"c", b"committed"))
+        log.append([(b"z", b"z")], producer=ProducerStamp(5, 0, 2))
+        for number in range(5):
+            log.append([(b"x", b"%d" % number)])
+            log.roll()
+            clock.advance(0.01)
+            log.compact()
+            if number == 1:
+                end = log.log_end_offset
+                log.append([(b"y", b"cut off")])
+                log.truncate_to(end)
+            found = {r.key: r.value for r in log.scan(isolation="read_committed")}
+            assert found == {b"c": b"committed", b"z": b"z", b"x": b"%d" % number}, number
+
+
+def test_what_was_looked_at_before_a_cut_is_not_compacted_after_it(tmp_path):
+    with opened(tmp_path, segment_bytes=100_000) as log:
+        log.append([(b"a", b"kept")])
+        log.append([(b"b", b"1")])
+        log.append([(b"b", b"2")])
+        log.roll()
+
+        def cut_meanwhile(end: int) -> None:
+            log.truncate_to(1)
+            log.append([(b"a", b"aborted")], producer=ProducerStamp(5, 0, 0, True))
+            log.append([(b"b", b"3")])
+            log.roll()
+            log.flush()
+
+        assert not compaction.compact(log._state, cut_meanwhile).is_complete
+        log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+        assert [r.value for r in log.scan(isolation="read_committed")] == [b"kept", b"3"]
+
+
+def test_a_discarded_form_that_could_not_be_removed_costs_nothing_at_the_next_swap(monkeypatch):
+    """After a crash in that swap it would have said that the new form is half made, and the old one was gone."""
+    disk, more = SimDisk(1), {"cleanup_policy": "compact", "segment_bytes": 400}
+    with Log.open("/data/t-0", files=disk, clock=ManualClock(), **more) as log:
+        log.append([(b"only", b"x" * 300)])
+        log.roll()
+        for number in range(6):
+            log.append([(b"k", b"y" * 100)])
+            log.append([(b"m%d" % number, b"live")])
+        log.append([(b"k", b"last" + b"z" * 90)])
+        log.roll()
+        log.flush()
+        monkeypatch.setattr(exchange, "discard", lambda state, new: new.close())
+        disk.keep_moments()
+        log.compact()
+        assert disk.moment_count > 20
+        for moment in disk.moments():
+            with Log.open("/data/t-0", files=moment.crash("all"), clock=ManualClock(), **more) as after:
+                assert len({record.key for record in after.scan()}) == 8

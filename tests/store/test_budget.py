@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -403,3 +404,58 @@ def test_every_change_fails_in_turn_while_room_is_made(code):
             values.append(b"%06d" % number + b"x" * 2000)
         check_kept(disk.kill(), sent, acknowledged)
     assert failed > 5
+def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that_makes_room(clock, monkeypatch):
+    with open_store(clock) as store:
+        topic = store.create_topic("flights")
+        other = store.create_topic("other")
+        fill(topic, 30)
+        clock.advance(60)
+        fill(other, 30)
+        really = Log.delete_before
+        done = []
+
+        def altered(log, offset):
+            if not done:
+                done.append(log.name.topic)
+                store._topics.alter("flights", {"retention.ms": -1})
+            return really(log, offset)
+
+        monkeypatch.setattr(Log, "delete_before", altered)
+        store._budget._limits = Limits(40 * KIB)
+        store._budget.make_room(0)
+        assert done == ["flights"]
+        assert other[0].log_start_offset > 0
+        # The one that was under way; none after it.
+        assert topic[0].log_start_offset <= 8
+
+
+def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_makes_some(clock, monkeypatch):
+    """Before, each of the two waited for a lock of the other, and the store with them."""
+    with open_store(clock, budget=200 * KIB) as store:
+        doomed = store.create_topic("doomed", settings={"logstore.tail": "memory"})
+        kept = store.create_topic("kept", retention_ms=-1)
+        with pytest.raises(DiskBudgetError):
+            fill(kept, 400)
+        fill(doomed, 3)
+        log = doomed[0]
+        there, begun, retain = threading.Event(), threading.Event(), log.retain
+
+        def slow(now_ms=None):
+            there.set()
+            assert begun.wait(10)
+            deleting.join(1)
+            return retain(now_ms)
+
+        log.retain = slow
+        store._budget._refused = None
+        deleting = threading.Thread(target=store.delete_topic, args=("doomed",), daemon=True)
+        making = threading.Thread(target=store._budget.make_room, args=(100 * KIB,), daemon=True)
+        making.start()
+        assert there.wait(10)
+        deleting.start()
+        begun.set()
+        making.join(10)
+        deleting.join(10)
+        assert not making.is_alive()
+        assert not deleting.is_alive()
+        assert store.topics() == ["kept"]

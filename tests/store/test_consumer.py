@@ -594,6 +594,21 @@ def test_offsets_for_an_earlier_topic_of_that_name_do_not_count(store):
     assert len(earliest(store, "crew").poll()) == 3
 
 
+def test_a_position_in_a_topic_that_was_made_anew_is_committed_for_nobody(store):
+    """Committed under the new topic's id it would pass over the first records of that."""
+    fill(store, 10)
+    closing, asking = earliest(store, "crew"), earliest(store, "tower")
+    assert len(closing.poll()) == len(asking.poll()) == 10
+    store.delete_topic("flights")
+    store.create_topic("flights", 2)
+    fill(store, 20)
+    with pytest.raises(UnknownTopicError):
+        asking.commit()
+    closing.close()
+    assert store.committed("crew") == store.committed("tower") == {}
+    assert earliest(store, "crew").poll(max_records=1)[0].offset == 0
+
+
 # --- what it refuses --------------------------------------------------------------------------------
 
 

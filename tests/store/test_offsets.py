@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import itertools
 
 import pytest
 
 import logstore
+import logstore.log
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
@@ -233,3 +235,38 @@ def test_a_full_disk_stores_nothing_and_heals(tmp_path):
         offsets.commit("crew", {A: 3})
         for found in (offsets, CommittedOffsets(store)):
             assert numbers(found.committed("crew")) == {A: 3}
+
+
+def test_an_offset_that_is_committed_anew_while_the_old_one_expires_stays(store, offsets, monkeypatch):
+    store.topic("flights").append_many([b"x"] * 9, partition=0)
+    offsets.commit("crew", {A: 3})
+    forget = offsets._forget
+
+    def commit_first(doomed):
+        offsets.commit("crew", {A: 7})
+        return forget(doomed)
+
+    monkeypatch.setattr(offsets, "_forget", commit_first)
+    offsets.expire(store.clock.now_ms() + 8 * DAY_MS)
+    assert numbers(offsets.committed("crew")) == {A: 7}
+    assert numbers(CommittedOffsets(store).committed("crew")) == {A: 7}
+
+
+def test_a_deleted_topic_takes_no_offset_of_the_next_one_along(store, offsets):
+    offsets.commit("crew", {A: 3})
+    old = store.topic("flights").id
+    store._topics.delete("flights")
+    store.create_topic("flights", 2)
+    offsets.commit("crew", {A: 1})
+    offsets.commit("tower", {A: OffsetAndMetadata(2, topic_id=old)})
+    assert offsets.forget_topic("flights", old) == 1
+    assert numbers(offsets.committed("crew")) == {A: 1}
+
+
+def test_files_that_keep_being_exchanged_hide_no_offset(store, offsets, monkeypatch):
+    """Else a group would begin where auto.offset.reset says."""
+    offsets.commit("crew", {A: 5})
+    looks = itertools.count(1_000)
+    monkeypatch.setattr(logstore.log.Log, "_cuts", lambda self: next(looks))
+    assert numbers(offsets.committed("crew")) == {A: 5}
+    assert numbers(CommittedOffsets(store).committed("crew")) == {A: 5}

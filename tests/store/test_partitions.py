@@ -1,74 +1,69 @@
-"""The table of open logs, beside changes and deletions of their topics."""
+"""Logs that are opened while their topic is changed: what is open is what the catalogue says."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 
 import logstore
-from logstore.config import LogConfig
 from logstore.errors import UnknownTopicError
+from logstore.store import partitions
 
 
-def held_while_opening(
-    store: logstore.Store, monkeypatch: pytest.MonkeyPatch
-) -> tuple[threading.Event, threading.Event]:
-    """(being opened, may go on): the next open of a log stops once it knows its settings."""
-    opening, go_on = threading.Event(), threading.Event()
-    ask: Callable[[str], LogConfig] = store._partitions._config_of
-
-    def config_of(topic: str) -> LogConfig:
-        config = ask(topic)
-        if not opening.is_set():
-            opening.set()
-            assert go_on.wait(30)
-        return config
-
-    monkeypatch.setattr(store._partitions, "_config_of", config_of)
-    return opening, go_on
+@pytest.fixture
+def store(tmp_path):
+    with logstore.open(tmp_path, housekeeping="manual") as store:
+        store.create_topic("flights", retention_ms=1_000)
+    with logstore.open(tmp_path, housekeeping="manual") as store:
+        yield store
 
 
-def test_a_log_that_is_opened_during_a_change_of_its_settings_has_the_new_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with logstore.open(tmp_path) as store:
-        store.create_topic("t")
-        opening, go_on = held_while_opening(store, monkeypatch)
-        reader = threading.Thread(target=lambda: store.partition("t", 0))
-        reader.start()
-        assert opening.wait(30)
-        store.alter_topic("t", {"retention.ms": 5})
-        go_on.set()
-        reader.join()
-        assert store.partition("t", 0).config.retention_ms == 5
+@contextmanager
+def opening(store, monkeypatch, *, is_open: bool):
+    """Another thread is in the middle of opening a log, before or after it is open, while the block begins."""
+    there, go = threading.Event(), threading.Event()
+    really = partitions.Log.open
+
+    def slow(*args, **settings):
+        log = really(*args, **settings) if is_open else None
+        there.set()
+        go.wait(10)
+        return log or really(*args, **settings)
+
+    monkeypatch.setattr(partitions.Log, "open", slow)
+    other = threading.Thread(target=lambda: store.partition("flights", 0))
+    other.start()
+    assert there.wait(10)
+    monkeypatch.setattr(partitions.Log, "open", really)
+    try:
+        yield lambda: threading.Timer(0.05, go.set).start()
+    finally:
+        go.set()
+        other.join()
 
 
-def test_a_log_that_is_opened_during_the_deletion_of_its_topic_is_closed_before_its_files_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with logstore.open(tmp_path) as store:
-        store.create_topic("t")
-        opening, go_on = held_while_opening(store, monkeypatch)
-        found: list[object] = []
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_log_that_is_opened_while_its_topic_is_deleted_takes_nothing_of_the_next_one(
+    tmp_path, store, monkeypatch, is_open
+):
+    """Before, its files were removed under it, and what the next topic of that name acknowledged went there."""
+    with opening(store, monkeypatch, is_open=is_open) as let_go:
+        let_go()
+        store.delete_topic("flights")
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    with pytest.raises(UnknownTopicError):
+        store.partition("flights", 0)
+    store.create_topic("flights").append(b"AA 1141", ack="synced")
+    store.close()
+    with logstore.open(tmp_path) as again:
+        assert [record.value for record in again["flights"].read()] == [b"AA 1141"]
 
-        def open_it() -> None:
-            try:
-                found.append(store.partition("t", 0))
-            except UnknownTopicError as error:
-                found.append(error)
 
-        reader = threading.Thread(target=open_it)
-        reader.start()
-        assert opening.wait(30)
-        deleter = threading.Thread(target=store.delete_topic, args=("t",))
-        deleter.start()
-        go_on.set()
-        reader.join()
-        deleter.join()
-        assert len(found) == 1
-        assert not (tmp_path / "t-0").exists()
-        assert store.topics() == []
-        assert store.create_topic("t").append(b"anew").offset == 0
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_log_that_is_opened_while_its_topic_is_altered_goes_by_the_new_settings(store, monkeypatch, is_open):
+    with opening(store, monkeypatch, is_open=is_open) as let_go:
+        let_go()
+        store.alter_topic("flights", retention_ms=-1)
+    assert store.partition("flights", 0).config.retention_ms == -1

@@ -115,13 +115,15 @@ class _Run:
 
     def work(self, sync_to: Callable[[int], None]) -> Compacted:
         state = self._state
+        # Before the look: what it says holds for this generation only.
+        self._generation = state.generation
         plan = look(state, self._now_ms)
         before = len(state.segments)
         is_complete = True
         if plan.clean_bytes + plan.dirty_bytes:
-            self._promise(sync_to, plan.end_offset)
             first = plan.first_dirty_offset
             try:
+                self._promise(sync_to, plan.end_offset)
                 while True:
                     known = self._round(first, plan.end_offset)
                     first = known + 1
@@ -154,6 +156,8 @@ class _Run:
         sync_to(end_offset)
         with state.lock:
             state.check_whole_locked()
+            if self._generation != state.generation:
+                raise Superseded
             try:
                 state.recovery.write_durably(state.point_now(clean=False))
             except DiskFullError:
@@ -161,7 +165,6 @@ class _Run:
             except StorageError as error:
                 raise state.poison_locked(error) from error
             state.must_unmark = False
-            self._generation = state.generation
 
     def _round(self, first: int, end_offset: int) -> int:
         """Clean as much as one map takes; the last offset that it knows."""

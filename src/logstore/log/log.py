@@ -12,6 +12,7 @@ unless a memory tail holds the rest.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -28,6 +29,7 @@ from logstore.errors import (
     DiskFullError,
     ExpectedOffsetError,
     InvalidRecordError,
+    LogstoreError,
     NotSyncedError,
     OffsetOutOfRangeError,
 )
@@ -197,6 +199,10 @@ class Log(Readable):
             return
         if self._ticking:
             TICKER.remove(self)
+        if state.tail is not None and state.failed is None:
+            # Before any lock: making room for the tail takes those of other logs, whose threads may wait for ours.
+            with contextlib.suppress(LogstoreError):
+                self.flush()
         # A compaction stops at its next look, and must have stopped before anybody else may open the log.
         state.closing = True
         with state.compacting, state.exchanging:
@@ -211,7 +217,8 @@ class Log(Readable):
                 with state.lock:
                     state.segments.release(state.segments.active)
                 while facts is None:
-                    self.flush()
+                    state.check_writable()
+                    self._flusher.sync_to(state.end.value)
                     state.sync_names()
                     with state.lock:
                         # Another thread may have appended since the flush.

@@ -197,8 +197,11 @@ class Transactions:
         self.producers = producers
         self._has_producers = self._has_producers or not self.is_idle
         snapshot.remove_beyond(self._directory, offset, generation)
-        self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
+        # What the files say counts from now on: of a transaction that is listed, the marker must be there, else
+        # the next one of its producer would be taken for aborted.
+        self._aborted |= self._listed
         self._listed.clear()
+        self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
         active = self._segments.active
         entries = self._aborted.get(active.base_offset)
         if entries is None:

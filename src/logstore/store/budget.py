@@ -317,6 +317,9 @@ class Budget:
                 if oldest is None or oldest.timestamp_ms != timestamp_ms:
                     push(log)
                     continue
+                if not may_go(name.topic, log.config):
+                    # Altered since, to keep for ever perhaps.
+                    continue
                 log.delete_before(oldest.end_offset)
             except (LogClosedError, StorageError, OffsetOutOfRangeError) as error:
                 _logger.warning("no room could be made: log=%s error=%s", name, error)

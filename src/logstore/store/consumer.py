@@ -25,6 +25,7 @@ from logstore.errors import (
     InvalidOffsetError,
     LogstoreError,
     ReadOnlyError,
+    UnknownTopicError,
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
@@ -270,6 +271,7 @@ class Consumer(Assignment):
 
         Raises:
             InvalidGroupError: the consumer has no group.
+            UnknownTopicError: an assigned topic was deleted, or made anew since. Nothing was stored.
             InvalidOffsetError, OffsetMetadataTooLargeError: nothing was stored.
             ReadOnlyError: the store is open read-only.
             DiskFullError: there is no room; nothing was stored, try again when there is.
@@ -284,7 +286,9 @@ class Consumer(Assignment):
                     TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
                     for name, each in offsets.items()
                 }
-            self._offsets.commit(group, given, ack=ack)
+            self._offsets.commit(
+                group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack=ack
+            )
             for name, each in given.items():
                 if name in self._places:
                     self._places[name].stored = each.offset
@@ -328,11 +332,29 @@ class Consumer(Assignment):
             self._commit_done()
 
     def _commit_done(self) -> None:
-        news = {p.name: OffsetAndMetadata(p.done) for p in self._turns if p.done >= 0 and p.done != p.stored}
+        news = {
+            p.name: OffsetAndMetadata(p.done, topic_id=p.topic_id)
+            for p in self._turns
+            if p.done >= 0 and p.done != p.stored and not self._was_made_anew(p)
+        }
         if news:
             self._offsets.commit(self._group, news)
             for name, each in news.items():
                 self._places[name].stored = each.offset
+
+    def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
+        """A commit that says which topic it is for: a later one of that name begins anew."""
+        place = self._places.get(name)
+        if place is None or given.topic_id:
+            return given
+        self._reading.check_there(place)
+        return given._replace(topic_id=place.topic_id)
+
+    def _was_made_anew(self, place: Place) -> bool:
+        try:
+            return self._store.topic_id(place.name.topic) != place.topic_id
+        except UnknownTopicError:
+            return False
 
     # -- life
 

@@ -189,11 +189,21 @@ class CommittedOffsets:
             self._write(group, dict.fromkeys(gone), None)
         return len(gone)
 
-    def forget_topic(self, topic: str) -> int:
-        """Forget what every group has committed for a topic that is being deleted; returns how many offsets."""
+    def forget_topic(self, topic: str, topic_id: str = "") -> int:
+        """Forget what every group has committed for a topic that was deleted; returns how many offsets.
+
+        With ``topic_id`` what was committed for a later topic of that name stays.
+        """
         with self._lock:
             found = self._all_locked()
-        return self._forget([key for key, _ in found if key.partition.topic == topic])
+        ids = ("", topic_id)
+        return self._forget(
+            {
+                key: commit
+                for key, commit in found
+                if key.partition.topic == topic and (not topic_id or commit.topic_id in ids)
+            }
+        )
 
     def expire(self, now_ms: int | None = None) -> int:
         """Forget offsets that were committed too long ago (offsets.retention.minutes); returns how many.
@@ -204,7 +214,7 @@ class CommittedOffsets:
         held = set(self._holders.values())
         with self._lock:
             found = self._all_locked()
-        gone = [key for key, commit in found if key.group not in held and self._expiry_of(commit) <= now]
+        gone = {key: commit for key, commit in found if key.group not in held and self._expiry_of(commit) <= now}
         if gone:
             _logger.info("offsets expired: count=%d", len(gone))
         return self._forget(gone)
@@ -249,28 +259,30 @@ class CommittedOffsets:
             )
         return self._source.topic_id(partition.topic)
 
-    def _forget(self, keys: list[OffsetKey]) -> int:
-        groups: dict[str, dict[TopicPartition, OffsetAndMetadata | None]] = {}
-        for key in keys:
-            groups.setdefault(key.group, {})[key.partition] = None
+    def _forget(self, doomed: Mapping[OffsetKey, OffsetAndMetadata]) -> int:
+        """Forget these commits, but none that somebody has made in their place meanwhile."""
+        groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for key, commit in doomed.items():
+            groups.setdefault(key.group, {})[key.partition] = commit
         for group, commits in groups.items():
-            self._write(group, commits, None)
-        return len(keys)
+            self._write(group, dict.fromkeys(commits), None, instead_of=commits)
+        return len(doomed)
 
     def _write(
-        self, group: str, commits: Mapping[TopicPartition, OffsetAndMetadata | None], ack: Ack | str | None
+        self,
+        group: str,
+        commits: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | str | None,
+        *,
+        instead_of: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
     ) -> None:
+        """Append commits; with ``instead_of`` only those whose partition has this commit still."""
         source = self._source
         if source.read_only:
             raise ReadOnlyError(
                 f"offsets of group {group!r} cannot be stored: the store is open read-only; commit in the process "
                 "that writes it, or keep offsets in a database of your own (logstore.store.dbapi)"
             )
-        keys = {partition: OffsetKey(group, partition) for partition in commits}
-        records = [
-            (encode_key(keys[partition]), None if commit is None else encode_value(commit))
-            for partition, commit in commits.items()
-        ]
         count = self._count() or self._create()
         number = partition_of(group, count)
         log = source.partition(OFFSETS_TOPIC, number)
@@ -278,6 +290,16 @@ class CommittedOffsets:
         settled = log.config.default_ack if ack is None else Ack(ack)
         with self._lock:
             part = self._caught_up_locked()[number]
+            if instead_of is not None:
+                known = part.groups.get(group, {})
+                commits = {each: commits[each] for each, seen in instead_of.items() if known.get(each) == seen}
+                if not commits:
+                    return
+            keys = {partition: OffsetKey(group, partition) for partition in commits}
+            records = [
+                (encode_key(keys[partition]), None if commit is None else encode_value(commit))
+                for partition, commit in commits.items()
+            ]
             # Synced outside the lock, so that commits of many groups share one sync.
             result = log.append(records, timestamp=source.clock.now_ms(), ack=Ack.WRITTEN)
             if result.first_offset == part.read_to:
@@ -306,17 +328,21 @@ class CommittedOffsets:
             part = self._partitions.get(number)
             if part is None:
                 self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
-            for _ in range(_ATTEMPTS):
+            for left in reversed(range(_ATTEMPTS)):
+                if part.generation != log.generation:
+                    # What was applied here may have been taken back, by a truncation or by the writer's crash.
+                    self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
                 try:
-                    if part.generation == log.generation:
-                        _follow(log, part)
-                    # Looked at again: a truncation may have come while this was read.
-                    if part.generation == log.generation:
-                        break
+                    _follow(log, part)
                 except OffsetOutOfRangeError:
+                    part.generation = -1
+                    if not left:
+                        raise
                     _logger.info("committed offsets are read anew: log=%s read_to=%d", log.path, part.read_to)
-                # What was applied here may have been taken back, by a truncation or by the writer's crash.
-                self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
+                    continue
+                # Looked at again: a truncation, or a compaction's exchange, may have come while this was read.
+                if part.generation == log.generation:
+                    break
         return self._partitions
 
 

@@ -69,11 +69,6 @@ class Partitions:
                 if self._closed:
                     found.close()
                     self._check_open()
-                if isinstance(found, Log):
-                    # Changed while it was being opened: whoever did that has seen no log to tell.
-                    config = self._config_of(name.topic)
-                    if config != found.config:
-                        found.reconfigure(config)
         with self._lock:
             self._opening.pop(name, None)
         return found
@@ -103,16 +98,23 @@ class Partitions:
             if topic is None or name.topic == topic:
                 yield log
 
-    def close_topic(self, topic: str) -> None:
-        """Close and forget the logs of one topic, those that are just being opened too.
+    def settle(self, topic: str) -> None:
+        """Wait for those who are opening logs of a topic: whoever comes later goes by the catalogue as it is now.
 
-        For a topic of which ``config_of`` knows nothing any more, so that none is opened after this.
+        For the writer, who has changed the catalogue before.
         """
         with self._lock:
             turns = [turn for name, turn in self._opening.items() if name.topic == topic]
         for turn in turns:
             with turn:
                 pass
+
+    def close_topic(self, topic: str) -> None:
+        """Close and forget the logs of one topic; a later `get` opens them anew."""
+        if not self._read_only:
+            # Else one that is being opened would stay, with files that are removed, for a later topic of the name.
+            # (A reader learns of its topic's end while it opens, and would wait for itself.)
+            self.settle(topic)
         with self._lock:
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]

@@ -314,9 +314,9 @@ class Store(Consuming):
         self._check_writable()
         if not self.config.delete_topic_enable:
             raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
-        self._topics.delete(name)
+        entry = self._topics.delete(name)
         # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
-        self.offsets.forget_topic(name)
+        self.offsets.forget_topic(name, entry.id)
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""

@@ -22,6 +22,7 @@ from logstore.clock import Clock
 from logstore.config import LogConfig, Setting, canonical, canonical_keys
 from logstore.errors import (
     InvalidPartitionsError,
+    LogstoreError,
     NotALogError,
     TopicExistsError,
     UnknownPartitionError,
@@ -263,7 +264,13 @@ class Topics(TopicTable):
                 # Tried first: a setting may be one that an open log cannot change.
                 self._reconfigure(name, after)
                 self._save_locked(name, changed)
+                if self._partitions is not None:
+                    # One that was being opened meanwhile may have the settings of before.
+                    self._partitions.settle(name)
+                self._reconfigure(name, after)
             except BaseException:
+                if self._catalogue.topics[name] is changed:
+                    self._save_locked(name, entry)
                 self._reconfigure(name, before)
                 raise
             return changed
@@ -275,7 +282,7 @@ class Topics(TopicTable):
     def _reconfigure(self, name: str, config: LogConfig) -> None:
         if self._partitions is not None:
             for log in self._partitions.opened(name):
-                if isinstance(log, Log):
+                if isinstance(log, Log) and log.config != config:
                     log.reconfigure(config)
 
     def grow(self, name: str, total: int) -> TopicEntry:
@@ -304,8 +311,8 @@ class Topics(TopicTable):
                 raise
             return grown
 
-    def delete(self, name: str) -> None:
-        """Delete a topic with all its records. Gone for good on return.
+    def delete(self, name: str) -> TopicEntry:
+        """Delete a topic with all its records; what it was. Gone for good on return.
 
         If that fails half way, the topic is gone for everybody, and the next open removes the rest.
         """
@@ -315,10 +322,15 @@ class Topics(TopicTable):
             self._save_locked(name, doomed)
             self._remove_locked(name, doomed)
             _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
+            return entry
 
     def _remove_locked(self, name: str, entry: TopicEntry) -> None:
         if self._partitions is not None:
-            self._partitions.close_topic(name)
+            try:
+                self._partitions.close_topic(name)
+            except LogstoreError as error:
+                # Of what could not be flushed nothing is wanted any more, and a full disk is emptied like this.
+                _logger.warning("a log was not closed cleanly, its topic goes: topic=%s error=%s", name, error)
         self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
         layout.remove_partitions(self._root, name)
         self._save_locked(name, None)
