@@ -109,8 +109,8 @@ class Sender:
     def use(self, topic: str, lanes: Lanes) -> None:
         """Send a topic's records through these lanes from now on."""
 
-    def forget(self, topic: str | None = None) -> None:
-        """Ask anew for the lanes of a topic, or of all."""
+    def forget(self) -> None:
+        """Ask anew for the lanes of every topic."""
 
     def known(self, topic: str) -> Lanes | None:
         """The lanes of a topic, or None."""

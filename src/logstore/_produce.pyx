@@ -302,21 +302,18 @@ cdef class SendFuture:
         return f"<SendFuture {self._index} of {self._ticket!r}>"
 
 
+cdef int put(object made, Py_ssize_t index, object item) except -1:
+    Py_INCREF(item)
+    return PyTuple_SetItem(made, index, item)
+
+
 cdef object new_metadata(str topic, int32_t partition, int64_t offset, int64_t timestamp_ms):
     """A `RecordMetadata`, filled in place: its constructor takes longer than all else that `result` does."""
     cdef object made = PyType_GenericAlloc(<PyTypeObject *>_RECORD_METADATA, 4)
-    cdef object item = topic
-    Py_INCREF(item)
-    PyTuple_SetItem(made, 0, item)
-    item = partition
-    Py_INCREF(item)
-    PyTuple_SetItem(made, 1, item)
-    item = offset
-    Py_INCREF(item)
-    PyTuple_SetItem(made, 2, item)
-    item = timestamp_ms
-    Py_INCREF(item)
-    PyTuple_SetItem(made, 3, item)
+    put(made, 0, topic)
+    put(made, 1, partition)
+    put(made, 2, offset)
+    put(made, 3, timestamp_ms)
     return made
 
 
@@ -414,12 +411,9 @@ cdef class Sender:
         """Send a topic's records through these lanes from now on."""
         self._topics[topic] = lanes
 
-    def forget(self, topic=None):
-        """Ask anew for the lanes of a topic, or of all."""
-        if topic is None:
-            self._topics.clear()
-        else:
-            self._topics.pop(topic, None)
+    def forget(self):
+        """Ask anew for the lanes of every topic."""
+        self._topics.clear()
 
     def known(self, str topic not None):
         """The lanes of a topic, or None."""

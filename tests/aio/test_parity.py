@@ -29,7 +29,16 @@ WITHOUT = {
     # For what stands on a store (`store.source`): an asynchronous program has the objects themselves.
     Store: {
         *("attach", "detach", "next_producer_id", "partition", "partition_count", "partitions_of"),
-        *("topic_id", "topic_config", "create_offsets_topic", "offsets", "files", "clock", "rng"),
+        *(
+            "topic_to_send_to",
+            "topic_id",
+            "topic_config",
+            "create_offsets_topic",
+            "offsets",
+            "files",
+            "clock",
+            "rng",
+        ),
     },
     # Logs, whose calls block.
     Topic: {"partitions", "log", "store"},
