@@ -404,6 +404,8 @@ def test_every_change_fails_in_turn_while_room_is_made(code):
             values.append(b"%06d" % number + b"x" * 2000)
         check_kept(disk.kill(), sent, acknowledged)
     assert failed > 5
+
+
 def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that_makes_room(clock, monkeypatch):
     with open_store(clock) as store:
         topic = store.create_topic("flights")
