@@ -103,6 +103,11 @@ class Partitions:
             if topic is None or name.topic == topic:
                 yield log
 
+    def is_busy(self) -> bool:
+        """Whether somebody, perhaps the caller itself, is in the middle of a call to one of the logs."""
+        logs = list(self._open.values())
+        return self._lock.locked() or any(isinstance(log, Log) and log.is_busy() for log in logs)
+
     def close_topic(self, topic: str) -> None:
         """Close and forget the logs of one topic, those that are just being opened too.
 

@@ -7,6 +7,7 @@ each of those does is theirs; this module only ties their lives together. Any th
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -26,7 +27,7 @@ from logstore.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
-from logstore.log.files import Directory
+from logstore.log.files import Directory, RootLock
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
@@ -151,6 +152,7 @@ class Store(Consuming):
                 raise
         # Also run at the end of the program: what was left open is flushed and closed then.
         self._finalizer = weakref.finalize(self, self._life.forgotten)
+        self._finalizer.atexit = False
 
     def _keep_house(self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
         keeper = Housekeeper(self.clock, self.path)
@@ -532,6 +534,17 @@ def _expire_offsets(reference: weakref.ref[Store]) -> None:
         store.offsets.expire()
 
 
+#: Of every store that was opened and is not yet gone.
+_LIVES: weakref.WeakSet[_Life] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_forgotten() -> None:
+    """The program ends: whatever is still open is flushed and closed."""
+    for life in list(_LIVES):
+        life.forgotten_now()
+
+
 class _Life:
     """What has to be given back when a store ends, also one that nobody closed."""
 
@@ -544,6 +557,7 @@ class _Life:
         self._lock = threading.RLock()
         self.members: weakref.WeakSet[Closeable] = weakref.WeakSet()
         self.housekeeper: Housekeeper | None = None
+        _LIVES.add(self)
 
     def close(self) -> None:
         with self._lock:
@@ -564,17 +578,24 @@ class _Life:
             raise failure
 
     def forgotten(self) -> None:
-        """The store was dropped, or the program ends: flush what it has, and say so."""
+        """The store was dropped: flush what it has, and say so.
+
+        Its last user may have let it go anywhere, and the collector of cycles runs in the middle of anything,
+        perhaps of an append to one of its logs in this very thread: then a thread of its own closes it.
+        """
         if self.closed or self._fork != fork_generation():
             return
         if self.housekeeper is not None and self.housekeeper.is_current():
-            # Collected in the middle of a task, which may hold the lock of a log that is to be closed.
             self.housekeeper.at_last(self.forgotten_now)
+        elif self._partitions.is_busy() or RootLock.is_guarded():
+            threading.Thread(target=self.forgotten_now, name="logstore-closing").start()
         else:
             self.forgotten_now()
 
     def forgotten_now(self) -> None:
-        """As `forgotten`, where nothing is in the middle of anything."""
+        """As `forgotten`, where this thread is in the middle of nothing."""
+        if self.closed or self._fork != fork_generation():
+            return
         if self._hold is not None:
             message = f"store {self.path} was left open: it is flushed and closed now; use `with` or close()"
             warnings.warn(message, ResourceWarning, stacklevel=1)
