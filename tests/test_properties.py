@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from logstore.config_text import read_environment, read_properties, read_settings, read_toml
@@ -85,6 +88,15 @@ def test_toml_that_cannot_be_read_is_named_with_what_to_do():
 )
 def test_the_form_is_chosen_by_the_ending_or_else_by_the_text(name, text, expected):
     assert read_settings(text, name) == expected
+
+
+def test_variables_that_build_and_test_the_project_are_no_settings():
+    root = Path(__file__).resolve().parent.parent
+    named = set()
+    for path in (*root.glob("tests/**/*.py"), *root.glob("*.py"), *root.glob("tools/*.py"), root / "Makefile"):
+        named |= set(re.findall(r"os\.environ[^\n]*?(LOGSTORE_[A-Z_]+)", path.read_text()))
+    assert {"LOGSTORE_SEED", "LOGSTORE_BUILD_DEBUG"} <= named
+    assert read_environment(dict.fromkeys(named, "x")) == {}
 
 
 def test_variables_of_other_purposes_are_no_settings():

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from logstore.store.consumer import Consumer
     from logstore.store.dbapi import DatabaseOffsets
     from logstore.store.lag import Lag
+    from logstore.store.partitioners import Partitioner
+    from logstore.store.producer import Producer
     from logstore.store_config import StoreConfig
 
     __version__: str
@@ -75,6 +77,8 @@ _HOMES = {
     "Consumer": "logstore.store.consumer",
     "DatabaseOffsets": "logstore.store.dbapi",
     "Lag": "logstore.store.lag",
+    "Partitioner": "logstore.store.partitioners",
+    "Producer": "logstore.store.producer",
 }
 
 __all__ = [
@@ -97,6 +101,8 @@ __all__ = [
     "OffsetAndMetadata",
     "Origin",
     "Owner",
+    "Partitioner",
+    "Producer",
     "ProducerConfig",
     "ProducerStamp",
     "Record",

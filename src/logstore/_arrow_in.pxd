@@ -139,7 +139,7 @@ cdef int bind(Rows *rows, const ArrowSchema *schema, const ArrowArray *array) ex
 cdef object fault(int status)
 
 
-cdef class Intake:
+cdef class _Intake:
     cdef ArrowSchema schema
     cdef ArrowArray array
     cdef ArrowArrayStream stream

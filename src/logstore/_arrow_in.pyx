@@ -472,7 +472,7 @@ cdef object fault(int status):
 
 
 @cython.final
-cdef class Intake:
+cdef class _Intake:
     """What is being read from, and room for the headers of one record.
 
     Owns: the C structs taken out of their capsules, each released exactly once, and the scratch bytes.
@@ -590,7 +590,7 @@ def add_arrow(Encoder encoder not None, data):
         RecordTooLargeError: one record alone passes the limit of a batch.
         RecordError: a stream failed; its text is kept.
     """
-    cdef Intake intake = Intake()
+    cdef _Intake intake = _Intake()
     cdef Rows rows
     cdef int64_t total = 0
     if hasattr(data, "__arrow_c_array__"):
@@ -631,7 +631,7 @@ def add_numpy(Encoder encoder not None, array):
     """
     cdef Py_buffer view
     cdef Rows rows
-    cdef Intake intake = Intake()
+    cdef _Intake intake = _Intake()
     cdef str format
     memset(&rows, 0, sizeof(rows))
     found = f"{type(array).__name__} {getattr(array, 'dtype', '')}".strip()

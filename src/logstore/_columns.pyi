@@ -1,18 +1,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
-from typing_extensions import disjoint_base
-
 from logstore._batch import Batches
-
-@disjoint_base
-class Decoder:
-    """What makes columns of the values of a table; the base of those in `_payload`."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def formats(self) -> list[bytes]: ...
+from logstore._table import Decoder
 
 @final
 class ColumnBatch:

@@ -45,7 +45,7 @@ DECIDE = 1      # the next batch is a marker or part of a transaction: somebody 
 cdef enum:
     NO_MEMORY = -100
     TOO_LARGE = -101
-    AHEAD = 8                   # records whose slots in the map are on their way from memory
+    AHEAD = 16                  # records whose slots in the map are on their way from memory
     MOST_GROWTH = 14            # of a record by another timestamp delta: nine bytes, five in its length
 
 cdef struct Ahead:

@@ -34,7 +34,7 @@ FILLED = 2      # the map takes no more keys
 
 cdef enum:
     MOST_SLOTS_SHIFT = 40       # of a map: more is a mistake of units
-    AHEAD = 8                   # hashes whose slots are on their way from memory
+    AHEAD = 16                  # hashes whose slots are on their way from memory
 
 
 @cython.final

@@ -17,6 +17,8 @@
 #define PyBytes_GET_SIZE(object) PyBytes_Size((PyObject *)(object))
 #define PyList_GET_ITEM(object, index) PyList_GetItem((PyObject *)(object), (index))
 #define PyList_GET_SIZE(object) PyList_Size((PyObject *)(object))
+/* Takes over the reference, as the macro does; of a list that is being filled nothing is let go. */
+#define PyList_SET_ITEM(object, index, item) ((void)PyList_SetItem((PyObject *)(object), (index), (PyObject *)(item)))
 #define PyTuple_GET_ITEM(object, index) PyTuple_GetItem((PyObject *)(object), (index))
 #define PyTuple_GET_SIZE(object) PyTuple_Size((PyObject *)(object))
 

@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from typing import Final, Self, final
 
-from logstore._columns import Decoder
+from logstore._table import Decoder
 
 WORDS: Final[tuple[str, ...]]
 

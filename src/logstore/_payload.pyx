@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Values decoded to Arrow columns: JSON objects by the names of their fields, and structs of fixed size.
 
-A decoder is told its fields once and then makes their columns for one table of `_columns` after the
+A decoder is told its fields once and then makes their columns for one table of `_table` after the
 other, without an object for any record. What a field is of, and its Arrow type::
 
     bool b    int8 c   int16 s  int32 i  int64 l   uint8 C  uint16 S  uint32 I  uint64 L
@@ -23,14 +23,15 @@ from libc.string cimport memcpy, memset
 
 from logstore._arrow cimport ARROW_FLAG_NULLABLE, ArrowSchema
 from logstore._batch cimport Batches
-from logstore._columns cimport (
-    Decoder, Field, Slices, Table, is_null, put_null, reserve, reserve_bits, reserve_slices, set_schema, slice_at,
-)
+from logstore._columns cimport set_schema
 from logstore._json cimport (
     JSON_BEHIND, JSON_DEEP, JSON_NO_OBJECT, JSON_NO_TEXT, JSON_OK, JSON_RANGE, JSON_SHORT,
     JSON_SURROGATE, JSON_TIME, JSON_UNEXPECTED, JSON_WRONG_TYPE, MOST_DEPTH, T_ESCAPED, T_FALSE, T_INTEGER,
-    T_MISSING, T_NULL, T_NUMBER, T_STRING, T_TRUE, Node, Token, copy_text, scan_json, to_days,
-    to_double, to_int64, to_microseconds, undo_base64,
+    T_MISSING, T_NULL, T_NUMBER, T_STRING, T_TRUE, Node, Token, scan_json,
+)
+from logstore._json_values cimport copy_text, to_days, to_double, to_int64, to_microseconds, undo_base64
+from logstore._table cimport (
+    Decoder, Field, Slices, Table, is_null, put_null, reserve, reserve_bits, reserve_slices, slice_at,
 )
 
 from logstore.errors import PayloadError

@@ -34,16 +34,19 @@ class Ticket:
         """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
 
     def acknowledge(self, first_offset: int, append_time_ms: int = -1) -> None:
-        """Answer every future with its offset."""
+        """Answer every future with its offset, once."""
 
     def fail(self, error: BaseException) -> None:
-        """Answer every future with an error."""
+        """Answer every future with an error, once; as `acknowledge`."""
+
+    def tell(self) -> None:
+        """Run the callbacks and wake the coroutines of a ticket that is answered."""
 
 @final
 class SendFuture:
     """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def done(self) -> bool:
         """Whether the record is acknowledged or has failed."""
 

@@ -106,13 +106,14 @@ cdef class Ticket:
         self._wake()
 
     def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
-        """Answer every future with its offset. Holds no lock: callbacks run here."""
-        self.first_offset = first_offset
-        self._append_time_ms = append_time_ms
-        self._answer(ACKNOWLEDGED)
+        """Answer every future with its offset, once. Who answers calls `tell` when it holds no lock any more."""
+        if self._state < ACKNOWLEDGED:
+            self.first_offset = first_offset
+            self._append_time_ms = append_time_ms
+            self._answer(ACKNOWLEDGED)
 
     def fail(self, error not None):
-        """Answer every future with an error. Holds no lock: callbacks run here.
+        """Answer every future with an error, once; as `acknowledge`.
 
         Nobody is told of the failure of a ticket that has no place for it: its futures give offset -1.
         """
@@ -126,13 +127,15 @@ cdef class Ticket:
             self._answer(FAILED)
 
     cdef _answer(self, State state):
+        if self._state < ACKNOWLEDGED:
+            self._state = state
+            self._drive = None
+            self._wake()
+
+    def tell(self):
+        """Run the callbacks and wake the coroutines of a ticket that is answered."""
         cdef list loops
-        if self._state >= ACKNOWLEDGED:
-            return
-        self._state = state
-        self._drive = None
         loops, self._loops = self._loops, None
-        self._wake()
         if loops is not None:
             # One call for all that wait in a loop: each costs it a system call.
             for loop, awaited in loops:

@@ -13,7 +13,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from logstore._arrow_in cimport ABSENT, Intake, Rows, bind, cell, fault, is_set
+from logstore._arrow_in cimport ABSENT, _Intake, Rows, bind, cell, fault, is_set
 from logstore._batch cimport Record
 from logstore._bytes cimport OK
 from logstore._encode cimport Encoder
@@ -177,7 +177,7 @@ cdef class Spread:
         Raises:
             RecordError: as there; the row is named. Forget the spread.
         """
-        cdef Intake intake = Intake()
+        cdef _Intake intake = _Intake()
         cdef Rows rows
         cdef int64_t total = 0
         if hasattr(data, "__arrow_c_array__"):
@@ -197,7 +197,7 @@ cdef class Spread:
             total += rows.count
         return total
 
-    cdef int _add_rows(self, Intake intake, Rows *rows, int64_t before) except -1:
+    cdef int _add_rows(self, _Intake intake, Rows *rows, int64_t before) except -1:
         cdef int64_t count = rows.count, row
         cdef int32_t partition
         cdef int32_t *places

@@ -5,14 +5,13 @@ For those who have no Arrow library at hand. Everything is copied, so nothing he
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.list cimport PyList_New, PyList_SET_ITEM
-from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from logstore._columns cimport (
-    COLUMNS, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, TOPIC, ColumnBatch, Region, Slices, Table,
-    column_of, is_null, slice_at,
+from logstore._columns cimport ColumnBatch
+from logstore._table cimport (
+    COLUMNS, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, TOPIC, Region, Slices, Table, column_of,
+    is_null, slice_at,
 )
 
 _FORMATS = (b"z", b"z", b"u", b"i", b"l", b"tsm:UTC", b"i", b"+l")
@@ -100,17 +99,13 @@ cdef list _list_of(const Table *table, const Slices *slices, int64_t rows, bint 
     cdef int64_t row
     cdef int32_t size
     cdef const uint8_t *data
-    cdef object item
-    cdef list out = PyList_New(rows)
+    cdef list out = [None] * rows
     for row in range(rows):
         if is_null(slices, row):
-            item = None
+            continue
+        data = slice_at(table, slices, row, &size)
+        if text:
+            out[row] = PyUnicode_DecodeUTF8(<const char *>data, size, NULL)
         else:
-            data = slice_at(table, slices, row, &size)
-            if text:
-                item = PyUnicode_DecodeUTF8(<const char *>data, size, NULL)
-            else:
-                item = PyBytes_FromStringAndSize(<const char *>data, size)
-        Py_INCREF(item)
-        PyList_SET_ITEM(out, row, item)
+            out[row] = PyBytes_FromStringAndSize(<const char *>data, size)
     return out

@@ -21,6 +21,7 @@ NOT_SETTINGS = frozenset(
     {
         "LOGSTORE_CONFIG",
         "LOGSTORE_DIR",
+        "LOGSTORE_AIO_ROUNDS",
         "LOGSTORE_CUTS",
         "LOGSTORE_FLIPS",
         "LOGSTORE_FUZZ_SLICE",
@@ -117,8 +118,6 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         start = start if held else number
         if (len(line) - len(line.rstrip("\\"))) % 2:
             held += line[:-1]
-            if held:
-                continue
             continue
         yield start, held + line
         held = ""

@@ -15,6 +15,7 @@ import pytest
 import logstore
 from logstore.cli import terminal
 from logstore.cli.main import COMMANDS, cli
+from logstore.records import TopicPartition
 
 
 def commands(group, trail=()):
@@ -130,6 +131,23 @@ def test_beside_a_live_owner_reading_works_and_writing_names_its_pid(flights, pr
             told, said = reading.communicate(timeout=60)
         assert (reading.returncode, said) == (0, b"")
         assert told.endswith(b"value 4,live,") or b"live," in told
+        store.commit_offsets("g", {TopicPartition("flights", 0): 4})
+        for words in (
+            ["topic", "list"],
+            ["topic", "describe", "--json"],
+            ["export", "flights"],
+            ["offsets", "list"],
+            ["offsets", "lag", "g"],
+            ["segment", "list"],
+            ["segment", "dump", "--deep"],
+            ["segment", "verify", "--deep"],
+            ["config", "show", "-t", "flights"],
+            ["config", "check"],
+        ):
+            with process(*words) as reading:
+                told, said = reading.communicate(timeout=60)
+            assert reading.returncode == 0, (words, said)
+            assert told or words == ["segment", "verify", "--deep"]
         for words in (
             ["topic", "create", "trains"],
             ["produce", "flights"],

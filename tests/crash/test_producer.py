@@ -118,6 +118,7 @@ def live(seeds) -> None:
 def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
     def hasty(self, log, ticket, first_offset, last_offset, append_time_ms):
         ticket.acknowledge(first_offset, append_time_ms)
+        ticket.tell()
 
     monkeypatch.setattr(Syncing, "add", hasty)
     with pytest.raises(AssertionError, match="lost"):
@@ -130,6 +131,7 @@ def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypa
 
     def forgetful(self, batch):
         batch.ticket.acknowledge(self.log.log_end_offset)
+        batch.ticket.tell()
         self._sealed.popleft()
         self._let_go(batch)
         return True

@@ -21,8 +21,10 @@ from logstore.errors import (
     ReadOnlyError,
 )
 from logstore.log import recovery
+from logstore.log.aborted import encode as encode_aborted
 from logstore.log.readonly import LogReader
 from logstore.log.transactions import Transactions
+from logstore.records import AbortedTransaction
 from logstore.testing import ManualClock, SimDisk
 from tests.crash.histories import quick_files
 from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, check, committed, kept
@@ -672,6 +674,34 @@ def test_a_damaged_batch_marks_the_log_with_its_place_and_loses_nothing(tmp_path
     assert history.log.cleanable().uncleanable is None
     check(history.log, history.parts, history.runs)
     history.log.close()
+
+
+@pytest.mark.parametrize("marker", [Marker.ABORT, Marker.COMMIT])
+@pytest.mark.parametrize("marker_behind", [False, True])
+def test_an_aborted_index_that_says_otherwise_than_the_markers_drops_nothing(tmp_path, marker, marker_behind):
+    """It has no checksum: lost, it would let an aborted record replace a good one; wrong, drop a good one."""
+    with opened(tmp_path) as log:
+        log.append([(b"a", b"good")])
+        log.append([(b"a", b"decided")], producer=ProducerStamp(5, 0, 0, True))
+        if marker_behind:
+            log.roll()
+        log.append_control(marker, producer_id=5, producer_epoch=0)
+        if not marker_behind:
+            log.roll()
+        log.append([(b"b", b"more")])
+    index = tmp_path / "t-0" / f"{2 if marker_behind else 0:020d}.txnindex"
+    if marker is Marker.ABORT:
+        index.unlink()
+    else:
+        index.write_bytes(encode_aborted([AbortedTransaction(5, 1, 2, 3)]))
+    with opened(tmp_path) as log:
+        before = {base: path.read_bytes() for base, path in log_files(log).items()}
+        with pytest.raises(
+            CorruptRecordError, match=r"producer 5 that ends at offset 2 .*txnindex.* says otherwise"
+        ):
+            log.compact()
+        assert "producer 5" in log.cleanable().uncleanable
+        assert {base: path.read_bytes() for base, path in log_files(log).items()} == before
 
 
 def test_without_room_the_old_segments_stay_and_it_is_done_again(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,27 @@ def test_a_log_is_inspected_beside_its_open_owner(tmp_path):
         log.append([b"two"])
         with Log.open(tmp_path / "t-0", read_only=True) as reader:
             assert reader.log_end_offset == 2
+
+
+def test_an_owner_that_rolls_and_deletes_meanwhile_makes_no_problem(tmp_path):
+    seen = 0
+    with open_log(tmp_path, segment_bytes=1_000, index_interval_bytes=100) as log:
+        log.append(VALUES[:4])
+        done = threading.Event()
+
+        def work() -> None:
+            while not done.is_set():
+                for start in range(0, 40, 4):
+                    log.append(VALUES[start : start + 4])
+                log.delete_before(max(log.log_end_offset - 60, 0))
+
+        owner = threading.Thread(target=work)
+        owner.start()
+        try:
+            while log.log_start_offset < 100:
+                assert problems(tmp_path / "t-0", deep=True, is_live=True) == []
+                seen += 1
+        finally:
+            done.set()
+            owner.join()
+    assert seen > 1

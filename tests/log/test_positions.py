@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import logstore
 from logstore import Codec, Log, ProducerStamp
 from logstore._batch import BatchView
 from logstore.errors import InvalidSettingError
@@ -176,6 +177,35 @@ def test_a_log_may_change_its_mode(tmp_path):
         assert log.append([b"p"]).first_offset == size
     with open_log(tmp_path, offset_mode="logical") as log:
         assert log.append([b"l"]).first_offset == size + 1
+
+
+def test_an_open_log_may_change_its_mode(tmp_path):
+    with open_log(tmp_path, offset_mode="logical") as log:
+        log.append([b"v"] * 10)
+        log.reconfigure({**SETTINGS})
+        size = log.metrics().size
+        assert log.append([b"p"]).first_offset == size == log.next_offset - (log.metrics().size - size)
+        with pytest.raises(InvalidSettingError):
+            log.reconfigure({**SETTINGS, "cleanup_policy": "compact"})
+        log.reconfigure({**SETTINGS, "offset_mode": "logical"})
+        assert log.append([b"l"]).first_offset == size + 1
+
+
+def test_a_topic_may_have_it(tmp_path):
+    with logstore.open(tmp_path) as store:
+        topic = store.create_topic("flights", 1, {"logstore.offset.mode": "bytes"})
+        offsets = [topic.append(b"v" * size).offset for size in (20, 40, 20)]
+        assert offsets == [0, *[base for base, *_ in stored(topic[0])[1:]]]
+        check_positions(topic[0])
+        for consumer in (store.consumer("crew", auto_offset_reset="earliest"), store.consumer()):
+            consumer.assign(["flights"])
+            consumer.seek_to_beginning()
+            assert [record.offset for record in consumer.records(timeout_s=0)] == offsets
+            consumer.seek(("flights", 0), offsets[1] + 1)
+            assert [record.offset for record in consumer.poll()] == offsets[2:]
+        store.commit_offsets("crew", {topic[0].name: offsets[1]})
+        assert [lag.records for lag in store.lag("crew")] == [2]
+        store.consumer("crew").close()
 
 
 def test_a_reader_beside_the_writer_follows(tmp_path):

@@ -8,8 +8,9 @@ import pytest
 
 from logstore import Log, LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, DirectoryLockedError, DiskFullError, NotALogError
-from logstore.log import inspection, repair
+from logstore.log import checkpoint, inspection, repair
 from logstore.log.files import Directory
+from logstore.records import TopicPartition
 from logstore.testing import SimDisk
 from tests.log.logs import open_log, tree, values_of
 from tests.log.test_inspection import VALUES, flip, logs, partition, problems
@@ -67,6 +68,22 @@ def test_damage_is_cut_off_and_kept_and_the_log_opens_again(partition):
     with open_log(partition.parent, read_only=True) as reader:
         assert values_of(reader) == [*VALUES[:offset], b"goes on"]
     assert cut(partition) is None
+
+
+def test_what_is_appended_behind_a_repair_is_not_taken_for_compacted(partition):
+    compacted = partition / checkpoint.COMPACTED
+    compacted.write_bytes(checkpoint.encode_compacted(len(VALUES)))
+    kafkas = partition.parent / checkpoint.CLEANER_OFFSETS
+    name = TopicPartition("t", 0)
+    kafkas.write_bytes(checkpoint.write_offsets({name: len(VALUES), TopicPartition("other", 0): 9_999}))
+    flip(logs(partition)[1], 70)
+    done = cut(partition)
+    assert done is not None
+    assert checkpoint.decode_compacted(compacted.read_bytes()) == done.offset
+    assert checkpoint.read_offsets(kafkas.read_bytes(), "") == {
+        name: done.offset,
+        TopicPartition("other", 0): 9_999,
+    }
 
 
 def test_a_second_repair_keeps_its_own_beside_the_first(partition):

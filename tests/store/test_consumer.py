@@ -290,6 +290,20 @@ def test_a_record_is_known_by_its_place(store):
     assert record.timestamp_ms == at.timestamp_ms
 
 
+@pytest.mark.row("C2")
+def test_a_read_names_its_start_and_its_limit_in_bytes(store):
+    for _ in range(20):
+        fill(store, 10)
+    offset, seen = 0, []
+    while batches := store.topic("flights").read(0, offset, max_bytes=700):
+        assert batches.size <= 700
+        seen += [record.offset for record in batches]
+        offset = batches.next_offset
+    assert seen == list(range(200))
+    # The first batch is given whole, else nobody would come past it.
+    assert len(store.topic("flights").read(0, 0, max_bytes=1).records()) == 10
+
+
 def test_chunks_are_bounded_by_the_settings(store):
     for _ in range(50):
         fill(store, 100)
@@ -488,6 +502,41 @@ def test_a_store_that_is_closed_first_commits_what_is_known_to_be_done(tmp_path)
         consumer.poll()
 
 
+def test_an_error_is_not_hidden_by_a_commit_that_fails_too(store):
+    fill(store, 6)
+    store.commit_offsets("tower", {A: 1})
+
+    def process():
+        with earliest(store, "crew") as consumer:
+            consumer.poll(max_records=2)
+            consumer.poll(max_records=2)
+            store.partition(OFFSETS_TOPIC, 0).close()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        process()
+
+
+def test_a_store_that_is_closed_under_a_waiting_consumer_tells_it(tmp_path):
+    errors = []
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+        consumer = earliest(store, "crew")
+
+        def wait():
+            try:
+                consumer.poll(timeout_s=60)
+            except (StoreClosedError, WakeupError) as error:
+                errors.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not consumer._in_use.locked():
+            pass
+    waiting.join(30)
+    assert len(errors) == 1
+
+
 def test_a_loop_commits_by_itself_between_its_turns(store, clock):
     fill(store, 1200)
     for seen, _ in enumerate(earliest(store, "crew", partitions=[A]), 1):
@@ -617,6 +666,22 @@ def test_a_waiting_reader_learns_that_its_topic_is_gone(tmp_path):
         store.delete_topic("flights")
         waiting.join(30)
         assert len(errors) == 1
+
+
+def test_a_waiting_reader_beside_the_writer_learns_of_it_too(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights")
+        fill(store, 3)
+        with logstore.open(tmp_path, read_only=True, clock=ManualClock()) as reading:
+            consumer = earliest(reading)
+            assert len(consumer.poll()) == 3
+            store.delete_topic("flights")
+            with pytest.raises(UnknownTopicError):
+                consumer.poll(timeout_s=30)
+            store.create_topic("flights")
+            # Another topic of that name is none of its business.
+            with pytest.raises(UnknownTopicError):
+                consumer.poll(timeout_s=30)
 
 
 def test_settings_are_kafkas(store):

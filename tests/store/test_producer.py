@@ -195,6 +195,47 @@ def test_32_writers_at_once_lose_nothing_and_write_nothing_twice(tmp_path):
                 assert found[at.partition, at.offset] == b"%d %d" % (writer, n)
 
 
+@pytest.mark.parametrize("ack", ["written", "synced"])
+def test_a_flush_waits_for_answers_of_another_thread_and_not_for_its_callbacks(store, files, ack):
+    """That thread has written two batches and hangs in a callback of the first."""
+    producer = store.producer(batch_size=50, ack=ack)
+    files.fail("pwrite", 1, errno.ENOSPC, path_contains=".log")
+    futures = [producer.send("flights", b"%d" % n) for n in range(2)]
+    entered, go = threading.Event(), threading.Event()
+    futures[0].add_done_callback(lambda _done: (entered.set(), go.wait(60)))
+    other = threading.Thread(target=producer.flush)
+    other.start()
+    assert entered.wait(60)
+    producer.flush()
+    assert all(future.done() for future in futures)
+    go.set()
+    other.join()
+    producer.close()
+
+
+@pytest.mark.row("P1")
+@pytest.mark.parametrize("ack", ["written", "synced"])
+def test_a_flush_answers_answers_all_that_its_thread_has_sent_whoever_is_writing_it(tmp_path, ack):
+    """Eight threads, the ticker and the syncing thread meet in one partition."""
+    with logstore.open(tmp_path / "data") as store:
+        store.create_topic("flights")
+        wrong = []
+        with store.producer(batch_size=300, linger_ms=1, ack=ack) as producer:
+
+            def write() -> None:
+                for n in range(60):
+                    futures = [producer.send("flights", b"x" * 20) for _ in range(n % 9)]
+                    producer.flush()
+                    wrong.extend(future for future in futures if not future.done())
+
+            threads = [threading.Thread(target=write) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert wrong == []
+
+
 # -- futures
 
 

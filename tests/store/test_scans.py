@@ -17,7 +17,7 @@ from logstore._batch import Batches
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadError, UnknownPartitionError
 from logstore.records import Marker
 from logstore.store.scans import TopicScan
-from logstore.testing import ManualClock, SimDisk, after_power_cut
+from logstore.testing import ManualClock, SimDisk, after_power_cut, temporary_store
 from logstore.testing.clock import START_MS
 from tests.log.logs import log_files
 
@@ -168,6 +168,21 @@ def test_a_topic_of_a_store_scans_itself(logstore_store: Store, logstore_clock: 
     assert scan.bounds[0][0] == 0
     with pytest.raises(OffsetOutOfRangeError, match="flights-0: offset 0 is out of range"):
         scan.count()
+
+
+def test_only_the_partitions_that_are_scanned_are_opened(logstore_disk: SimDisk) -> None:
+    with temporary_store(files=logstore_disk) as store:
+        topic = store.create_topic("flights", 20)
+        for partition in range(20):
+            topic.append_many([b"v"], partition=partition)
+    with temporary_store(files=logstore_disk) as store:
+        before = logstore_disk.open_descriptors
+        assert store.topic("flights").scan(partitions=[3, 7]).count() == 2
+        few = logstore_disk.open_descriptors - before
+        assert store.topic("flights").scan().count() == 20
+        assert few * 5 < logstore_disk.open_descriptors - before
+        with pytest.raises(UnknownPartitionError, match="no partition 20; it has 20"):
+            store.topic("flights").scan(partitions=20)
 
 
 @pytest.mark.row("S20")

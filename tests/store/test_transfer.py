@@ -48,7 +48,20 @@ def test_any_json_is_a_record_or_is_refused(line):
     assert all(isinstance(name, str) for name, _ in read.headers)
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", "5", '{"key": "a"}', '{"value": "a", "x": 1}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        '{"key": "a"}',
+        '{"value": "a", "x": 1}',
+        "[" * 100_000,
+        '{"value": "\\ud800"}',
+        '{"value": "a", "headers": [["\\ud800", null]]}',
+    ],
+)
 def test_what_is_no_object_with_a_value_is_refused(line):
     with pytest.raises(InvalidRecordError):
         record_of_json(line)

@@ -32,7 +32,7 @@ from logstore.errors import (
     RecordError,
     StorageError,
 )
-from logstore.log import dirty, exchange
+from logstore.log import dirty, exchange, recovery
 from logstore.log.decided import Decided
 from logstore.log.dirty import Cleanable
 from logstore.log.exchange import Superseded
@@ -241,6 +241,20 @@ class _Run:
                 self._passed = at
             # Behind a gap at its end the segment is known to its end.
             keys.pass_over(segment.next_offset - 1)
+        self._ask_markers_behind(decided, end_offset)
+
+    def _ask_markers_behind(self, decided: Decided, end_offset: int) -> None:
+        """Transactions that end behind what is compacted were taken for what the aborted index says."""
+        waiting = decided.undecided
+        if not waiting:
+            return
+        state = self._state
+        for batch in recovery.produced_batches(state.segments, end_offset, state.last_stable.value):
+            if batch.marker is not None and batch.producer_id in waiting:
+                decided.agree(batch.producer_id, batch.marker, batch.last_offset)
+                waiting.discard(batch.producer_id)
+                if not waiting:
+                    return
 
     # -- reading
 

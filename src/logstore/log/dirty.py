@@ -81,6 +81,8 @@ def _end_offset(
 
 def _is_late(segments: Sequence[Segment], config: LogConfig, first_dirty: int, now_ms: int) -> bool:
     """Whether a dirty sealed segment began longer ago than max.compaction.lag.ms."""
+    if config.max_compaction_lag_ms >= NEVER_MS:
+        return False
     for segment in segments[:-1]:
         if segment.next_offset > first_dirty and segment.size:
             first = segment.first_timestamp()

@@ -3,7 +3,7 @@
 For tools and for the doubtful: Kafka's files and ours alike, whole or damaged, in a directory of a log
 or alone. Nothing is locked, recovered or changed, so all of it also works beside a live owner, whose
 last bytes may then be under way. Damage is found here and named with file, position and offset; what
-to do about it is `repair`'s business. Memory does not grow with the files.
+to do about it is `repair`'s business. Memory grows with the indexes of one segment, not with the log.
 
 What counts as damage follows `recovery`: bytes below the recovery point were promised; from it on, and in
 the last segment of a log that has none, bad bytes are a torn tail, which the next open cuts.
@@ -25,9 +25,11 @@ from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, NotALogError, RecordError, StorageError
 from logstore.log import aborted, checkpoint, epochs, files, recovery, snapshot
 from logstore.log.files import Directory
+from logstore.log.segments import is_gone
 
 HEADER_BYTES = 61
 _CHUNK_BYTES = 1 << 20
+_LIVE_ATTEMPTS = 3
 _SIZE = struct.Struct(">qi")
 _SIZE_BYTES = _SIZE.size
 
@@ -248,28 +250,61 @@ def verify(
     behind its published end is not judged. ``is_compacted``: offsets may be missing between segments.
     """
     known = marks(place.directory)
-    ends: dict[int, int] = {}
     all_bases = files.base_offsets(place.directory.names()) or list(place.bases)
+    end: int | None = None
     for base in place.bases:
-        is_last = base == all_bases[-1]
-        following = None if is_last else all_bases[all_bases.index(base) + 1]
-        segment = _open(place.directory, base)
-        try:
-            extent = segment.scan()
-            problem = _judged(segment, extent, known, is_last=is_last, is_live=is_live)
-            if problem is not None:
-                yield problem
-            else:
-                ends[base] = extent.next_offset
-            if problem is None and following is not None:
-                yield from _between(segment, extent.next_offset, following, is_compacted)
-            if deep:
-                yield from _records_of(segment.path, extent.valid_bytes, place.directory.files)
-            yield from _indexes_of(place.directory, segment, extent.valid_bytes, is_live=is_live and is_last)
-        finally:
-            segment.close()
-    yield from _promised(place, known, ends, all_bases)
+        following = next((other for other in all_bases if other > base), None)
+        for _ in range(_LIVE_ATTEMPTS if is_live else 1):
+            # The owner may put other files in the place of these while they are compared.
+            found = _of_segment(place.directory, base, following, known, deep, is_live, is_compacted)
+            if not found.problems:
+                break
+        yield from found.problems
+        end = found.end
+    if place.bases[-1] == all_bases[-1] and end is not None:
+        yield from _promised(place, known, end)
     yield from _beside(place)
+
+
+class _Checked(NamedTuple):
+    problems: list[Problem]
+    end: int | None  #: where the segment ends, if it is whole
+
+
+def _of_segment(
+    directory: Directory,
+    base: int,
+    following: int | None,
+    known: Marks,
+    deep: bool,
+    is_live: bool,
+    is_compacted: bool,
+) -> _Checked:
+    """What is wrong in one segment; nothing if its owner has deleted it meanwhile."""
+    problems: list[Problem] = []
+    try:
+        segment = _open(directory, base)
+    except StorageError as error:
+        if is_live and is_gone(error):
+            return _Checked([], None)
+        raise
+    try:
+        extent = segment.scan()
+        problem = _judged(segment, extent, known, is_last=following is None, is_live=is_live)
+        if problem is not None:
+            problems.append(problem)
+        elif following is not None:
+            problems += _between(segment, extent.next_offset, following, is_compacted)
+        if deep:
+            problems += _records_of(segment.path, extent.valid_bytes, directory.files)
+        problems += _indexes_of(directory, segment, extent.valid_bytes, is_live=is_live and following is None)
+        return _Checked(problems, extent.next_offset if problem is None else None)
+    except StorageError as error:
+        if is_live and is_gone(error):
+            return _Checked([], None)
+        raise
+    finally:
+        segment.close()
 
 
 def _open(directory: Directory, base: int) -> Segment:
@@ -315,11 +350,10 @@ def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
             yield Problem(Kind.DAMAGE, path, position, batch.base_offset, str(error))
 
 
-def _promised(place: Place, known: Marks, ends: dict[int, int], all_bases: list[int]) -> Iterator[Problem]:
+def _promised(place: Place, known: Marks, end: int) -> Iterator[Problem]:
     """Segments that are missing at the end: nothing else tells of them."""
-    end = ends.get(all_bases[-1])
-    if known.promised is not None and end is not None and end < known.promised:
-        path = place.directory.join(files.segment_file(all_bases[-1], files.LOG))
+    if known.promised is not None and end < known.promised:
+        path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
         what = f"the log ends at offset {end}, but was synced up to {known.promised}"
         yield Problem(Kind.DAMAGE, path, None, end, what)
 
@@ -387,9 +421,10 @@ def _beside(place: Place) -> Iterator[Problem]:
     directory = place.directory
     names = directory.names()
     for base in place.bases:
-        for suffix, decode in ((files.ABORTED_INDEX, aborted_entries), (files.SNAPSHOT, snapshot_entries)):
+        for suffix, decode in ((files.ABORTED_INDEX, aborted.decode), (files.SNAPSHOT, snapshot.decode_snapshot)):
             name = files.segment_file(base, suffix)
-            if name in names and decode(directory, base) is None:
+            data = directory.read(name) if name in names else None  # None too if its owner has just removed it
+            if data is not None and decode(data, base) is None:
                 yield Problem(Kind.STATE, directory.join(name), None, None, "the file is not whole")
     if epochs.LEADER_EPOCHS in names:
         data = directory.read(epochs.LEADER_EPOCHS)

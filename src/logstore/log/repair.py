@@ -206,6 +206,10 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
             clean=False,
         )
         _write_durably(directory, lowered)
+    compacted = checkpoint.decode_compacted(directory.read(checkpoint.COMPACTED) or b"")
+    if compacted is not None and compacted > end:
+        # Else what is appended next would be taken for compacted.
+        directory.replace(checkpoint.COMPACTED, checkpoint.encode_compacted(end), durable=True)
     # A reader beside would go by the old end, and find it missing; without the file it measures.
     directory.remove(checkpoint.PUBLISHED)
     _lower_in_root(root, directory, end)
@@ -227,7 +231,12 @@ def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
         name = files.parse_partition(directory.path)
     except NotALogError:
         return
-    for file in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
+    for file in (
+        checkpoint.RECOVERY_POINTS,
+        checkpoint.LOG_START_OFFSETS,
+        checkpoint.HIGH_WATERMARKS,
+        checkpoint.CLEANER_OFFSETS,
+    ):
         data = root.read(file)
         if not data:
             continue

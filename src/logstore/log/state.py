@@ -132,7 +132,7 @@ class State:
         self.first_dirty_offset = self._clean_offset_found(end)
         self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
         self.uncleanable: str | None = None  # the damage that a compaction has met
-        self.positions = Positions(self.segments) if config.offset_mode == "bytes" else None
+        self.positions = self._positions_of(config)
         self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
@@ -420,9 +420,13 @@ class State:
     def reconfigure_locked(self, config: LogConfig) -> None:
         """Use other settings from now on; `reconfigure` has checked that they may change."""
         self.config = config
+        self.positions = self._positions_of(config)
         self.segments.reconfigure(config)
         self.transactions.reconfigure(config)
         self.roll_after_ms = self._new_roll_age()
+
+    def _positions_of(self, config: LogConfig) -> Positions | None:
+        return Positions(self.segments) if config.offset_mode == "bytes" else None
 
     def _new_roll_age(self) -> int:
         """The age in ms at which the active segment is rolled, less a share that is drawn anew for each."""

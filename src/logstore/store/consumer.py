@@ -1,7 +1,7 @@
 """An embedded consumer: it is assigned partitions, reads them in turn and remembers how far it has come.
 
 This module alone knows whose turn it is, how a consumer waits for several partitions, and when offsets are
-committed by themselves; one partition's position is `store.place`'s. Records are read through the logs of
+committed by themselves; where it stands is `store.assignment`'s. Records are read through the logs of
 the store, so nobody need know that somebody reads: without a group nothing is stored anywhere.
 
 At least once is what it gives. With a group and ``enable.auto.commit`` an offset is committed once the
@@ -14,43 +14,39 @@ One thread at a time: two at once are found out, except for `wakeup`, which is f
 
 from __future__ import annotations
 
-import threading
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from logstore._batch import Record, RecordChain, RecordIterator
-from logstore._encode import timestamp_of
 from logstore.client_config import ConsumerConfig
 from logstore.config import Setting
 from logstore.errors import (
-    ConcurrentUseError,
-    ConsumerClosedError,
     InvalidGroupError,
     InvalidOffsetError,
     LogstoreError,
-    NotAssignedError,
     ReadOnlyError,
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.log.listening import Listening
-from logstore.log.reader import Time
 from logstore.log.waiting import wait_for_any
 from logstore.log.watermark import Bell
-from logstore.records import Ack, TimestampOffset, TopicPartition
+from logstore.records import Ack, TopicPartition
+from logstore.store.assignment import Assignment, Wanted
 from logstore.store.offsets import CommittedOffsets
-from logstore.store.partitions import Opened
-from logstore.store.place import Place, Reading
 from logstore.store.source import Source
+
+_logger = logging.getLogger(__name__)
 
 #: No more than this is read at once: larger pieces leave the processor's cache before they are decoded, and each
 #: costs fresh pages of memory (benchmarks/test_consumer.py: a quarter slower with 1 MiB).
 READ_BYTES = 256 << 10
 
-#: A partition by its name, or a topic for all of its partitions.
-Wanted = TopicPartition | tuple[str, int] | str
+#: How often a reader that waits beside the writer looks whether its topics are still there.
+LOOK_AROUND_S = 1.0
 
 
-class Consumer:
+class Consumer(Assignment):
     """Reads partitions of a store, from any place on, and keeps the positions of its group.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -71,10 +67,8 @@ class Consumer:
         *,
         offsets: CommittedOffsets,
     ) -> None:
-        self._store = store
-        self.config = ConsumerConfig() if config is None else config
+        super().__init__(store, ConsumerConfig() if config is None else config, offsets)
         self._clock = store.clock
-        self._isolation = self.config.isolation
         self._offsets = offsets
         self._group = self.config.group_id
         self._commits_itself = bool(self._group) and self.config.enable_auto_commit
@@ -88,174 +82,11 @@ class Consumer:
                     path=store.path,
                 )
             offsets.hold(self._group, self)
-        self._reading = Reading(store, self.config, offsets)
-        self._places: dict[TopicPartition, Place] = {}
-        self._turns: list[Place] = []  # the places, the one whose turn it is first
         self._handed: RecordIterator | None = None  # what a loop is going through
         self._bell = Bell(clock=self._clock)
-        self._in_use = threading.Lock()
         self._woken = False
-        self._closed = False
         self._committed_s = self._clock.monotonic_s()
-
-    # -- what is read
-
-    def assign(self, partitions: Iterable[Wanted]) -> None:
-        """Read these partitions from now on, and no others; a topic's name stands for all of its partitions.
-
-        A partition that was assigned before keeps its position. The others begin at their group's committed
-        offset, else where ``auto.offset.reset`` says. On an error nothing has changed.
-
-        Raises:
-            UnknownTopicError, UnknownPartitionError: one of them does not exist.
-        """
-        with self._use():
-            wanted = self._named(partitions)
-            places = {name: self._places.get(name) or self._place_of(name) for name in wanted}
-            if self._commits_itself:
-                self._settle()
-                self._commit_done()
-            for name, place in self._places.items():
-                if name not in places:
-                    place.hold_up()
-            self._places = places
-            self._turns = list(places.values())
-
-    def _named(self, partitions: Iterable[Wanted]) -> list[TopicPartition]:
-        if isinstance(partitions, str):
-            partitions = [partitions]
-        found: dict[TopicPartition, None] = {}
-        for each in partitions:
-            if isinstance(each, str):
-                names = [TopicPartition(each, n) for n in range(self._store.partition_count(each))]
-            else:
-                names = [TopicPartition(*each)]
-            found |= dict.fromkeys(names)
-        return list(found)
-
-    def _place_of(self, name: TopicPartition) -> Place:
-        topic_id = self._store.topic_id(name.topic)
-        log = self._store.partition(name.topic, name.partition, topic_id=topic_id)
-        return Place(name, log, topic_id)
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read."""
-        return frozenset(self._places)
-
-    def pause(self, *partitions: Wanted) -> None:
-        """Hand out nothing from these partitions (default: from all) until `resume`; positions are kept."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.paused = True
-                place.hold_up()
-
-    def resume(self, *partitions: Wanted) -> None:
-        """End `pause`, for these partitions or for all."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.paused = False
-
-    @property
-    def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
-        return frozenset(place.name for place in self._places.values() if place.paused)
-
-    # -- where it stands
-
-    def position(self, partition: Wanted) -> int:
-        """The offset of the next record that will be handed out.
-
-        Raises:
-            NotAssignedError: the partition is not assigned.
-            NoOffsetError: there is neither a committed offset nor a rule where to begin.
-        """
-        with self._use():
-            (place,) = self._chosen((partition,), one=True)
-            self._reading.find(place)
-            return place.position
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """`position` of every assigned partition."""
-        with self._use():
-            self._check_assigned()
-            for place in self._turns:
-                self._reading.find(place)
-            return {place.name: place.position for place in self._places.values()}
-
-    def topic_id(self, partition: Wanted) -> str:
-        """The id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
-        return self._chosen((partition,), one=True)[0].topic_id
-
-    def seek(self, partition: Wanted, offset: int) -> None:
-        """Go on with the record at ``offset``, or the next one behind it if there is none.
-
-        An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
-
-        Raises:
-            NotAssignedError: the partition is not assigned.
-            InvalidOffsetError: the offset is no whole number from 0 on.
-        """
-        if not is_whole(offset) or offset < 0:
-            raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {offset!r}")
-        with self._use():
-            (place,) = self._chosen((partition,), one=True)
-            place.go_to(offset)
-
-    def seek_to_beginning(self, *partitions: Wanted) -> None:
-        """Go on with the oldest record that is kept, in these partitions or in all."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.go_to(place.log.log_start_offset)
-
-    def seek_to_end(self, *partitions: Wanted) -> None:
-        """Go on with the record that comes next, in these partitions or in all."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.go_to(place.log.end_offset(self._isolation))
-
-    def seek_to_time(self, timestamp: Time, *partitions: Wanted) -> None:
-        """Go on with the first record that is at least so new (ms or an aware datetime), else at the end."""
-        wanted = timestamp_of(timestamp)
-        with self._use():
-            for place in self._chosen(partitions):
-                place.go_to(self._reading.offset_at(place, wanted))
-
-    def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
-        """The oldest offset that is kept; the partitions need not be assigned."""
-        return {name: log.log_start_offset for name, log in self._logs(partitions)}
-
-    def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
-        """The offset that the next record to be seen will get; the partitions need not be assigned."""
-        return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
-
-    def offsets_for_times(self, times: Mapping[Wanted, Time]) -> dict[TopicPartition, TimestampOffset | None]:
-        """The first record of each partition that is at least so new, or None."""
-        return {
-            name: log.offset_for_time(when, isolation=self._isolation)
-            for wanted, when in times.items()
-            for name, log in self._logs([wanted])
-        }
-
-    def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
-        self._check_open()
-        return [(name, self._store.partition(*name)) for name in self._named(partitions)]
-
-    def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[Place]:
-        if not self._places:
-            raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
-        if not partitions:
-            return list(self._places.values())
-        chosen = []
-        for name in self._named(partitions):
-            place = self._places.get(name)
-            if place is None:
-                assigned = ", ".join(map(str, sorted(self._places)))
-                raise NotAssignedError(f"{name} is not assigned to this consumer, which reads {assigned}")
-            chosen.append(place)
-        if one and len(chosen) != 1:
-            raise NotAssignedError(f"one partition is needed here, {partitions[0]!r} stands for {len(chosen)}")
-        return chosen
+        self._look_again_s = self._committed_s + LOOK_AROUND_S
 
     # -- reading
 
@@ -314,14 +145,27 @@ class Consumer:
 
     def _wait(self, deadline: float | None) -> bool:
         """Until there may be news; False if the time is over."""
-        for place in self._turns:
-            # The log of a deleted topic would never have news.
-            self._reading.check_there(place)
+        self._check_there()
         left = None if deadline is None else deadline - self._clock.monotonic_s()
         if left is not None and left <= 0:
             return False
+        if self._store.read_only:
+            # Nobody tells this process that a topic was deleted.
+            left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
         waiting = [(place.log, place.position) for place in self._places.values() if not place.paused]
-        return wait_for_any(waiting, self._isolation, self._bell, self._clock, left)
+        return (
+            wait_for_any(waiting, self._isolation, self._bell, self._clock, left)
+            or deadline is None
+            or self._clock.monotonic_s() < deadline
+        )
+
+    def _check_there(self) -> None:
+        """Raise if a topic was deleted, whose log would never have news."""
+        if self._store.read_only and self._clock.monotonic_s() >= self._look_again_s:
+            self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
+            self._store.topics()
+        for place in self._turns:
+            self._reading.check_there(place)
 
     def __iter__(self) -> Iterator[Record]:
         """Every record, for ever: at the end the loop waits for more. It ends with `close`. See `records`."""
@@ -389,9 +233,7 @@ class Consumer:
             self._turns.append(self._turns.pop(0))
             runs = [run for place in self._turns if (run := self._reading.run_of(place, self._read_bytes()))]
             if not runs:
-                # The log of a deleted topic would never have news.
-                for place in self._turns:
-                    self._reading.check_there(place)
+                self._check_there()
             return runs
 
     def listen(self, ring: Callable[[], None]) -> Listening:
@@ -466,6 +308,11 @@ class Consumer:
             raise InvalidGroupError("the consumer has no group; open it with store.consumer('name of the group')")
         return self._group
 
+    def _before_assignment(self) -> None:
+        if self._commits_itself:
+            self._settle()
+            self._commit_done()
+
     def _settle(self) -> None:
         """What was handed out is processed: its user has come back for more."""
         for place in self._turns:
@@ -531,31 +378,19 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        self._close(processed=kind is None)
+        if kind is None:
+            self._close(processed=True)
+            return
+        try:
+            self._close(processed=False)
+        except LogstoreError as error:
+            # The error that ended the block is the one to be told; what is not committed is read again.
+            _logger.warning("not committed after an error: group=%s error=%s", self._group, error)
 
     def __repr__(self) -> str:
         places = ", ".join(f"{name}@{place.position}" for name, place in sorted(self._places.items()))
         state = "closed" if self._closed else places or "unassigned"
         return f"<Consumer {self._group or 'without group'}: {state}>"
-
-    def _use(self) -> _Use:
-        if not self._in_use.acquire(blocking=False):
-            raise ConcurrentUseError(
-                "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
-            )
-        if self._closed:
-            self._in_use.release()
-            self._check_open()
-        return _Use(self._in_use)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ConsumerClosedError("the consumer is closed; make another")
-
-    def _check_assigned(self) -> None:
-        self._check_open()
-        if not self._places:
-            raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
 
 
 def check_limit(max_records: int) -> int:
@@ -579,21 +414,6 @@ def open_consumer(
             raise InvalidGroupError(f"group {group!r} was asked for, but group.id says {settings.group_id!r}")
         settings = settings.replace(group_id=group)
     return Consumer(store, settings, offsets=offsets)
-
-
-class _Use:
-    """Lets go of the consumer at the end of a call."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
 
 
 __all__ = ["Consumer", "ConsumerConfig"]

@@ -6,6 +6,7 @@ imported when they are first needed. Any thread may call.
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from logstore.config import Setting
+from logstore.errors import ConcurrentUseError, LogstoreError
 from logstore.records import Ack, Isolation, TopicPartition
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from logstore.store.offsets import CommittedOffsets
     from logstore.store.source import Source
     from logstore.store_config import StoreConfig
+
+
+_logger = logging.getLogger(__name__)
 
 
 class Consuming(ABC):
@@ -112,7 +117,14 @@ class Consuming(ABC):
     def _end_consumers(self) -> None:
         """Let every consumer commit what it is known to have processed, while there is a log to commit it to."""
         for consumer in list(self._consumers):
-            consumer.abandon()
+            try:
+                consumer.abandon()
+            except ConcurrentUseError:
+                # Another thread waits in it, and is told that the store is closed.
+                consumer.wakeup()
+            except LogstoreError as error:
+                # What is not committed is read again, and the logs have to be closed in any case.
+                _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)
 
 
 __all__ = ["Consuming"]

@@ -16,7 +16,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from logstore._encode import Encoder, timestamp_of
@@ -108,6 +107,7 @@ class _Batch:
     ticket: Ticket
     taken: int  #: of the buffer memory
     opened_s: float
+    sequence: int = -1  #: of its first record; -1 until it is appended for the first time
     retries: int = 0
 
 
@@ -254,7 +254,7 @@ class PartitionLane(Lane):
         """
         if not self._writing.acquire(blocking=wait):
             return True
-        answers: list[Callable[[], None]] = []
+        answered: list[Ticket] = []
         try:
             with self._lock:
                 batch = self._batch
@@ -263,7 +263,7 @@ class PartitionLane(Lane):
             if self._sealed and not force and self._shared.clock.monotonic_s() < self._retry_s:
                 return False
             while self._sealed:
-                if not self._append(self._sealed[0], answers):
+                if not self._append(self._sealed[0], answered):
                     return False
             return True
         finally:
@@ -272,16 +272,19 @@ class PartitionLane(Lane):
             if not self.is_empty:
                 self._shared.active.add(self)
             self._writing.release()
-            for answer in answers:
-                answer()
+            for ticket in answered:
+                ticket.tell()
 
-    def _append(self, batch: _Batch, answers: list[Callable[[], None]]) -> bool:
+    def _append(self, batch: _Batch, answered: list[Ticket]) -> bool:
         """Append the oldest batch that waits; False: it goes on waiting for room."""
         shared, encoder, ticket = self._shared, batch.encoder, batch.ticket
         stamp = None
         count = encoder.pending_records
         if shared.stamp is not None:
-            stamp = ProducerStamp(*shared.stamp, self._next_sequence)
+            if batch.sequence < 0:
+                batch.sequence = self._next_sequence
+                self._next_sequence = (batch.sequence + count) & _INT32_MAX
+            stamp = ProducerStamp(*shared.stamp, batch.sequence)
             encoder.number(*stamp[:3])
         try:
             size = len(encoder.finish())
@@ -290,28 +293,28 @@ class PartitionLane(Lane):
             if self._may_retry(batch):
                 _logger.info("records wait for room: partition=%s error=%s", self.name, error)
                 return False
-            self._give_up(batch, error, answers)
+            self._give_up(batch, error, answered)
             return True
         except Exception as error:  # noqa: BLE001  it is handed to whoever waits
-            self._give_up(batch, error, answers)
+            self._give_up(batch, error, answered)
             return True
         except BaseException as error:
             # An interrupt, perhaps after the write: with a sequence the log knows the batch again.
             if stamp is None:
-                self._give_up(batch, error, answers)
+                self._give_up(batch, error, answered)
             raise
+        # Answered first: a batch that an interrupt leaves in its place is tried again, and known again.
+        if (shared.ack or self._rules_now().ack) is Ack.SYNCED:
+            shared.syncing.add(self.log, ticket, result.first_offset, result.last_offset, result.timestamp_ms)
+        else:
+            ticket.acknowledge(result.first_offset, result.timestamp_ms)
+            answered.append(ticket)
         self._sealed.popleft()
-        if stamp is not None:
-            self._next_sequence = (self._next_sequence + count) & _INT32_MAX
         counts = self.counts
         counts.records += count
         counts.batches += 1
         counts.bytes += size
         self._let_go(batch)
-        if (shared.ack or self._rules_now().ack) is Ack.SYNCED:
-            shared.syncing.add(self.log, ticket, result.first_offset, result.last_offset, result.timestamp_ms)
-        else:
-            answers.append(partial(ticket.acknowledge, result.first_offset, result.timestamp_ms))
         return True
 
     def _may_retry(self, batch: _Batch) -> bool:
@@ -324,22 +327,26 @@ class PartitionLane(Lane):
             and (now_s - batch.opened_s) * 1000 < self._config.delivery_timeout_ms
         )
 
-    def _give_up(self, batch: _Batch, error: BaseException, answers: list[Callable[[], None]]) -> None:
+    def _give_up(self, batch: _Batch, error: BaseException, answered: list[Ticket]) -> None:
+        batch.ticket.fail(error)
+        answered.append(batch.ticket)
         self._sealed.popleft()
+        if batch.sequence >= 0:
+            # The newest that was given: batches go in order. The next one takes its place.
+            self._next_sequence = batch.sequence
         self.counts.failed_records += batch.encoder.pending_records
         self._let_go(batch)
-        answers.append(partial(batch.ticket.fail, error))
 
     def abandon(self, error: BaseException) -> None:
         """Give up what is gathered: every future of it is answered with ``error``."""
-        answers: list[Callable[[], None]] = []
+        answered: list[Ticket] = []
         with self._writing:
             with self._lock:
                 self._seal_locked()
             while self._sealed:
-                self._give_up(self._sealed[0], error, answers)
-        for answer in answers:
-            answer()
+                self._give_up(self._sealed[0], error, answered)
+        for ticket in answered:
+            ticket.tell()
 
     def close(self) -> None:
         """Take no more records. What is gathered stays, to be written or abandoned."""

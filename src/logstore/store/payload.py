@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from logstore._payload import WORDS, JsonDecoder, StructDecoder
 
 if TYPE_CHECKING:
-    from logstore._columns import Decoder
+    from logstore._table import Decoder
 
 #: What is said of the values: see the module's text. Any: a numpy.dtype, which is not imported for it.
 ValueSchema = Mapping[str, Any] | Any

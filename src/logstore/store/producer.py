@@ -296,8 +296,10 @@ class Producer(Sender):
     def _write(self, *, force: bool) -> bool:
         """Write every lane that holds records; False if one has to wait for room."""
         done = True
-        for lane in list(self._shared.active):
-            done = lane.write(force=force) and done
+        # Of all lanes: one that another thread is writing may be on no list for a moment.
+        for lane in list(self._lanes):
+            if not lane.is_empty:
+                done = lane.write(force=force) and done
         return done
 
     def tick(self) -> None:

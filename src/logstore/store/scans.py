@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._batch import Batches, Record
 from logstore.errors import UnknownPartitionError
@@ -19,13 +19,42 @@ from logstore.log.scan import Scan
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
-    from logstore._columns import ColumnBatch, ColumnStream, Decoder
+    from logstore._columns import ColumnBatch, ColumnStream
+    from logstore._table import Decoder
     from logstore.store.payload import ValueSchema
 
 #: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each.
 Bound = int | str | Mapping[int, int | str] | None
 
 _WORDS = ("earliest", "latest")
+
+
+class HasLogs(Protocol):
+    """What has a log for each of its partitions: a `Topic`."""
+
+    @property
+    def partition_count(self) -> int: ...
+    def __getitem__(self, partition: int) -> Readable: ...
+
+
+class LogsOf(Mapping[int, Readable]):
+    """The logs of a topic by the numbers of its partitions; one is opened when it is asked for, and not before."""
+
+    def __init__(self, topic: HasLogs) -> None:
+        self._topic = topic
+        self._count = topic.partition_count
+
+    def __getitem__(self, number: int) -> Readable:
+        return self._topic[number]
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and 0 <= number < self._count
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self._count))
+
+    def __len__(self) -> int:
+        return self._count
 
 
 class TopicScan:

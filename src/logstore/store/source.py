@@ -28,6 +28,9 @@ class Source(Protocol):
     def read_only(self) -> bool:
         """Whether nothing can be appended."""
 
+    def topics(self) -> list[str]:
+        """The names of all topics, as they are now."""
+
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
 

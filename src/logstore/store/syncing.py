@@ -86,14 +86,17 @@ class Syncing:
         with self._lock:
             batches = self._waiting.get(log, deque())
             while batches and (error is not None or batches[0].end <= synced):
-                answered.append(batches.popleft())
+                batch = batches.popleft()
+                # Under the lock: whoever finds nothing waiting may say that all is answered.
+                if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
+                    batch.ticket.fail(error)
+                else:
+                    batch.ticket.acknowledge(batch.first_offset, batch.append_time_ms)
+                answered.append(batch.ticket)
             if not batches:
                 self._waiting.pop(log, None)
-        for batch in answered:
-            if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
-                batch.ticket.fail(error)
-            else:
-                batch.ticket.acknowledge(batch.first_offset, batch.append_time_ms)
+        for ticket in answered:
+            ticket.tell()
 
     def _run(self) -> None:
         while True:

@@ -246,11 +246,11 @@ class Topic:
             OffsetOutOfRangeError: a start or end lies outside of its partition.
             ValueError: a column or a word for an offset is unknown.
         """
-        from logstore.store.scans import TopicScan
+        from logstore.store.scans import LogsOf, TopicScan
 
         return TopicScan(
             self.name,
-            {log.name.partition: log for log in self.partitions},
+            LogsOf(self),
             partitions=partitions,
             start=start,
             end=end,

@@ -120,6 +120,7 @@ def _headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
             raise InvalidRecordError(f"headers: expected [name, value], found {pair!r:.80}")
+        _bytes(pair[0], "headers")  # a name is text that has bytes, too
         headers.append((pair[0], _bytes(pair[1], "headers")))
     return tuple(headers)
 

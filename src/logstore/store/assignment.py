@@ -1,0 +1,237 @@
+"""Which partitions a consumer reads, and where it stands in them: assigned, sought, paused, asked.
+
+This module alone maps names to places and keeps a consumer to one thread at a time. What is read from the
+places, and what is committed, is `store.consumer`'s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from logstore._encode import timestamp_of
+from logstore.client_config import ConsumerConfig
+from logstore.errors import ConcurrentUseError, ConsumerClosedError, InvalidOffsetError, NotAssignedError
+from logstore.groups.offsets import is_whole
+from logstore.log.reader import Time
+from logstore.records import TimestampOffset, TopicPartition
+from logstore.store.offsets import CommittedOffsets
+from logstore.store.partitions import Opened
+from logstore.store.place import Place, Reading
+from logstore.store.source import Source
+
+#: A partition by its name, or a topic for all of its partitions.
+Wanted = TopicPartition | tuple[str, int] | str
+
+
+class Assignment:
+    """The places of one consumer, of which it is the greater part."""
+
+    def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
+        self._store = store
+        self.config = config
+        self._isolation = config.isolation
+        self._reading = Reading(store, config, offsets)
+        self._places: dict[TopicPartition, Place] = {}
+        self._turns: list[Place] = []  # the places, the one whose turn it is first
+        self._in_use = threading.Lock()
+        self._closed = False
+
+    def _before_assignment(self) -> None:
+        """What has to be done with the places that are there before others take their turns."""
+
+    # -- what is read
+
+    def assign(self, partitions: Iterable[Wanted]) -> None:
+        """Read these partitions from now on, and no others; a topic's name stands for all of its partitions.
+
+        A partition that was assigned before keeps its position. The others begin at their group's committed
+        offset, else where ``auto.offset.reset`` says. On an error nothing has changed.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+        with self._use():
+            wanted = self._named(partitions)
+            places = {name: self._places.get(name) or self._place_of(name) for name in wanted}
+            self._before_assignment()
+            for name, place in self._places.items():
+                if name not in places:
+                    place.hold_up()
+            self._places = places
+            self._turns = list(places.values())
+
+    def _named(self, partitions: Iterable[Wanted]) -> list[TopicPartition]:
+        if isinstance(partitions, str):
+            partitions = [partitions]
+        found: dict[TopicPartition, None] = {}
+        for each in partitions:
+            if isinstance(each, str):
+                names = [TopicPartition(each, n) for n in range(self._store.partition_count(each))]
+            else:
+                names = [TopicPartition(*each)]
+            found |= dict.fromkeys(names)
+        return list(found)
+
+    def _place_of(self, name: TopicPartition) -> Place:
+        topic_id = self._store.topic_id(name.topic)
+        log = self._store.partition(name.topic, name.partition, topic_id=topic_id)
+        return Place(name, log, topic_id)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        return frozenset(self._places)
+
+    def pause(self, *partitions: Wanted) -> None:
+        """Hand out nothing from these partitions (default: from all) until `resume`; positions are kept."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.paused = True
+                place.hold_up()
+
+    def resume(self, *partitions: Wanted) -> None:
+        """End `pause`, for these partitions or for all."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.paused = False
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(place.name for place in self._places.values() if place.paused)
+
+    # -- where it stands
+
+    def position(self, partition: Wanted) -> int:
+        """The offset of the next record that will be handed out.
+
+        Raises:
+            NotAssignedError: the partition is not assigned.
+            NoOffsetError: there is neither a committed offset nor a rule where to begin.
+        """
+        with self._use():
+            (place,) = self._chosen((partition,), one=True)
+            self._reading.find(place)
+            return place.position
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """`position` of every assigned partition."""
+        with self._use():
+            self._check_assigned()
+            for place in self._turns:
+                self._reading.find(place)
+            return {place.name: place.position for place in self._places.values()}
+
+    def topic_id(self, partition: Wanted) -> str:
+        """The id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
+        return self._chosen((partition,), one=True)[0].topic_id
+
+    def seek(self, partition: Wanted, offset: int) -> None:
+        """Go on with the record at ``offset``, or the next one behind it if there is none.
+
+        An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
+
+        Raises:
+            NotAssignedError: the partition is not assigned.
+            InvalidOffsetError: the offset is no whole number from 0 on.
+        """
+        if not is_whole(offset) or offset < 0:
+            raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {offset!r}")
+        with self._use():
+            (place,) = self._chosen((partition,), one=True)
+            place.go_to(offset)
+
+    def seek_to_beginning(self, *partitions: Wanted) -> None:
+        """Go on with the oldest record that is kept, in these partitions or in all."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.go_to(place.log.log_start_offset)
+
+    def seek_to_end(self, *partitions: Wanted) -> None:
+        """Go on with the record that comes next, in these partitions or in all."""
+        with self._use():
+            for place in self._chosen(partitions):
+                place.go_to(place.log.end_offset(self._isolation))
+
+    def seek_to_time(self, timestamp: Time, *partitions: Wanted) -> None:
+        """Go on with the first record that is at least so new (ms or an aware datetime), else at the end."""
+        wanted = timestamp_of(timestamp)
+        with self._use():
+            for place in self._chosen(partitions):
+                place.go_to(self._reading.offset_at(place, wanted))
+
+    def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
+        """The oldest offset that is kept; the partitions need not be assigned."""
+        return {name: log.log_start_offset for name, log in self._logs(partitions)}
+
+    def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
+        """The offset that the next record to be seen will get; the partitions need not be assigned."""
+        return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
+
+    def offsets_for_times(self, times: Mapping[Wanted, Time]) -> dict[TopicPartition, TimestampOffset | None]:
+        """The first record of each partition that is at least so new, or None."""
+        return {
+            name: log.offset_for_time(when, isolation=self._isolation)
+            for wanted, when in times.items()
+            for name, log in self._logs([wanted])
+        }
+
+    def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
+        self._check_open()
+        return [(name, self._store.partition(*name)) for name in self._named(partitions)]
+
+    def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[Place]:
+        if not self._places:
+            raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
+        if not partitions:
+            return list(self._places.values())
+        chosen = []
+        for name in self._named(partitions):
+            place = self._places.get(name)
+            if place is None:
+                assigned = ", ".join(map(str, sorted(self._places)))
+                raise NotAssignedError(f"{name} is not assigned to this consumer, which reads {assigned}")
+            chosen.append(place)
+        if one and len(chosen) != 1:
+            raise NotAssignedError(f"one partition is needed here, {partitions[0]!r} stands for {len(chosen)}")
+        return chosen
+
+    # -- one thread at a time
+
+    def _use(self) -> _Use:
+        if not self._in_use.acquire(blocking=False):
+            raise ConcurrentUseError(
+                "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
+            )
+        if self._closed:
+            self._in_use.release()
+            self._check_open()
+        return _Use(self._in_use)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConsumerClosedError("the consumer is closed; make another")
+
+    def _check_assigned(self) -> None:
+        self._check_open()
+        if not self._places:
+            raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
+
+
+class _Use:
+    """Lets go of the consumer at the end of a call."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
+
+
+__all__ = ["Assignment", "Wanted"]

@@ -1,0 +1,124 @@
+"""One waiter for several logs: woken by any of them, by a bell, by the end of its time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from logstore import Isolation, Log, ProducerStamp
+from logstore.clock import SYSTEM_CLOCK
+from logstore.log.waiting import wait_for_any
+from logstore.log.watermark import Bell, Watermark
+from logstore.records import Marker
+from logstore.testing import ManualClock
+
+ALL = Isolation.READ_UNCOMMITTED
+
+
+@pytest.fixture
+def logs(tmp_path):
+    logs = [Log.open(tmp_path / f"t-{n}") for n in range(3)]
+    yield logs
+    for log in logs:
+        log.close()
+
+
+def ends(logs, isolation=ALL):
+    return [(log, log.end_offset(isolation)) for log in logs]
+
+
+def waiting(places, bell, isolation=ALL, timeout_s=60):
+    """A thread that waits, and the list that its answer goes into."""
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(wait_for_any(places, isolation, bell, SYSTEM_CLOCK, timeout_s))
+    )
+    thread.start()
+    return thread, answers
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_any_log_wakes_it(logs, number):
+    bell = Bell()
+    thread, answers = waiting(ends(logs), bell)
+    logs[number].append([b"v"])
+    thread.join(30)
+    assert answers == [True]
+    # Nobody rings a bell that has been taken away.
+    assert all(log._end_mark(ALL)._bells == () for log in logs)
+    assert not bell.wait(0)
+
+
+def test_what_has_come_before_is_not_waited_for(logs):
+    places = ends(logs)
+    logs[2].append([b"v"])
+    assert wait_for_any(places, ALL, Bell(), ManualClock(), None)
+
+
+def test_a_truncation_is_news_too(logs):
+    logs[0].append([b"v"])
+    logs[0].append([b"w"])
+    thread, answers = waiting(ends(logs), Bell())
+    logs[0].truncate_to(1)
+    thread.join(30)
+    assert answers == [True]
+
+
+def test_a_committed_reader_waits_for_the_end_of_the_transaction(logs):
+    isolation = Isolation.READ_COMMITTED
+    places = ends(logs, isolation)
+    logs[1].append([b"v"], producer=ProducerStamp(1, 0, 0, transactional=True))
+    clock = ManualClock()
+    assert not wait_for_any(places, isolation, Bell(clock=clock), clock, 5.0)
+    assert clock.monotonic_s() == 5.0
+    logs[1].append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
+    assert wait_for_any(places, isolation, Bell(clock=clock), clock, 5.0)
+
+
+def test_a_bell_wakes_it_and_is_kept_until_somebody_waits(logs):
+    bell = Bell()
+    thread, answers = waiting(ends(logs), bell)
+    bell.ring()
+    thread.join(30)
+    assert answers == [True]
+    bell.ring()
+    assert wait_for_any(ends(logs), ALL, bell, SYSTEM_CLOCK, None)
+    assert not bell.wait(0)
+
+
+def test_without_a_log_only_the_bell_counts():
+    bell, clock = Bell(clock=ManualClock()), ManualClock()
+    bell.ring()
+    assert wait_for_any([], ALL, bell, clock, None)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_readers_beside_the_writer_are_woken_by_any_of_them(tmp_path, logs, count):
+    readers = [Log.open(log.path, read_only=True) for log in logs]
+    for number in range(count):
+        thread, answers = waiting(ends(readers[:count]), Bell())
+        logs[number].append([b"v"])
+        thread.join(30)
+        assert answers == [True]
+    clock = ManualClock()
+    bell = Bell(clock=clock)
+    assert not wait_for_any(ends(readers), ALL, bell, clock, 0.5)
+    assert clock.monotonic_s() == pytest.approx(0.5)
+    bell.ring()
+    assert wait_for_any(ends(readers), ALL, bell, clock, 0.5)
+    for reader in readers:
+        reader.close()
+
+
+def test_a_mark_rings_only_the_bells_that_are_attached():
+    mark, first, second = Watermark(0), Bell(), Bell()
+    mark.attach(first)
+    mark.attach(second)
+    mark.detach(first)
+    mark.detach(first)
+    mark.advance(1)
+    assert (first.wait(0), second.wait(0)) == (False, True)
+    mark.detach(second)
+    mark.advance(2)
+    assert not second.wait(0)
