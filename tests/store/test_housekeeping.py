@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -284,6 +286,47 @@ def test_a_store_collected_inside_its_own_thread_is_closed_by_that_thread(tmp_pa
     assert seen == [False]
     assert life.closed
     store._finalizer.detach()
+
+
+@pytest.mark.parametrize("where", ["append", "sync", "compaction"])
+def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_path, where):
+    """Whoever keeps a log keeps no store: the collector may take that in the middle of an append."""
+    store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
+    log = store.create_topic("flights")[0]
+    log.append([b"one"])
+    life = store._life
+    lock = {"append": log._state.lock, "compaction": log._state.compacting}.get(where, threading.Lock())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        with lock:
+            log._flusher._commit._busy = where == "sync"
+            life.forgotten()
+            assert not life.closed
+            log._flusher._commit._hand_over()
+        for thread in threading.enumerate():
+            if thread.name == "logstore-closing":
+                thread.join(10)
+    assert life.closed
+    store._finalizer.detach()
+    with open_store(tmp_path) as again:
+        assert [record.value for record in again["flights"].read()] == [b"one"]
+
+
+def test_a_store_that_is_left_open_is_closed_when_the_program_ends(tmp_path):
+    code = (
+        "import logstore, sys\n"
+        "store = logstore.open(sys.argv[1])\n"
+        "store.create_topic('flights').append(b'one')\n"
+        "store.offsets\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "was left open" in told.stderr
+    assert (tmp_path / "data" / checkpoint.CLEAN_SHUTDOWN).exists()
 
 
 def test_a_child_of_a_fork_has_no_part_in_it(tmp_path):

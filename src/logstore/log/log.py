@@ -753,6 +753,11 @@ class Log(Readable):
         """
         return image.verify(taken, target)
 
+    def is_busy(self) -> bool:
+        """Whether somebody, perhaps the caller itself, is in the middle of a change, a sync or a compaction."""
+        state = self._state
+        return state.lock.locked() or state.compacting.locked() or self._flusher.is_busy()
+
     @property
     def room(self) -> int:
         """Bytes that the log's gate has granted it and that it has not written yet."""

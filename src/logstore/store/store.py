@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from logstore._files import LIBC, Files, fork_generation
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -33,6 +31,7 @@ from logstore.store import layout
 from logstore.store.budget import Budget, Holdings, Limits, may_go
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
+from logstore.store.life import Closeable, Life
 from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
@@ -141,7 +140,7 @@ class Store(Consuming):
         table.manage(partitions)
         self._table: TopicTable = table
         self._partitions = partitions
-        self._life = _Life(self.path, partitions, hold)
+        self._life = Life(self.path, partitions, hold)
         if hold is not None:
             assert isinstance(table, Topics)
             try:
@@ -151,6 +150,7 @@ class Store(Consuming):
                 raise
         # Also run at the end of the program: what was left open is flushed and closed then.
         self._finalizer = weakref.finalize(self, self._life.forgotten)
+        self._finalizer.atexit = False
 
     def _keep_house(self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
         keeper = Housekeeper(self.clock, self.path)
@@ -519,69 +519,11 @@ class Store(Consuming):
         )
 
 
-class Closeable(Protocol):
-    """What lives no longer than its store."""
-
-    def close(self) -> None: ...
-
-
 def _expire_offsets(reference: weakref.ref[Store]) -> None:
     """Forget committed offsets that nobody has renewed for ``offsets.retention.minutes``."""
     store = reference()
     if store is not None and not store.closed and CONSUMER_OFFSETS in store:
         store.offsets.expire()
-
-
-class _Life:
-    """What has to be given back when a store ends, also one that nobody closed."""
-
-    def __init__(self, path: str, partitions: Partitions, hold: RootHold | None) -> None:
-        self.path = path
-        self.closed = False
-        self._partitions = partitions
-        self._hold = hold
-        self._fork = fork_generation()
-        self._lock = threading.RLock()
-        self.members: weakref.WeakSet[Closeable] = weakref.WeakSet()
-        self.housekeeper: Housekeeper | None = None
-
-    def close(self) -> None:
-        with self._lock:
-            if self.closed:
-                return
-            failure: BaseException | None = None
-            keeper = () if self.housekeeper is None else (self.housekeeper,)
-            # A producer writes what it holds: the store is still open for it.
-            for member in (*keeper, *self.members, self._partitions):
-                try:
-                    member.close()
-                except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
-                    failure = failure or error
-            self.closed = True
-        if self._hold is not None:
-            self._hold.release()
-        if failure is not None:
-            raise failure
-
-    def forgotten(self) -> None:
-        """The store was dropped, or the program ends: flush what it has, and say so."""
-        if self.closed or self._fork != fork_generation():
-            return
-        if self.housekeeper is not None and self.housekeeper.is_current():
-            # Collected in the middle of a task, which may hold the lock of a log that is to be closed.
-            self.housekeeper.at_last(self.forgotten_now)
-        else:
-            self.forgotten_now()
-
-    def forgotten_now(self) -> None:
-        """As `forgotten`, where nothing is in the middle of anything."""
-        if self._hold is not None:
-            message = f"store {self.path} was left open: it is flushed and closed now; use `with` or close()"
-            warnings.warn(message, ResourceWarning, stacklevel=1)
-        try:
-            self.close()
-        except OSError as error:
-            _logger.error("a store that was left open could not be closed: store=%s error=%s", self.path, error)
 
 
 def open_store(
