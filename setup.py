@@ -41,7 +41,7 @@ COMPILE_ARGS = [
     "-fvisibility=hidden",
     *(["-O1", "-g"] if DEBUG or SANITIZERS else ["-O3", "-g0", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]),
     *(["-Werror"] if STRICT else []),
-    # There Cython leaves a docstring of each __iter__ over. What the stable ABI lacks would be found at import only.
+    # There Cython leaves a docstring of each __iter__ over; what the stable ABI lacks would show at import only.
     *(["-Wno-unused-const-variable", "-Werror=implicit-function-declaration"] if ABI3 else []),
     *(["-include", str(PACKAGE / "_limited.h")] if ABI3 else []),
 ]
