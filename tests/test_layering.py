@@ -125,7 +125,7 @@ LOG: dict[str, set[str]] = {
     "recovery": _STATE | {"swaps"},
     "transactions": _STATE | {"recovery"},
     "scan": set(),
-    "reader": {"scan", "segments", "watermark"},
+    "reader": {"epochs", "scan", "segments", "watermark"},
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,

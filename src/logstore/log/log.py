@@ -297,7 +297,6 @@ class Log(Readable):
 
     @property
     def epochs(self) -> Epochs:
-        """Which epoch wrote which offsets."""
         return self._state.epochs
 
     def facts(self) -> PartitionFacts:

@@ -21,6 +21,7 @@ from logstore._slice import Slice
 from logstore._tally import count_whole
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
+from logstore.log.epochs import Epochs
 from logstore.log.scan import Bounds, Hint, Scan
 from logstore.log.segments import is_gone
 from logstore.log.watermark import Watermark
@@ -68,6 +69,11 @@ class Readable(ABC):
     @abstractmethod
     def last_stable_offset(self) -> int:
         """The end for committed readers: every transaction below it is decided."""
+
+    @property
+    @abstractmethod
+    def epochs(self) -> Epochs:
+        """Which leader epoch wrote which offsets. A reader beside the writer may know the newest later."""
 
     @abstractmethod
     def _marks(self) -> tuple[int, int, int]:

@@ -29,6 +29,7 @@ from logstore.errors import (
 )
 from logstore.log import aborted, checkpoint, files, recovery
 from logstore.log.checkpoint import Published
+from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.promises import PublishedReader
 from logstore.log.reader import Readable
@@ -218,6 +219,10 @@ class LogReader(Readable):
     @property
     def last_stable_offset(self) -> int:
         return self._look().last_stable_offset
+
+    @property
+    def epochs(self) -> Epochs:
+        return Epochs.load(self._directory) or Epochs()
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._segments.all

@@ -18,6 +18,7 @@ from logstore.records import TimestampOffset, TopicPartition
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.partitions import Opened
 from logstore.store.place import Place, Reading
+from logstore.store.resuming import epoch_before, not_behind_its_epoch
 from logstore.store.source import Source
 
 #: A partition by its name, or a topic for all of its partitions.
@@ -126,6 +127,21 @@ class Assignment:
     def topic_id(self, partition: Wanted) -> str:
         """The id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
         return self._chosen((partition,), one=True)[0].topic_id
+
+    def leader_epoch(self, partition: Wanted, offset: int) -> int:
+        """The epoch of the record before an offset, to be stored with it for `seek_to_stored`; -1 if unknown."""
+        return epoch_before(self._chosen((partition,), one=True)[0].log, offset)
+
+    def seek_to_stored(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
+        """Go on at an offset that was stored; returns where.
+
+        That is below ``offset`` where the records that were read are gone, since a power cut took what was
+        acknowledged as written only, and others have their offsets now.
+        """
+        place = self._chosen((partition,), one=True)[0]
+        where = not_behind_its_epoch(place.log, offset, leader_epoch)
+        self.seek(partition, where)
+        return where
 
     def seek(self, partition: Wanted, offset: int) -> None:
         """Go on with the record at ``offset``, or the next one behind it if there is none.

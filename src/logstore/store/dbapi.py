@@ -7,9 +7,10 @@ else the transaction is the caller's. One thread at a time, as for the connectio
 
     CREATE TABLE logstore_offsets (
         consumer_group, topic, partition_number,       -- primary key
-        next_offset, topic_id, generation
+        next_offset, leader_epoch, topic_id, generation
     )
 
+``leader_epoch`` is that of the last record read, which tells whether that record is still there (`resuming`).
 ``generation`` keeps two consumers of one group apart. `claim` raises it; a `save` with an earlier one
 changes nothing and raises `GroupFencedError`, so that whoever comes last has the partitions and the one
 before loses its transaction instead of counting twice. The comparison and the change are one statement, under
@@ -115,8 +116,9 @@ class DatabaseOffsets:
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {self.table} ("
                 f"consumer_group VARCHAR({_NAME_MAX}) NOT NULL, topic VARCHAR(249) NOT NULL, "
-                "partition_number INTEGER NOT NULL, next_offset BIGINT NOT NULL, topic_id VARCHAR(22) NOT NULL, "
-                "generation BIGINT NOT NULL, PRIMARY KEY (consumer_group, topic, partition_number))"
+                "partition_number INTEGER NOT NULL, next_offset BIGINT NOT NULL, leader_epoch INTEGER NOT NULL, "
+                "topic_id VARCHAR(22) NOT NULL, generation BIGINT NOT NULL, "
+                "PRIMARY KEY (consumer_group, topic, partition_number))"
             )
 
     # -- beginning
@@ -139,18 +141,18 @@ class DatabaseOffsets:
             for partition in sorted(positions):
                 topic_id = consumer.topic_id(partition)
                 row = self._claimed(cursor, partition)
-                if row is not None and (row[1] == topic_id or not row[1] or not topic_id):
-                    found[partition] = row[0]
-                    consumer.seek(partition, row[0])
+                if row is not None and (row[2] == topic_id or not row[2] or not topic_id):
+                    found[partition] = consumer.seek_to_stored(partition, row[0], row[1])
                 else:
                     found[partition] = positions[partition]
-                    self._begin(cursor, partition, found[partition], topic_id, is_new=row is None)
-                claims[partition] = 1 if row is None else row[2]
+                    epoch = consumer.leader_epoch(partition, found[partition])
+                    self._begin(cursor, partition, found[partition], epoch, topic_id, is_new=row is None)
+                claims[partition] = 1 if row is None else row[3]
         self._claims = claims
         return found
 
-    def _claimed(self, cursor: Cursor, partition: TopicPartition) -> tuple[int, str, int] | None:
-        """Raise the generation of a row that is there; its offset, topic id and new generation."""
+    def _claimed(self, cursor: Cursor, partition: TopicPartition) -> tuple[int, int, str, int] | None:
+        """Raise the generation of a row that is there; its offset, epoch, topic id and new generation."""
         # The change first: it takes the row's lock, so what is read then is what holds.
         changed = self._run(
             cursor,
@@ -161,28 +163,28 @@ class DatabaseOffsets:
             return None
         self._run(
             cursor,
-            f"SELECT next_offset, topic_id, generation FROM {self.table} WHERE {_KEY}",
+            f"SELECT next_offset, leader_epoch, topic_id, generation FROM {self.table} WHERE {_KEY}",
             (self.group, *partition),
         )
-        ((offset, topic_id, generation),) = cursor.fetchall()
-        return int(offset), str(topic_id), int(generation)
+        ((offset, epoch, topic_id, generation),) = cursor.fetchall()
+        return int(offset), int(epoch), str(topic_id), int(generation)
 
     def _begin(
-        self, cursor: Cursor, partition: TopicPartition, offset: int, topic_id: str, *, is_new: bool
+        self, cursor: Cursor, partition: TopicPartition, offset: int, epoch: int, topic_id: str, *, is_new: bool
     ) -> None:
         if is_new:
             # If another claimant inserts it too, one of both gets the database's own error, and tries again.
             self._run(
                 cursor,
-                f"INSERT INTO {self.table} (consumer_group, topic, partition_number, next_offset, topic_id, "
-                "generation) VALUES (?, ?, ?, ?, ?, ?)",
-                (self.group, *partition, offset, topic_id, 1),
+                f"INSERT INTO {self.table} (consumer_group, topic, partition_number, next_offset, "
+                "leader_epoch, topic_id, generation) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (self.group, *partition, offset, epoch, topic_id, 1),
             )
         else:
             self._run(
                 cursor,
-                f"UPDATE {self.table} SET next_offset = ?, topic_id = ? WHERE {_KEY}",
-                (offset, topic_id, self.group, *partition),
+                f"UPDATE {self.table} SET next_offset = ?, leader_epoch = ?, topic_id = ? WHERE {_KEY}",
+                (offset, epoch, topic_id, self.group, *partition),
             )
 
     def load(
@@ -210,23 +212,29 @@ class DatabaseOffsets:
             GroupFencedError: a partition was never claimed here, or somebody has claimed it since.
             InvalidOffsetError: an offset is no whole number from 0 on.
         """
-        given = offsets.positions() if isinstance(offsets, Consumer) else offsets
+        if isinstance(offsets, Consumer):
+            given: Mapping[TopicPartition, int] = offsets.positions()
+            epochs = {name: offsets.leader_epoch(name, offset) for name, offset in given.items()}
+        else:
+            given, epochs = offsets, {}
         for name, offset in sorted(given.items()):
             partition = TopicPartition(*name)
             if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
                 raise InvalidOffsetError(f"{partition}: an offset is a whole number from 0 on, found {offset!r}")
             claim = self._claims.get(partition)
-            if claim is None or not self._stored(cursor, partition, offset, claim):
+            if claim is None or not self._stored(cursor, partition, offset, epochs.get(partition, -1), claim):
                 why = "was never claimed here" if claim is None else "was claimed by another consumer since"
                 raise GroupFencedError(
                     f"{partition} {why}, group {self.group!r}; roll back, and claim() before going on",
                     offset=offset,
                 )
 
-    def _stored(self, cursor: Cursor, partition: TopicPartition, offset: int, claim: int) -> bool:
+    def _stored(self, cursor: Cursor, partition: TopicPartition, offset: int, epoch: int, claim: int) -> bool:
         place = (self.group, *partition, claim)
         changed = self._run(
-            cursor, f"UPDATE {self.table} SET next_offset = ? WHERE {_KEY} AND generation = ?", (offset, *place)
+            cursor,
+            f"UPDATE {self.table} SET next_offset = ?, leader_epoch = ? WHERE {_KEY} AND generation = ?",
+            (offset, epoch, *place),
         )
         if changed <= 0:
             # Some drivers do not count a row that had this value already, and some count nothing.

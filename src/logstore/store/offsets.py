@@ -37,6 +37,7 @@ from logstore.groups.offsets import (
 from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.partitions import Opened
+from logstore.store.resuming import epoch_before
 from logstore.store.source import Source
 from logstore.store_config import StoreConfig
 
@@ -170,7 +171,9 @@ class CommittedOffsets:
             check_commit(partition, commit, self._metadata_max)
             topic_id = self._check_place(partition)
             commits[partition] = commit._replace(
-                commit_ms=now if commit.commit_ms < 0 else commit.commit_ms, topic_id=commit.topic_id or topic_id
+                commit_ms=now if commit.commit_ms < 0 else commit.commit_ms,
+                topic_id=commit.topic_id or topic_id,
+                leader_epoch=self._epoch_before(partition, commit),
             )
         if commits:
             self._write(group, commits, ack)
@@ -248,6 +251,12 @@ class CommittedOffsets:
         }
         self._source.create_topic(OFFSETS_TOPIC, self._partition_count, settings, if_not_exists=True)
         return self._count()
+
+    def _epoch_before(self, partition: TopicPartition, commit: OffsetAndMetadata) -> int:
+        """The epoch of the last record that was read: it tells later whether that record is still the same one."""
+        if commit.leader_epoch >= 0 or not commit.offset:
+            return commit.leader_epoch
+        return epoch_before(self._source.partition(*partition), commit.offset)
 
     def _check_place(self, partition: TopicPartition) -> str:
         """The id of a partition's topic; raises if there is no such partition."""

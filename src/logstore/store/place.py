@@ -14,6 +14,7 @@ from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.records import TopicPartition
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.partitions import Opened
+from logstore.store.resuming import not_behind_its_epoch
 from logstore.store.source import Source
 
 _logger = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ class Reading:
         if self._group:
             commit = self._offsets.committed(self._group, [place.name]).get(place.name)
             if commit is not None and commit.topic_id in ("", place.topic_id):
-                place.go_to(commit.offset)
+                place.go_to(not_behind_its_epoch(place.log, commit.offset, commit.leader_epoch))
                 place.stored = commit.offset
                 return
         if self._rule == "none":
