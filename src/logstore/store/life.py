@@ -1,7 +1,8 @@
 """The end of a store: what has to be given back, in which order, also if nobody closes it.
 
 A store that was dropped warns and is flushed and closed; so is one that is open when the program ends. This
-module knows logs, members (producers, consumers) and the hold on the root only as things to be closed. Any thread may call.
+module knows logs, members (producers, consumers) and the hold on the root only as things to be closed. Any
+thread may call.
 """
 
 from __future__ import annotations
