@@ -16,7 +16,6 @@ from logstore.errors import LogstoreError
 from logstore.log.files import Directory
 from logstore.log.root import Root
 from logstore.records import TopicPartition
-from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
 from logstore.store.topics import Topics
 from logstore.testing import SimDisk
@@ -112,16 +111,9 @@ def test_planted_an_entry_that_goes_before_its_directories_is_found(monkeypatch)
     find()
 
 
-@pytest.mark.parametrize("function", ["make_partitions", "remove_partitions"])
-def test_planted_directories_whose_names_are_not_synced_are_found(monkeypatch, function):
-    honest, honest_sync = getattr(layout, function), Directory.sync
-
-    def without_sync(*args, **kwargs):
-        with monkeypatch.context() as patch:
-            patch.setattr(Directory, "sync", lambda self: honest_sync(self) if "-" in self.path else None)
-            return honest(*args, **kwargs)
-
-    monkeypatch.setattr(layout, function, without_sync)
+def test_planted_names_in_the_root_that_are_never_synced_are_found(monkeypatch):
+    honest = Directory.sync
+    monkeypatch.setattr(Directory, "sync", lambda self: honest(self) if "-" in self.path else None)
     find()
 
 

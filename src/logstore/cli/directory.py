@@ -48,15 +48,13 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 
 
 @click.command("hand-back")
-@click.option("--leave-stray", is_flag=True, help="Leave topics that Kafka does not know, for it to move aside.")
+@click.option("--leave-stray", is_flag=True, help="Also with topics that Kafka does not know: it moves them aside.")
 @json_option
 @place_options
-def hand_back(leave_stray: bool, as_json: bool, place: Place) -> int:
-    """Make a directory Kafka's again, for it to start on. Records, topics and ids stay.
+def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
+    """Make a directory ready for Kafka to start on it. It is Kafka's again; `logstore adopt` takes it back.
 
-    Every file of ours goes; `logstore adopt` takes the directory over again. Kafka serves the topics that
-    its own metadata know, and moves others aside: where there are any, nothing is changed and they are
-    named, unless --leave-stray is given; then with status 1.
+    Topics that Kafka's own metadata do not know are refused, unless --leave-stray says otherwise.
 
     JSON: topic, known.
     """
