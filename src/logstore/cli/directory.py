@@ -65,7 +65,6 @@ def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
         terminal.say("the store was not closed: Kafka will look at every log when it starts")
     if given.stray:
         terminal.say(f"Kafka does not know {', '.join(given.stray)}, and moves them aside as -stray")
-    return terminal.FAILED if given.stray else terminal.OK
 
 
 @click.command()

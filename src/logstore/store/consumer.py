@@ -35,6 +35,7 @@ from logstore.log.watermark import Bell
 from logstore.records import Ack, TopicPartition
 from logstore.store.assignment import Assignment, Wanted
 from logstore.store.offsets import CommittedOffsets
+from logstore.store.place import Place
 from logstore.store.source import Source
 
 _logger = logging.getLogger(__name__)
