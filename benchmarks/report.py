@@ -103,7 +103,7 @@ def _facts(info: dict[str, Any]) -> str:
     """What is equal on both sides: records, bytes in, codec, bytes out."""
     if not info["bytes"]:
         return ""
-    codec = info["codec"] if info["codec"] == "none" else f"{info['codec']} level {info['level']}"
+    codec = f"{info['codec']} level {info['level']}" if "level" in info else info["codec"]
     words = [f"  {info['records']:,} records", f"{info['bytes'] / 1e6:,.1f} MB", f"codec {codec}"]
     if output := info.get("output_bytes"):
         words.append(f"{output / 1e6:,.1f} MB out")
