@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import records
 from interleave import Bar, Runner, Target, race
 from runners import COPY_AND_SUM, same
 
+import logstore
 from logstore import Batches, Log
 from logstore._arrow_in import add_arrow
 from logstore._batch import stamp
@@ -154,55 +155,56 @@ def test_memory_of_ten_million_keys(benchmark: Any, places: Any) -> None:
     )
 
 
+STOCK = 1_000  #: batches: so much that a compaction outlasts the appends beside it
+
+
 @pytest.mark.row("R3", "S6")
 def test_appends_while_a_compaction_runs(benchmark: Any, places: Any) -> None:
-    """The same appends to two logs; one of them is being compacted, half of what it holds is replaced."""
+    """The same appends to two logs; one is being compacted by its store, half of what it holds is replaced."""
     live = [[(b"live", value) for value in group] for group in records.groups(SIZE, 100, 4_000)]
-    stock = records.groups(SIZE, PER_BATCH, 600)
+    stock = records.groups(SIZE, PER_BATCH, STOCK)
     old = [[(b"key-%06d" % (n * 7 % 300_000), value) for n, value in enumerate(group)] for group in stock]
 
-    def prepared() -> Iterator[Log]:
+    def prepared() -> Iterator[logstore.Store]:
         while True:
-            log = Log.open(places() / "t-0", cleanup_policy="compact", segment_bytes=8 << 20)
+            store = logstore.open(places() / "data", housekeeping="manual", segment_bytes=8 << 20)
+            topic = store.create_topic("race", 1, cleanup_policy="compact", max_compaction_lag_ms=1)
             for number, group in enumerate(old):
-                log.append([(b"%d" % (number // 2) + key, value) for key, value in group])
-            log.roll()
-            log.flush()
-            yield log
+                topic.append_many([(b"%d" % (number // 2) + key, value) for key, value in group])
+            topic[0].roll()
+            store.flush()
+            yield store
 
     fresh = prepared()
 
-    def alone() -> tuple[Log, None, threading.Event]:
-        return next(fresh), None, threading.Event()
+    def alone() -> tuple[logstore.Store, Log, None]:
+        store = next(fresh)
+        return store, cast("Log", store["race"][0]), None
 
-    def beside() -> tuple[Log, threading.Thread, threading.Event]:
-        log, _, stop = alone()
-        begun = threading.Event()
-
-        def compact() -> None:
-            while not stop.is_set():
-                log.compact(throttle=lambda _count: begun.set())
-
-        thread = threading.Thread(target=compact)
+    def beside() -> tuple[logstore.Store, Log, threading.Thread]:
+        store, log, _ = alone()
+        thread = threading.Thread(target=store.housekeep)
         thread.start()
-        begun.wait()
-        return log, thread, stop
+        # Before it has begun to read there is nothing to be beside.
+        while not log._state.compacting.locked():
+            thread.join(0.001)
+        return store, log, thread
 
     def work(state: Any) -> int:
-        append = state[0].append
+        append = state[1].append
         for group in live:
             append(group)
-        return state[0].log_end_offset
+        return state[1].log_end_offset
 
     def check(state: Any, end: int) -> None:
-        log, thread, stop = state
-        stop.set()
+        store, log, thread = state
         if thread is not None:
+            assert thread.is_alive(), "the compaction was through before the appends were"
             thread.join()
             assert log.cleanable().first_dirty_offset > 0
-        assert end == PER_BATCH * 600 + 100 * len(live)
-        log.close()
-        shutil.rmtree(Path(log.path).parent)
+        assert end == PER_BATCH * STOCK + 100 * len(live)
+        store.close()
+        shutil.rmtree(Path(store.path).parent)
 
     race(
         benchmark,

@@ -18,7 +18,7 @@ from logstore.errors import CorruptRecordError, StorageError
 from logstore.log import checkpoint
 from logstore.log.files import Directory
 from logstore.store.housekeeping import Housekeeper, Interrupted
-from logstore.store.upkeep import Throttle, Upkeep
+from logstore.store.upkeep import REST, Throttle, Upkeep
 from logstore.testing import ManualClock
 
 DAY_MS = 86_400_000
@@ -379,6 +379,19 @@ def test_tasks_run_when_they_are_due():
         assert calls == [*["quick"] * 3, "slow"]
     finally:
         keeper.close()
+
+
+def test_a_compaction_rests_while_records_are_appended_and_only_then():
+    clock = ManualClock()
+    keeper = Housekeeper(clock, "here")
+    waits, end = [], 0
+    keeper.wait = waits.append
+    throttle = Throttle(keeper, 1e12, lambda: end)
+    for appended in (0, 5, 0, 3):
+        clock.advance(20)
+        end += appended
+        throttle(1 << 20)
+    assert [round(seconds, 3) for seconds in waits] == [round(REST * 0.02, 3)] * 2
 
 
 def test_closing_ends_a_long_task_in_its_middle(tmp_path):

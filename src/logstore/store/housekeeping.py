@@ -51,7 +51,7 @@ class Housekeeper:
     """Runs tasks when they are due. Any thread may call it."""
 
     def __init__(self, clock: Clock, name: str) -> None:
-        self._clock = clock
+        self.clock = clock
         self._name = name
         self._tasks: list[Task] = []
         self._turn = threading.Lock()
@@ -64,7 +64,7 @@ class Housekeeper:
     def add(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> None:
         """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s."""
         task = Task(name, period_ms, run)
-        task.due_s = self._clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
+        task.due_s = self.clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
         with self._changed:
             self._tasks.append(task)
             self._changed.notify_all()
@@ -74,7 +74,7 @@ class Housekeeper:
         with self._changed:
             for task in self._tasks:
                 if task.name == name:
-                    task.due_s = self._clock.monotonic_s()
+                    task.due_s = self.clock.monotonic_s()
             self._changed.notify_all()
 
     # -- running
@@ -112,7 +112,7 @@ class Housekeeper:
             try:
                 return bool(task.run())
             finally:
-                task.due_s = self._clock.monotonic_s() + task.period_s
+                task.due_s = self.clock.monotonic_s() + task.period_s
 
     def check(self) -> None:
         """End a long task here if the store is being closed: for tasks to call now and then.
@@ -125,10 +125,10 @@ class Housekeeper:
 
     def wait(self, seconds: float) -> None:
         """Let time pass inside a task, for one that may not work at full speed; raises as `check`."""
-        until = self._clock.monotonic_s() + seconds
+        until = self.clock.monotonic_s() + seconds
         with self._changed:
-            while not self._stopping and (left := until - self._clock.monotonic_s()) > 0:
-                self._clock.wait(self._changed, left)
+            while not self._stopping and (left := until - self.clock.monotonic_s()) > 0:
+                self.clock.wait(self._changed, left)
         self.check()
 
     @contextlib.contextmanager
@@ -142,10 +142,10 @@ class Housekeeper:
             with self._changed:
                 if self._stopping:
                     break
-                now = self._clock.monotonic_s()
+                now = self.clock.monotonic_s()
                 task = min(self._tasks, key=lambda task: task.due_s, default=None)
                 if task is None or task.due_s > now:
-                    self._clock.wait(self._changed, None if task is None else task.due_s - now)
+                    self.clock.wait(self._changed, None if task is None else task.due_s - now)
                     continue
             try:
                 if self._run(task):

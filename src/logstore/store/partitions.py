@@ -98,6 +98,10 @@ class Partitions:
             if topic is None or name.topic == topic:
                 yield log
 
+    def log_end_sum(self) -> int:
+        """The log end offsets of all open logs together: what any append changes."""
+        return sum(log.log_end_offset for log in list(self._open.values()) if isinstance(log, Log))
+
     def is_busy(self) -> bool:
         """Whether somebody, perhaps the caller itself, is in the middle of a call to one of the logs."""
         logs = list(self._open.values())

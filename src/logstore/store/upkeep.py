@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from logstore.config import LogConfig
 from logstore.errors import LogClosedError, LogstoreError, TopicError
@@ -168,7 +168,9 @@ class Upkeep:
         config = self._config
         return log.compact(
             map_bytes=config.log_cleaner_dedupe_buffer_size,
-            throttle=Throttle(self._keeper, config.log_cleaner_io_max_bytes_per_second),
+            throttle=Throttle(
+                self._keeper, config.log_cleaner_io_max_bytes_per_second, self._partitions.log_end_sum
+            ),
         )
 
     def checkpoint(self) -> None:
@@ -182,23 +184,42 @@ class Upkeep:
         self._hold.checkpoint(facts, token)
 
 
-class Throttle:
-    """Lets at most so many bytes a second pass, and nothing once the store is being closed."""
+#: While somebody appends, a compaction rests so many times as long as it works. Its map is read and written
+#: all over, and beside that an append takes more than twice as long: see docs/benchmarks.md.
+REST: Final = 7
 
-    def __init__(self, keeper: Housekeeper, bytes_per_second: float) -> None:
+
+class Throttle:
+    """Lets at most so many bytes a second pass, and nothing once the store is being closed.
+
+    While records are being appended, most of the time is left to them: ``appended`` gives a number that
+    any append changes.
+    """
+
+    def __init__(
+        self, keeper: Housekeeper, bytes_per_second: float, appended: Callable[[], int] = lambda: 0
+    ) -> None:
         self._keeper = keeper
         self._rate = bytes_per_second
+        self._appended = appended
+        self._seen = appended()
         self._owed_s = 0.0
+        self._since_s = keeper.clock.monotonic_s()
 
     def __call__(self, byte_count: int) -> None:
         """Take note of bytes that were read or written; blocks while they are more than may be."""
         self._keeper.check()
         if self._rate > 0:
             self._owed_s += byte_count / self._rate
+        seen = self._appended()
+        if seen != self._seen:
+            self._seen = seen
+            self._owed_s += REST * (self._keeper.clock.monotonic_s() - self._since_s)
         # Shorter waits are inexact, and cost more than they hold back.
         if self._owed_s > 0.01:
             owed, self._owed_s = self._owed_s, 0.0
             self._keeper.wait(owed)
+        self._since_s = self._keeper.clock.monotonic_s()
 
 
 __all__ = ["Throttle", "Upkeep", "lets_go"]
