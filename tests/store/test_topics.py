@@ -469,3 +469,9 @@ def test_producer_ids_are_never_given_twice(disk):
     after = disk.crash("none")
     with open_store(after) as store:
         assert store.next_producer_id() not in given
+
+
+def test_records_without_a_key_take_turns_whichever_handle_appends_them(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights", 4)
+        assert [store["flights"].append(b"value").partition for _ in range(8)] == [0, 1, 2, 3] * 2

@@ -7,6 +7,7 @@ bytes nor files; records that come one by one in a hurry belong into a `Producer
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 DEFAULT_READ_BYTES = 1 << 20
 
+#: Whose turn it is among the partitions, for records without a key: of a topic, whichever handle is used.
+_turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
+
 
 class Topic:
     """A topic of an open store.
@@ -41,7 +45,7 @@ class Topic:
         self.store = store
         self.name = name
         self.id = topic_id  #: tells it from an earlier or later topic of the same name
-        self._turn = itertools.count()
+        self._turn = _turns.setdefault(store, {}).setdefault(topic_id or name, itertools.count())
 
     # -- what it is
 
