@@ -536,7 +536,9 @@ calls = {
     "a scan begun before": lambda: list(scan),
 }
 batch, scan = log.locate(0).read(), log.scan()
-names = [n for n in dir(log) if n[0] != "_" and n not in ("open", "close", "config", "name", "path")]
+# These work on an image that was taken before, and touch the log no more.
+passed_over = ("open", "close", "config", "name", "path", "copy_image", "verify_image")
+names = [n for n in dir(log) if n[0] != "_" and n not in passed_over]
 tries = {n: lambda n=n: getattr(log, n)() if callable(getattr(log, n)) else getattr(log, n) for n in names}
 tries |= {n: call for n, call in calls.items() if hasattr(log, n) or " " in n or n == "iter"}
 """
@@ -554,7 +556,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
     assert answered <= {
         *("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset", "synced_end"),
         *("was_clean", "leader_epoch", "epochs", "end_offset", "generation"),
-        *("segment_count", "size", "room", "next_offset"),
+        *("segment_count", "size", "room", "next_offset", "is_busy"),
     }
     parent.do("in_child(log.close)")
     assert parent.do("in_child(lambda: [log.close(), log.close(), refusals({'append': calls['append']})])") == [
@@ -576,7 +578,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_reader(agents)
     writer.do("put(log, 'one', 'two', 'three')")
     parent.do(CALLS)
     found = parent.do("in_child(lambda: refusals(tries))")
-    for number in ("generation", "segment_count", "size"):
+    for number in ("generation", "segment_count", "size", "epochs"):
         found.pop(number)
     assert set(found.values()) == {"ForkedError", "ReadOnlyError"}
     assert found["read"] == found["log_end_offset"] == found["a scan begun before"] == "ForkedError"
