@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,19 +157,27 @@ def test_memory_of_ten_million_keys(benchmark: Any, places: Any) -> None:
     )
 
 
-STOCK = 1_000  #: batches: so much that a compaction outlasts the appends beside it
+STOCK = 600  #: batches: so much that a compaction outlasts the appends beside it
 
 
 @pytest.mark.row("R3", "S6")
-def test_appends_while_a_compaction_runs(benchmark: Any, places: Any) -> None:
-    """The same appends to two logs; one is being compacted by its store, half of what it holds is replaced."""
+def test_appends_while_a_compaction_runs(benchmark: Any) -> None:
+    """The same appends to two logs; one is being compacted by its store, half of what it holds is replaced.
+
+    In memory where there is such a place: on one disk both are mostly waiting for what the other has written.
+    """
+    above = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+    def places() -> Path:
+        return Path(tempfile.mkdtemp(dir=above))
+
     live = [[(b"live", value) for value in group] for group in records.groups(SIZE, 100, 4_000)]
     stock = records.groups(SIZE, PER_BATCH, STOCK)
     old = [[(b"key-%06d" % (n * 7 % 300_000), value) for n, value in enumerate(group)] for group in stock]
 
     def prepared() -> Iterator[logstore.Store]:
         while True:
-            store = logstore.open(places() / "data", housekeeping="manual", segment_bytes=8 << 20)
+            store = logstore.open(places() / "data", housekeeping="manual", segment_bytes=48 << 20)
             topic = store.create_topic("race", 1, cleanup_policy="compact", max_compaction_lag_ms=1)
             for number, group in enumerate(old):
                 topic.append_many([(b"%d" % (number // 2) + key, value) for key, value in group])

@@ -186,7 +186,7 @@ class Upkeep:
 
 #: While somebody appends, a compaction rests so many times as long as it works. Its map is read and written
 #: all over, and beside that an append takes more than twice as long: see docs/benchmarks.md.
-REST: Final = 7
+REST: Final = 11
 
 
 class Throttle:
