@@ -68,7 +68,7 @@ class SendFuture:
 class Lane(Gatherer):
     """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
 
-    def open_for(self, encoder: Encoder, ticket: Ticket, full_bytes: int) -> None:
+    def open_for(self, encoder: Encoder, ticket: Ticket, full_bytes: int, ahead_ms: int) -> None:
         """Let records go straight into an encoder, whose batch has this ticket."""
 
 @final

@@ -14,6 +14,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SetItem
@@ -331,10 +332,16 @@ cdef class Lane(Gatherer):
     """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
 
     cdef Ticket _ticket
+    cdef int64_t _ahead_ms
 
-    def open_for(self, Encoder encoder not None, Ticket ticket not None, Py_ssize_t full_bytes):
-        """Let records go straight into an encoder, whose batch has this ticket."""
+    def open_for(self, Encoder encoder not None, Ticket ticket not None, Py_ssize_t full_bytes, int64_t ahead_ms):
+        """Let records go straight into an encoder, whose batch has this ticket.
+
+        A timestamp that is given may lie so far ahead of the time at which the batch was begun; -1: none may
+        be given, since the log has rules for them that only the slow way knows.
+        """
         self._full_bytes = full_bytes
+        self._ahead_ms = ahead_ms
         self._ticket = ticket
         self._open = encoder
 
@@ -457,10 +464,11 @@ cdef class Sender:
         cdef Encoder encoder
         cdef const uint8_t *key_data = NULL
         cdef int64_t key_size = -1
+        cdef int64_t stamp
+        cdef int overflow = 0
         cdef int32_t chosen
         cdef bint is_left = False
-        if timestamp is not None or headers is not None or not (
-                PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value)):
+        if headers is not None or not (PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value)):
             return None
         found = PyDict_GetItem(self._topics, topic)
         if found == NULL:
@@ -489,12 +497,19 @@ cdef class Sender:
         encoder = lane._open
         if encoder is None or encoder.size >= lane._full_bytes:
             return None
-        if encoder.try_add(encoder._default_timestamp, key_data, key_size,
+        stamp = encoder._default_timestamp
+        if timestamp is not None:
+            if lane._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
+                return None
+            stamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+            if overflow or stamp < 0 or stamp - encoder._default_timestamp > lane._ahead_ms:
+                return None
+        if encoder.try_add(stamp, key_data, key_size,
                            <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), NULL, 0):
             return None
         if is_left:
             lanes._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
-        return lane._ticket.claim_next(encoder, encoder._default_timestamp)
+        return lane._ticket.claim_next(encoder, stamp)
 
     def _send_slowly(self, topic, value, key, partition, timestamp, headers):
         raise NotImplementedError("a subclass says how to send slowly")

@@ -28,6 +28,7 @@ from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
 from logstore.log.reader import Time
 from logstore.records import Ack, Codec, TimestampType, TopicPartition
+from logstore.settings import INT64_MAX
 from logstore.store.buffer import BufferMemory
 from logstore.store.syncing import Syncing
 
@@ -85,6 +86,7 @@ class _Rules:
     full_bytes: int
     append_time: bool
     ack: Ack  #: the log's own
+    ahead_ms: int  #: how far ahead of its batch's time a timestamp may be given the quick way; -1: not at all
 
     @classmethod
     def of(cls, log: LogConfig, producer: ProducerConfig) -> _Rules:
@@ -98,6 +100,11 @@ class _Rules:
             min(producer.batch_size, limit),
             log.timestamp_type is TimestampType.LOG_APPEND_TIME,
             log.default_ack,
+            # Of what lies behind, the bound moves on with the clock, and a batch's time does not.
+            log.message_timestamp_after_max_ms
+            if log.message_timestamp_before_max_ms == INT64_MAX
+            and log.timestamp_type is not TimestampType.LOG_APPEND_TIME
+            else -1,
         )
 
 
@@ -193,7 +200,7 @@ class PartitionLane(Lane):
                 return batch.ticket.claim(batch.encoder, timestamp_ms)
             finally:
                 if self._batch is not None:
-                    self.open_for(self._batch.encoder, self._batch.ticket, self._full_bytes_now)
+                    self.open_for(self._batch.encoder, self._batch.ticket, self._full_bytes_now, rules.ahead_ms)
 
     def _rules_now(self) -> _Rules:
         """What the log's settings come to, worked out anew when they have changed."""
