@@ -461,3 +461,15 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
         assert not making.is_alive()
         assert not deleting.is_alive()
         assert store.topics() == ["kept"]
+
+
+def test_a_store_that_has_filled_its_budget_opens_again_and_room_can_be_made(clock):
+    disk = SimDisk(seed=1)
+    with open_store(clock, budget=200 * KIB, files=disk) as store:
+        with pytest.raises(DiskBudgetError):
+            fill(store.create_topic("kept", retention_ms=-1), 400)
+    with open_store(clock, budget=200 * KIB, files=disk) as store:
+        with pytest.raises(DiskBudgetError):
+            fill(store["kept"], 400)
+        store["kept"].delete_records({0: -1})
+        fill(store["kept"], 1)

@@ -355,7 +355,8 @@ class Consumer(Assignment):
         try:
             return self._store.topic_id(place.name.topic) != place.topic_id
         except UnknownTopicError:
-            return False
+            # Deleted: there is nothing left to commit for, and what others have read is to be committed.
+            return True
 
     # -- life
 

@@ -52,6 +52,16 @@ def check_name(name: object, existing: Iterable[str] = ()) -> str:
     return name
 
 
+def check_writable_by_users(name: str) -> None:
+    """Refuse a topic that the store, or Kafka, writes for itself: what it does not understand there stops it.
+
+    Raises:
+        InvalidTopicError: it is one of those.
+    """
+    if name in INTERNAL:
+        raise InvalidTopicError(f"topic {name!r} is the store's own; commit offsets, or write to a topic of yours")
+
+
 def check_partition_count(count: object) -> int:
     """The number, if a topic may have so many partitions.
 

@@ -16,6 +16,7 @@ from logstore.config import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
+from logstore.store.names import check_writable_by_users
 from logstore.store.partitions import Opened
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class Topic:
 
     def log(self, partition: int) -> Log:
         """The log of one partition, to be written; raises as `append`."""
+        check_writable_by_users(self.name)
         log = self[partition]
         if not isinstance(log, Log):
             raise ReadOnlyError(

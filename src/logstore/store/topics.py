@@ -24,6 +24,7 @@ from logstore.errors import (
     InvalidPartitionsError,
     LogstoreError,
     NotALogError,
+    PolicyViolationError,
     TopicExistsError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -33,7 +34,7 @@ from logstore.log.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
-from logstore.store.names import CLUSTER_METADATA, INTERNAL, check_name, check_partition_count
+from logstore.store.names import CLUSTER_METADATA, CONSUMER_OFFSETS, INTERNAL, check_name, check_partition_count
 from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ _logger = logging.getLogger(__name__)
 PRODUCER_ID_BLOCK = 1000
 
 _THERE = (TopicState.READY, TopicState.GROWING)
+
+
+def _check_internal(name: str, config: LogConfig) -> None:
+    """Refuse settings under which the newest offset of a group could go."""
+    if name == CONSUMER_OFFSETS and (not config.compacts or config.deletes):
+        raise PolicyViolationError(
+            f"topic {name!r} holds the newest offset of each group: its cleanup.policy is compact, and nothing else"
+        )
 
 
 class TopicTable(ABC):
@@ -222,7 +231,7 @@ class Topics(TopicTable):
             check_name(name, self._catalogue.topics)
             check_partition_count(partitions)
             own = canonical(settings)
-            self.effective(own)
+            _check_internal(name, self.effective(own))
             entry = TopicEntry(
                 id=new_id(self._rng),
                 partitions=partitions,
@@ -259,6 +268,7 @@ class Topics(TopicTable):
             entry = self.entry(name)
             own = _changed(entry.settings, changes)
             before, after = self.effective(entry.settings), self.effective(own)
+            _check_internal(name, after)
             changed = entry.replace(settings=own)
             try:
                 # Tried first: a setting may be one that an open log cannot change.
@@ -290,6 +300,9 @@ class Topics(TopicTable):
         with self._lock:
             entry = self.entry(name)
             check_partition_count(total)
+            if name in INTERNAL:
+                # Which partition a group's offsets are in follows from how many there are.
+                raise InvalidPartitionsError(f"how many partitions {name!r} has is fixed when it is made")
             if total <= entry.partitions:
                 raise InvalidPartitionsError(
                     f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
