@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import logstore
 from logstore import Log
 from tests.log.logs import open_log, tree
 from tests.log.test_inspection import VALUES, flip, logs, partition
@@ -131,3 +132,21 @@ def test_a_repair_needs_its_word_and_keeps_what_it_takes(run, partition):
     assert run("segment", "repair", partition) == ""
     with open_log(partition.parent) as log:
         assert log.log_end_offset == cut["offset"]
+
+
+def test_a_partition_that_has_lost_every_segment_is_named(run, tmp_path):
+    with logstore.open(tmp_path / "data") as store:
+        for topic in ("gone", "empty", "whole"):
+            store.create_topic(topic)
+        for topic in ("gone", "whole"):
+            store[topic].append(b"value", ack="synced")
+        store["empty"][0].flush()
+    for path in (tmp_path / "data" / "gone-0").glob("*.log"):
+        path.unlink()
+    for command in (("segment", "verify"), ("doctor",)):
+        result = run.result(*command, "-d", tmp_path / "data")
+        assert result.exit_code == 1
+        assert "gone-0" in result.stdout
+        assert "offsets up to 0 were promised" in result.stdout
+        assert "empty-0" not in result.stdout
+        assert "whole-0" not in result.stdout

@@ -255,6 +255,9 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
     count = 0
     checked = 0
     places = _places(paths, place)
+    for problem in _lost(paths, place):
+        count += 1
+        terminal.print_json(problem._asdict()) if as_json else terminal.line(str(problem))
     with terminal.progress("verify", len(places)) as step:
         for found in places:
             for problem in _problems(found, deep=deep, compacted=compacted):
@@ -264,6 +267,17 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
             step(1)
     terminal.say(f"{checked} segment(s) of {len(places)} partition(s): {count or 'no'} problem(s)")
     return terminal.FAILED if count else terminal.OK
+
+
+def _lost(paths: tuple[str, ...], where: Where) -> Iterator[inspection.Problem]:
+    """Partitions of the store of which every segment is gone."""
+    if paths:
+        return
+    root = Directory(where.existing())
+    for name in files.partitions_below(root):
+        problem = inspection.lost_segments(Directory(root.join(str(name))))
+        if problem is not None:
+            yield problem
 
 
 def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[inspection.Problem]:

@@ -241,6 +241,22 @@ def marks(directory: Directory) -> Marks:
     )
 
 
+def lost_segments(directory: Directory) -> Problem | None:
+    """What is wrong with a partition in which there is no segment at all: nothing, if nothing was promised."""
+    if files.base_offsets(directory.names()):
+        return None
+    point = recovery.read_point(directory)
+    if point is None or point.recovery_point <= point.log_start_offset:
+        return None
+    return Problem(
+        Kind.DAMAGE,
+        directory.path,
+        None,
+        point.log_start_offset,
+        f"there is no segment, and offsets up to {point.recovery_point - 1} were promised",
+    )
+
+
 def verify(
     place: Place, *, deep: bool = False, is_live: bool = False, is_compacted: bool = False
 ) -> Iterator[Problem]:

@@ -265,6 +265,10 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
             )
     bases = files.base_offsets(names)
     if not bases:
+        lost = inspection.lost_segments(directory)
+        if lost is not None:
+            advice = "restore the partition's files from a copy"
+            yield Finding(Level.PROBLEM, lost.kind.value, lost.path, str(lost), advice)
         return
     place = inspection.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
     config = seen.config.log
