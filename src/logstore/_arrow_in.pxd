@@ -146,9 +146,14 @@ cdef class _Intake:
     cdef uint8_t *scratch
     cdef int64_t capacity
 
+    cdef bint is_stream
+    cdef bint is_through                # of an array: it was handed out
+
+    cdef int take(self, object data) except -1
     cdef int take_array(self, object data) except -1
     cdef int take_stream(self, object data) except -1
     cdef bint next_array(self) except -1
+    cdef bint next_rows(self, Rows *rows) except -1
     cdef int raise_stream(self, int number) except -1
     cdef int grow_scratch(self, int64_t needed) except -1
     cdef int add(self, Encoder encoder, Rows *rows, int64_t before) except -1

@@ -485,6 +485,29 @@ cdef class _Intake:
             drop_schema(&self.schema)
             drop_stream(&self.stream)
 
+    cdef int take(self, object data) except -1:
+        """Take an array, or a stream of them."""
+        if hasattr(data, "__arrow_c_array__"):
+            return self.take_array(data)
+        if not hasattr(data, "__arrow_c_stream__"):
+            raise RecordTypeError(
+                f"found {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__; "
+                + _ACCEPTED)
+        self.is_stream = True
+        return self.take_stream(data)
+
+    cdef bint next_rows(self, Rows *rows) except -1:
+        """Read the rows of the array, or of the next one of the stream; False at the end."""
+        if self.is_stream:
+            if not self.next_array():
+                return False
+        elif self.is_through:
+            return False
+        self.is_through = True
+        memset(rows, 0, sizeof(rows[0]))
+        bind(rows, &self.schema, &self.array)
+        return True
+
     cdef int take_array(self, object data) except -1:
         cdef ArrowSchema *schema
         cdef ArrowArray *array
@@ -593,20 +616,8 @@ def add_arrow(Encoder encoder not None, data):
     cdef _Intake intake = _Intake()
     cdef Rows rows
     cdef int64_t total = 0
-    if hasattr(data, "__arrow_c_array__"):
-        intake.take_array(data)
-        memset(&rows, 0, sizeof(rows))
-        bind(&rows, &intake.schema, &intake.array)
-        intake.add(encoder, &rows, 0)
-        return rows.count
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise RecordTypeError(
-            f"found {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__; "
-            + _ACCEPTED)
-    intake.take_stream(data)
-    while intake.next_array():
-        memset(&rows, 0, sizeof(rows))
-        bind(&rows, &intake.schema, &intake.array)
+    intake.take(data)
+    while intake.next_rows(&rows):
         intake.add(encoder, &rows, total)
         total += rows.count
     return total

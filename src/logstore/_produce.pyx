@@ -512,4 +512,5 @@ cdef class Sender:
         return lane._ticket.claim_next(encoder, stamp)
 
     def _send_slowly(self, topic, value, key, partition, timestamp, headers):
+        # A cdef class has no abstract methods.
         raise NotImplementedError("a subclass says how to send slowly")

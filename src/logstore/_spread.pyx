@@ -13,7 +13,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from logstore._arrow_in cimport ABSENT, _Intake, Rows, bind, cell, fault, is_set
+from logstore._arrow_in cimport ABSENT, _Intake, Rows, cell, fault, is_set
 from logstore._batch cimport Record
 from logstore._bytes cimport OK
 from logstore._encode cimport Encoder
@@ -180,19 +180,8 @@ cdef class Spread:
         cdef _Intake intake = _Intake()
         cdef Rows rows
         cdef int64_t total = 0
-        if hasattr(data, "__arrow_c_array__"):
-            intake.take_array(data)
-            memset(&rows, 0, sizeof(rows))
-            bind(&rows, &intake.schema, &intake.array)
-            self._add_rows(intake, &rows, 0)
-            return rows.count
-        if not hasattr(data, "__arrow_c_stream__"):
-            raise RecordTypeError(
-                f"found {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__")
-        intake.take_stream(data)
-        while intake.next_array():
-            memset(&rows, 0, sizeof(rows))
-            bind(&rows, &intake.schema, &intake.array)
+        intake.take(data)
+        while intake.next_rows(&rows):
             self._add_rows(intake, &rows, total)
             total += rows.count
         return total

@@ -209,15 +209,15 @@ cdef class Decoder:
 
     cdef int set_up(self, Field *fields) except -1:
         """Say of which kind each field is; there is one for each of ``names``."""
-        raise NotImplementedError
+        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
 
     cdef int decode(self, Table *table, Batches run) except -1:
         """Fill the fields of all rows from the values; the offsets are there too."""
-        raise NotImplementedError
+        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
 
     cdef int set_field_schema(self, ArrowSchema *out, int field) except -1:
         """Make the schema of one field."""
-        raise NotImplementedError
+        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
 
 
 cdef int column_of(object name, Decoder decoder) except -1:

@@ -15,7 +15,7 @@ from logstore import Log
 from logstore.config import LogConfig
 from logstore.errors import LogstoreError
 from logstore.testing import ManualClock, SimDisk
-from tests.crash.power_cuts import DRAWS, Examined, Violation
+from tests.crash.power_cuts import Examined, Violation, new_states
 from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, Part, check, committed, kept, table
 
 CONFIGS = (
@@ -131,23 +131,13 @@ def cut_all(life: KeyedLife, examined: Examined, *, share: float = 1.0, most: in
     """
     rng = random.Random(life.seed)
     for at, (moment, vow, what) in enumerate(life.moments()):
-        for policy, draws in DRAWS.items():
-            for _ in range(draws if moment.pending else policy == "none"):
-                if policy != "none" and rng.random() > share:
-                    continue
-                seed, page = rng.getrandbits(63), rng.choice((64, 512, 4096))
-                after = moment.crash(policy, seed=seed, page_bytes=page)
-                if not examined.is_new(after, vow):
-                    continue
-                try:
-                    examine(life, after, vow, rng)
-                except (AssertionError, LogstoreError) as error:
-                    raise Violation(
-                        f"life {life.seed}, moment {at} {what}: crash({policy!r}, seed={seed}, "
-                        f"page_bytes={page}): {error!r}"
-                    ) from error
-                if most is not None and len(examined.states) >= most:
-                    return
+        for after, words in new_states(moment, vow, rng, examined, share):
+            try:
+                examine(life, after, vow, rng)
+            except (AssertionError, LogstoreError) as error:
+                raise Violation(f"life {life.seed}, moment {at} {what}: {words}: {error!r}") from error
+            if most is not None and len(examined.states) >= most:
+                return
 
 
 def examine(life: KeyedLife, disk: SimDisk, vow: Vow, rng: random.Random) -> None:

@@ -7,6 +7,7 @@ examines each once for each promise that it has to keep.
 from __future__ import annotations
 
 import random
+from collections.abc import Hashable, Iterator
 
 from logstore.errors import LogstoreError
 from logstore.testing import SimDisk
@@ -31,7 +32,7 @@ class Examined:
         self.cuts = 0
         self._known: set[tuple[int, int]] = set()
 
-    def is_new(self, disk: SimDisk, promise: Promise) -> bool:
+    def is_new(self, disk: SimDisk, promise: Hashable) -> bool:
         self.cuts += 1
         found = disk.state_hash()
         self.states.add(found)
@@ -57,23 +58,28 @@ def cut_all(life: Life, examined: Examined, *, share: float = 1.0, most: int | N
     rng = random.Random(life.seed)
     for number, chapter in enumerate(life.chapters):
         for at, (moment, promise, what) in enumerate(chapter.moments()):
-            for policy, draws in DRAWS.items():
-                for _ in range(draws if moment.pending else policy == "none"):
-                    if policy != "none" and rng.random() > share:
-                        continue
-                    seed, page = rng.getrandbits(63), rng.choice((64, 512, 4096))
-                    after = moment.crash(policy, seed=seed, page_bytes=page)
-                    if not examined.is_new(after, promise):
-                        continue
-                    try:
-                        examine(life, after, promise, rng)
-                    except (AssertionError, LogstoreError) as error:
-                        raise Violation(
-                            f"life {life.seed}, chapter {number}, moment {at} {what}: "
-                            f"crash({policy!r}, seed={seed}, page_bytes={page}): {error!r}"
-                        ) from error
-                    if most is not None and len(examined.states) >= most:
-                        return
+            where = f"life {life.seed}, chapter {number}, moment {at} {what}"
+            for after, words in new_states(moment, promise, rng, examined, share):
+                try:
+                    examine(life, after, promise, rng)
+                except (AssertionError, LogstoreError) as error:
+                    raise Violation(f"{where}: {words}: {error!r}") from error
+                if most is not None and len(examined.states) >= most:
+                    return
+
+
+def new_states(
+    moment: SimDisk, promise: Hashable, rng: random.Random, examined: Examined, share: float
+) -> Iterator[tuple[SimDisk, str]]:
+    """The disks that a power cut may leave at a moment and that are new, with the words that repeat each."""
+    for policy, draws in DRAWS.items():
+        for _ in range(draws if moment.pending else policy == "none"):
+            if policy != "none" and rng.random() > share:
+                continue
+            seed, page = rng.getrandbits(63), rng.choice((64, 512, 4096))
+            after = moment.crash(policy, seed=seed, page_bytes=page)
+            if examined.is_new(after, promise):
+                yield after, f"crash({policy!r}, seed={seed}, page_bytes={page})"
 
 
 def examine(life: Life, disk: SimDisk, promise: Promise, rng: random.Random) -> None:

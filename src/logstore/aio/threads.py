@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -136,11 +137,12 @@ class Coming(Generic[T]):
         await self._opened.__aexit__(kind, error, traceback)
 
 
-class Closing:
+class Closing(ABC):
     """What is closed at the end of an ``async with``."""
 
+    @abstractmethod
     async def close(self) -> None:
-        raise NotImplementedError
+        """Let go of what is held."""
 
     async def __aenter__(self) -> Self:
         return self

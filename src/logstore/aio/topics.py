@@ -76,6 +76,7 @@ class Topic(Twin[_topic.Topic]):
     def id(self) -> str:
         return self.sync.id
 
+    # A property, seen from the class, is no property to the type checker.
     partition_count = asked(_topic.Topic.partition_count)  # type: ignore[arg-type]
     config = asked(_topic.Topic.config)  # type: ignore[arg-type]
     append = awaited(_topic.Topic.append)

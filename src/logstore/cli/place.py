@@ -113,7 +113,7 @@ def place_options(command: F) -> F:
         ),
     ):
         decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
 
 
 def json_option(command: F) -> F:

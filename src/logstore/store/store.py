@@ -229,7 +229,7 @@ class Store(Consuming):
         self._check_open()
         # Another process may have deleted it, too.
         self._table.refresh()
-        return self._table.find(name) is not None  # type: ignore[arg-type]
+        return self._table.find(name) is not None  # type: ignore[arg-type]  # any object may be asked for
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.topics())
