@@ -452,3 +452,21 @@ class InvalidSettingError(ConfigError):
 
 class BudgetTooSmallError(InvalidSettingError):
     """``logstore.disk.budget`` is below what the store must keep. Nothing was changed."""
+
+
+# --- Spark -----------------------------------------------------------------------------------
+
+
+class SparkOptionError(ConfigError):
+    """Options of the Spark source or sink are wrong. Every wrong one is named, nothing was read or written."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+        LogstoreError.__init__(self, f"{len(problems)} option(s) refused: {listed}")
+
+
+class DataLossError(LogstoreError, LookupError):
+    """Records that a query should read are gone: deleted, cut off, or of a topic that was made anew."""
+
+    code = 1
