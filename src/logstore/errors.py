@@ -451,3 +451,7 @@ class DataLossError(LogstoreError, LookupError):
     """Records that a query should read are gone: deleted, cut off, or of a topic that was made anew."""
 
     code = 1
+
+
+class SparkNotReadyError(LogstoreError, RuntimeError):
+    """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
