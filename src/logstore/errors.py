@@ -235,7 +235,7 @@ class OffsetOutOfRangeError(LogstoreError, LookupError):
 
 
 class UnexpectedOffsetError(LogstoreError, ValueError):
-    """A replicated batch does not begin at the log end offset."""
+    """Records that bring their own offsets do not follow on: a replicated batch, or rows of which offsets are kept."""
 
     code = 1
 
