@@ -80,6 +80,15 @@ class RecordTypeError(RecordError, TypeError):
     code = 87
 
 
+class SparkColumnsError(RecordTypeError):
+    """Columns that Spark should write are missing, unknown, or of types that no record has. All are in ``problems``."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+        super().__init__(f"{len(problems)} column(s) refused: {listed}")
+
+
 class UnsupportedFormatError(RecordError, ValueError):
     """The batch has a magic byte other than 2: a format before Kafka 0.11, or no batch at all."""
 
