@@ -442,3 +442,10 @@ class InvalidSettingError(ConfigError):
 
 class BudgetTooSmallError(InvalidSettingError):
     """``logstore.disk.budget`` is below what the store must keep. Nothing was changed."""
+
+
+# --- Spark -----------------------------------------------------------------------------------
+
+
+class SparkNotReadyError(LogstoreError, RuntimeError):
+    """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""

@@ -1,0 +1,1 @@
+"""Logstore as a Spark data source, ``format("logstore")``."""
