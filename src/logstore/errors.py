@@ -80,6 +80,15 @@ class RecordTypeError(RecordError, TypeError):
     code = 87
 
 
+class SparkColumnsError(RecordTypeError):
+    """Columns that Spark should write are missing, unknown, or of types that no record has. All are in ``problems``."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+        super().__init__(f"{len(problems)} column(s) refused: {listed}")
+
+
 class UnsupportedFormatError(RecordError, ValueError):
     """The batch has a magic byte other than 2: a format before Kafka 0.11, or no batch at all."""
 
@@ -254,7 +263,7 @@ class OffsetOutOfRangeError(LogstoreError, LookupError):
 
 
 class UnexpectedOffsetError(LogstoreError, ValueError):
-    """A replicated batch does not begin at the log end offset."""
+    """Records that bring their own offsets do not follow on: a replicated batch, or rows of which offsets are kept."""
 
     code = 1
 
