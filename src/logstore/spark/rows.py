@@ -97,7 +97,9 @@ class Keyless(NamedTuple):
     """Where rows go that name no partition: Kafka's ``partitioner.class`` and ``partitioner.ignore.keys``."""
 
     ignore_keys: bool = False  #: keys decide nothing
-    in_turn: bool = False  #: what no key decides goes to the partitions in turn, else it stays until a batch is full
+    in_turn: bool = (
+        False  #: what no key decides goes to the partitions in turn, else it stays until a batch is full
+    )
 
 
 # --- columns -----------------------------------------------------------------------------------
@@ -223,9 +225,7 @@ class Rows:
         places = names.dictionary_encode()
         words = places.dictionary.to_pylist()
         codes = places.indices.to_numpy(zero_copy_only=False)
-        return [
-            (self._share(word), _rows(batch, np.flatnonzero(codes == code))) for code, word in enumerate(words)
-        ]
+        return [(self._share(word), _rows(batch, np.flatnonzero(codes == code))) for code, word in enumerate(words)]
 
     def _share(self, topic: str) -> _Share:
         share = self._shares.get(topic)

@@ -227,10 +227,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(None))
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.commit(messages)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.abort(messages)
 
 
@@ -242,7 +242,9 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     """
     if overwrite:
         raise SparkOptionError(
-            {"mode": "overwrite: a topic is appended to; use mode('append'), or delete the topic and create it anew"}
+            {
+                "mode": "overwrite: a topic is appended to; use mode('append'), or delete the topic and create it anew"
+            }
         )
     return BatchWriter(WriteOptions.of(options), schema)
 

@@ -84,7 +84,12 @@ class WriteOptions:
         config = _producer(kafka, problems)
         word = given.get("compression")
         imposed = kafka.get("compression.type")
-        if word is not None and imposed is not None and config is not None and Codec[_codec(word)] is not config.codec:
+        if (
+            word is not None
+            and imposed is not None
+            and config is not None
+            and Codec[_codec(word)] is not config.codec
+        ):
             problems["compression"] = f"{word}, but kafka.compression.type is {imposed}; set one of them"
         exactly_once = given.get("exactlyOnce", bootstrap is None)
         replay = given.get("replay", False)
@@ -134,6 +139,8 @@ def _producer(kafka: Mapping[str, str], problems: dict[str, str]) -> ProducerCon
         problems |= {f"{KAFKA_PREFIX}{key}": what for key, what in error.problems.items()}
         return None
     if config.partitioner_class == "random":
-        problems[f"{KAFKA_PREFIX}partitioner.class"] = "expected default, murmur2, sticky or roundrobin, found 'random'"
+        problems[f"{KAFKA_PREFIX}partitioner.class"] = (
+            "expected default, murmur2, sticky or roundrobin, found 'random'"
+        )
         return None
     return config

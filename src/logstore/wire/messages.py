@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-
 class ProduceRequest(Message):
-    __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")
+    __slots__ = ("acks", "timeout_ms", "topic_data", "transactional_id")
     API_KEY = 0
     IS_REQUEST = True
     MIN_VERSION = 3
@@ -38,7 +37,7 @@ class ProduceRequest(Message):
             self.records: Buffer | None = records
 
     class TopicProduceData(Struct):
-        __slots__ = ("name", "topic_id", "partition_data")
+        __slots__ = ("name", "partition_data", "topic_id")
 
         def __init__(
             self,
@@ -66,7 +65,7 @@ class ProduceRequest(Message):
 
 
 class ProduceResponse(Message):
-    __slots__ = ("responses", "throttle_time_ms", "node_endpoints")
+    __slots__ = ("node_endpoints", "responses", "throttle_time_ms")
     API_KEY = 0
     IS_REQUEST = False
     MIN_VERSION = 3
@@ -87,7 +86,7 @@ class ProduceResponse(Message):
             self.batch_index_error_message: str | None = batch_index_error_message
 
     class LeaderIdAndEpoch(Struct):
-        __slots__ = ("leader_id", "leader_epoch")
+        __slots__ = ("leader_epoch", "leader_id")
 
         def __init__(
             self,
@@ -99,7 +98,16 @@ class ProduceResponse(Message):
             self.leader_epoch: int = leader_epoch
 
     class PartitionProduceResponse(Struct):
-        __slots__ = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
+        __slots__ = (
+            "base_offset",
+            "current_leader",
+            "error_code",
+            "error_message",
+            "index",
+            "log_append_time_ms",
+            "log_start_offset",
+            "record_errors",
+        )
 
         def __init__(
             self,
@@ -120,10 +128,12 @@ class ProduceResponse(Message):
             self.log_start_offset: int = log_start_offset
             self.record_errors: Sequence[ProduceResponse.BatchIndexAndErrorMessage] = record_errors
             self.error_message: str | None = error_message
-            self.current_leader: ProduceResponse.LeaderIdAndEpoch = ProduceResponse.LeaderIdAndEpoch() if current_leader is None else current_leader
+            self.current_leader: ProduceResponse.LeaderIdAndEpoch = (
+                ProduceResponse.LeaderIdAndEpoch() if current_leader is None else current_leader
+            )
 
     class TopicProduceResponse(Struct):
-        __slots__ = ("name", "topic_id", "partition_responses")
+        __slots__ = ("name", "partition_responses", "topic_id")
 
         def __init__(
             self,
@@ -137,7 +147,7 @@ class ProduceResponse(Message):
             self.partition_responses: Sequence[ProduceResponse.PartitionProduceResponse] = partition_responses
 
     class NodeEndpoint(Struct):
-        __slots__ = ("node_id", "host", "port", "rack")
+        __slots__ = ("host", "node_id", "port", "rack")
 
         def __init__(
             self,
@@ -165,7 +175,20 @@ class ProduceResponse(Message):
 
 
 class FetchRequest(Message):
-    __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
+    __slots__ = (
+        "cluster_id",
+        "forgotten_topics_data",
+        "isolation_level",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "rack_id",
+        "replica_id",
+        "replica_state",
+        "session_epoch",
+        "session_id",
+        "topics",
+    )
     API_KEY = 1
     IS_REQUEST = True
     MIN_VERSION = 4
@@ -174,7 +197,7 @@ class FetchRequest(Message):
     NUMBER = 2
 
     class ReplicaState(Struct):
-        __slots__ = ("replica_id", "replica_epoch")
+        __slots__ = ("replica_epoch", "replica_id")
 
         def __init__(
             self,
@@ -186,7 +209,16 @@ class FetchRequest(Message):
             self.replica_epoch: int = replica_epoch
 
     class FetchPartition(Struct):
-        __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
+        __slots__ = (
+            "current_leader_epoch",
+            "fetch_offset",
+            "high_watermark",
+            "last_fetched_epoch",
+            "log_start_offset",
+            "partition",
+            "partition_max_bytes",
+            "replica_directory_id",
+        )
 
         def __init__(
             self,
@@ -210,7 +242,7 @@ class FetchRequest(Message):
             self.high_watermark: int = high_watermark
 
     class FetchTopic(Struct):
-        __slots__ = ("topic", "topic_id", "partitions")
+        __slots__ = ("partitions", "topic", "topic_id")
 
         def __init__(
             self,
@@ -224,7 +256,7 @@ class FetchRequest(Message):
             self.partitions: Sequence[FetchRequest.FetchPartition] = partitions
 
     class ForgottenTopic(Struct):
-        __slots__ = ("topic", "topic_id", "partitions")
+        __slots__ = ("partitions", "topic", "topic_id")
 
         def __init__(
             self,
@@ -255,7 +287,9 @@ class FetchRequest(Message):
     ) -> None:
         self.cluster_id: str | None = cluster_id
         self.replica_id: int = replica_id
-        self.replica_state: FetchRequest.ReplicaState = FetchRequest.ReplicaState() if replica_state is None else replica_state
+        self.replica_state: FetchRequest.ReplicaState = (
+            FetchRequest.ReplicaState() if replica_state is None else replica_state
+        )
         self.max_wait_ms: int = max_wait_ms
         self.min_bytes: int = min_bytes
         self.max_bytes: int = max_bytes
@@ -268,7 +302,7 @@ class FetchRequest(Message):
 
 
 class FetchResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
+    __slots__ = ("error_code", "node_endpoints", "responses", "session_id", "throttle_time_ms")
     API_KEY = 1
     IS_REQUEST = False
     MIN_VERSION = 4
@@ -277,7 +311,7 @@ class FetchResponse(Message):
     NUMBER = 3
 
     class EpochEndOffset(Struct):
-        __slots__ = ("epoch", "end_offset")
+        __slots__ = ("end_offset", "epoch")
 
         def __init__(
             self,
@@ -289,7 +323,7 @@ class FetchResponse(Message):
             self.end_offset: int = end_offset
 
     class LeaderIdAndEpoch(Struct):
-        __slots__ = ("leader_id", "leader_epoch")
+        __slots__ = ("leader_epoch", "leader_id")
 
         def __init__(
             self,
@@ -313,7 +347,7 @@ class FetchResponse(Message):
             self.epoch: int = epoch
 
     class AbortedTransaction(Struct):
-        __slots__ = ("producer_id", "first_offset")
+        __slots__ = ("first_offset", "producer_id")
 
         def __init__(
             self,
@@ -325,7 +359,19 @@ class FetchResponse(Message):
             self.first_offset: int = first_offset
 
     class PartitionData(Struct):
-        __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
+        __slots__ = (
+            "aborted_transactions",
+            "current_leader",
+            "diverging_epoch",
+            "error_code",
+            "high_watermark",
+            "last_stable_offset",
+            "log_start_offset",
+            "partition_index",
+            "preferred_read_replica",
+            "records",
+            "snapshot_id",
+        )
 
         def __init__(
             self,
@@ -347,15 +393,21 @@ class FetchResponse(Message):
             self.high_watermark: int = high_watermark
             self.last_stable_offset: int = last_stable_offset
             self.log_start_offset: int = log_start_offset
-            self.diverging_epoch: FetchResponse.EpochEndOffset = FetchResponse.EpochEndOffset() if diverging_epoch is None else diverging_epoch
-            self.current_leader: FetchResponse.LeaderIdAndEpoch = FetchResponse.LeaderIdAndEpoch() if current_leader is None else current_leader
-            self.snapshot_id: FetchResponse.SnapshotId = FetchResponse.SnapshotId() if snapshot_id is None else snapshot_id
+            self.diverging_epoch: FetchResponse.EpochEndOffset = (
+                FetchResponse.EpochEndOffset() if diverging_epoch is None else diverging_epoch
+            )
+            self.current_leader: FetchResponse.LeaderIdAndEpoch = (
+                FetchResponse.LeaderIdAndEpoch() if current_leader is None else current_leader
+            )
+            self.snapshot_id: FetchResponse.SnapshotId = (
+                FetchResponse.SnapshotId() if snapshot_id is None else snapshot_id
+            )
             self.aborted_transactions: Sequence[FetchResponse.AbortedTransaction] | None = aborted_transactions
             self.preferred_read_replica: int = preferred_read_replica
             self.records: Buffer | None = records
 
     class FetchableTopicResponse(Struct):
-        __slots__ = ("topic", "topic_id", "partitions")
+        __slots__ = ("partitions", "topic", "topic_id")
 
         def __init__(
             self,
@@ -369,7 +421,7 @@ class FetchResponse(Message):
             self.partitions: Sequence[FetchResponse.PartitionData] = partitions
 
     class NodeEndpoint(Struct):
-        __slots__ = ("node_id", "host", "port", "rack")
+        __slots__ = ("host", "node_id", "port", "rack")
 
         def __init__(
             self,
@@ -401,7 +453,7 @@ class FetchResponse(Message):
 
 
 class ListOffsetsRequest(Message):
-    __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms")
+    __slots__ = ("isolation_level", "replica_id", "timeout_ms", "topics")
     API_KEY = 2
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -410,7 +462,7 @@ class ListOffsetsRequest(Message):
     NUMBER = 4
 
     class ListOffsetsPartition(Struct):
-        __slots__ = ("partition_index", "current_leader_epoch", "timestamp")
+        __slots__ = ("current_leader_epoch", "partition_index", "timestamp")
 
         def __init__(
             self,
@@ -459,7 +511,7 @@ class ListOffsetsResponse(Message):
     NUMBER = 5
 
     class ListOffsetsPartitionResponse(Struct):
-        __slots__ = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
+        __slots__ = ("error_code", "leader_epoch", "offset", "partition_index", "timestamp")
 
         def __init__(
             self,
@@ -499,7 +551,12 @@ class ListOffsetsResponse(Message):
 
 
 class MetadataRequest(Message):
-    __slots__ = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
+    __slots__ = (
+        "allow_auto_topic_creation",
+        "include_cluster_authorized_operations",
+        "include_topic_authorized_operations",
+        "topics",
+    )
     API_KEY = 3
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -508,7 +565,7 @@ class MetadataRequest(Message):
     NUMBER = 6
 
     class MetadataRequestTopic(Struct):
-        __slots__ = ("topic_id", "name")
+        __slots__ = ("name", "topic_id")
 
         def __init__(
             self,
@@ -534,7 +591,15 @@ class MetadataRequest(Message):
 
 
 class MetadataResponse(Message):
-    __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
+    __slots__ = (
+        "brokers",
+        "cluster_authorized_operations",
+        "cluster_id",
+        "controller_id",
+        "error_code",
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 3
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -543,7 +608,7 @@ class MetadataResponse(Message):
     NUMBER = 7
 
     class MetadataResponseBroker(Struct):
-        __slots__ = ("node_id", "host", "port", "rack")
+        __slots__ = ("host", "node_id", "port", "rack")
 
         def __init__(
             self,
@@ -559,7 +624,15 @@ class MetadataResponse(Message):
             self.rack: str | None = rack
 
     class MetadataResponsePartition(Struct):
-        __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
+        __slots__ = (
+            "error_code",
+            "isr_nodes",
+            "leader_epoch",
+            "leader_id",
+            "offline_replicas",
+            "partition_index",
+            "replica_nodes",
+        )
 
         def __init__(
             self,
@@ -581,7 +654,7 @@ class MetadataResponse(Message):
             self.offline_replicas: Sequence[int] = offline_replicas
 
     class MetadataResponseTopic(Struct):
-        __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+        __slots__ = ("error_code", "is_internal", "name", "partitions", "topic_authorized_operations", "topic_id")
 
         def __init__(
             self,
@@ -621,7 +694,14 @@ class MetadataResponse(Message):
 
 
 class OffsetCommitRequest(Message):
-    __slots__ = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics")
+    __slots__ = (
+        "generation_id_or_member_epoch",
+        "group_id",
+        "group_instance_id",
+        "member_id",
+        "retention_time_ms",
+        "topics",
+    )
     API_KEY = 8
     IS_REQUEST = True
     MIN_VERSION = 2
@@ -630,7 +710,7 @@ class OffsetCommitRequest(Message):
     NUMBER = 8
 
     class OffsetCommitRequestPartition(Struct):
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+        __slots__ = ("committed_leader_epoch", "committed_metadata", "committed_offset", "partition_index")
 
         def __init__(
             self,
@@ -646,7 +726,7 @@ class OffsetCommitRequest(Message):
             self.committed_metadata: str | None = committed_metadata
 
     class OffsetCommitRequestTopic(Struct):
-        __slots__ = ("name", "topic_id", "partitions")
+        __slots__ = ("name", "partitions", "topic_id")
 
         def __init__(
             self,
@@ -687,7 +767,7 @@ class OffsetCommitResponse(Message):
     NUMBER = 9
 
     class OffsetCommitResponsePartition(Struct):
-        __slots__ = ("partition_index", "error_code")
+        __slots__ = ("error_code", "partition_index")
 
         def __init__(
             self,
@@ -699,7 +779,7 @@ class OffsetCommitResponse(Message):
             self.error_code: int = error_code
 
     class OffsetCommitResponseTopic(Struct):
-        __slots__ = ("name", "topic_id", "partitions")
+        __slots__ = ("name", "partitions", "topic_id")
 
         def __init__(
             self,
@@ -723,7 +803,7 @@ class OffsetCommitResponse(Message):
 
 
 class OffsetFetchRequest(Message):
-    __slots__ = ("group_id", "topics", "groups", "require_stable")
+    __slots__ = ("group_id", "groups", "require_stable", "topics")
     API_KEY = 9
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -744,7 +824,7 @@ class OffsetFetchRequest(Message):
             self.partition_indexes: Sequence[int] = partition_indexes
 
     class OffsetFetchRequestTopics(Struct):
-        __slots__ = ("name", "topic_id", "partition_indexes")
+        __slots__ = ("name", "partition_indexes", "topic_id")
 
         def __init__(
             self,
@@ -758,7 +838,7 @@ class OffsetFetchRequest(Message):
             self.partition_indexes: Sequence[int] = partition_indexes
 
     class OffsetFetchRequestGroup(Struct):
-        __slots__ = ("group_id", "member_id", "member_epoch", "topics")
+        __slots__ = ("group_id", "member_epoch", "member_id", "topics")
 
         def __init__(
             self,
@@ -788,7 +868,7 @@ class OffsetFetchRequest(Message):
 
 
 class OffsetFetchResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "error_code", "groups")
+    __slots__ = ("error_code", "groups", "throttle_time_ms", "topics")
     API_KEY = 9
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -797,7 +877,7 @@ class OffsetFetchResponse(Message):
     NUMBER = 11
 
     class OffsetFetchResponsePartition(Struct):
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+        __slots__ = ("committed_leader_epoch", "committed_offset", "error_code", "metadata", "partition_index")
 
         def __init__(
             self,
@@ -827,7 +907,7 @@ class OffsetFetchResponse(Message):
             self.partitions: Sequence[OffsetFetchResponse.OffsetFetchResponsePartition] = partitions
 
     class OffsetFetchResponsePartitions(Struct):
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+        __slots__ = ("committed_leader_epoch", "committed_offset", "error_code", "metadata", "partition_index")
 
         def __init__(
             self,
@@ -845,7 +925,7 @@ class OffsetFetchResponse(Message):
             self.error_code: int = error_code
 
     class OffsetFetchResponseTopics(Struct):
-        __slots__ = ("name", "topic_id", "partitions")
+        __slots__ = ("name", "partitions", "topic_id")
 
         def __init__(
             self,
@@ -859,7 +939,7 @@ class OffsetFetchResponse(Message):
             self.partitions: Sequence[OffsetFetchResponse.OffsetFetchResponsePartitions] = partitions
 
     class OffsetFetchResponseGroup(Struct):
-        __slots__ = ("group_id", "topics", "error_code")
+        __slots__ = ("error_code", "group_id", "topics")
 
         def __init__(
             self,
@@ -887,7 +967,7 @@ class OffsetFetchResponse(Message):
 
 
 class FindCoordinatorRequest(Message):
-    __slots__ = ("key", "key_type", "coordinator_keys")
+    __slots__ = ("coordinator_keys", "key", "key_type")
     API_KEY = 10
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -908,7 +988,7 @@ class FindCoordinatorRequest(Message):
 
 
 class FindCoordinatorResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
+    __slots__ = ("coordinators", "error_code", "error_message", "host", "node_id", "port", "throttle_time_ms")
     API_KEY = 10
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -917,7 +997,7 @@ class FindCoordinatorResponse(Message):
     NUMBER = 13
 
     class Coordinator(Struct):
-        __slots__ = ("key", "node_id", "host", "port", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "host", "key", "node_id", "port")
 
         def __init__(
             self,
@@ -957,7 +1037,16 @@ class FindCoordinatorResponse(Message):
 
 
 class JoinGroupRequest(Message):
-    __slots__ = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
+    __slots__ = (
+        "group_id",
+        "group_instance_id",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "reason",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+    )
     API_KEY = 11
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -966,7 +1055,7 @@ class JoinGroupRequest(Message):
     NUMBER = 14
 
     class JoinGroupRequestProtocol(Struct):
-        __slots__ = ("name", "metadata")
+        __slots__ = ("metadata", "name")
 
         def __init__(
             self,
@@ -1000,7 +1089,17 @@ class JoinGroupRequest(Message):
 
 
 class JoinGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
+    __slots__ = (
+        "error_code",
+        "generation_id",
+        "leader",
+        "member_id",
+        "members",
+        "protocol_name",
+        "protocol_type",
+        "skip_assignment",
+        "throttle_time_ms",
+    )
     API_KEY = 11
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1009,7 +1108,7 @@ class JoinGroupResponse(Message):
     NUMBER = 15
 
     class JoinGroupResponseMember(Struct):
-        __slots__ = ("member_id", "group_instance_id", "metadata")
+        __slots__ = ("group_instance_id", "member_id", "metadata")
 
         def __init__(
             self,
@@ -1047,7 +1146,7 @@ class JoinGroupResponse(Message):
 
 
 class HeartbeatRequest(Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id")
+    __slots__ = ("generation_id", "group_id", "group_instance_id", "member_id")
     API_KEY = 12
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1070,7 +1169,7 @@ class HeartbeatRequest(Message):
 
 
 class HeartbeatResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code")
+    __slots__ = ("error_code", "throttle_time_ms")
     API_KEY = 12
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1098,7 +1197,7 @@ class LeaveGroupRequest(Message):
     NUMBER = 18
 
     class MemberIdentity(Struct):
-        __slots__ = ("member_id", "group_instance_id", "reason")
+        __slots__ = ("group_instance_id", "member_id", "reason")
 
         def __init__(
             self,
@@ -1124,7 +1223,7 @@ class LeaveGroupRequest(Message):
 
 
 class LeaveGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "members")
+    __slots__ = ("error_code", "members", "throttle_time_ms")
     API_KEY = 13
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1133,7 +1232,7 @@ class LeaveGroupResponse(Message):
     NUMBER = 19
 
     class MemberResponse(Struct):
-        __slots__ = ("member_id", "group_instance_id", "error_code")
+        __slots__ = ("error_code", "group_instance_id", "member_id")
 
         def __init__(
             self,
@@ -1159,7 +1258,15 @@ class LeaveGroupResponse(Message):
 
 
 class SyncGroupRequest(Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
+    __slots__ = (
+        "assignments",
+        "generation_id",
+        "group_id",
+        "group_instance_id",
+        "member_id",
+        "protocol_name",
+        "protocol_type",
+    )
     API_KEY = 14
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1168,7 +1275,7 @@ class SyncGroupRequest(Message):
     NUMBER = 20
 
     class SyncGroupRequestAssignment(Struct):
-        __slots__ = ("member_id", "assignment")
+        __slots__ = ("assignment", "member_id")
 
         def __init__(
             self,
@@ -1200,7 +1307,7 @@ class SyncGroupRequest(Message):
 
 
 class SyncGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment")
+    __slots__ = ("assignment", "error_code", "protocol_name", "protocol_type", "throttle_time_ms")
     API_KEY = 14
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1244,7 +1351,7 @@ class DescribeGroupsRequest(Message):
 
 
 class DescribeGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "groups")
+    __slots__ = ("groups", "throttle_time_ms")
     API_KEY = 15
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1253,7 +1360,14 @@ class DescribeGroupsResponse(Message):
     NUMBER = 23
 
     class DescribedGroupMember(Struct):
-        __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
+        __slots__ = (
+            "client_host",
+            "client_id",
+            "group_instance_id",
+            "member_assignment",
+            "member_id",
+            "member_metadata",
+        )
 
         def __init__(
             self,
@@ -1273,7 +1387,16 @@ class DescribeGroupsResponse(Message):
             self.member_assignment: bytes = member_assignment
 
     class DescribedGroup(Struct):
-        __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
+        __slots__ = (
+            "authorized_operations",
+            "error_code",
+            "error_message",
+            "group_id",
+            "group_state",
+            "members",
+            "protocol_data",
+            "protocol_type",
+        )
 
         def __init__(
             self,
@@ -1326,7 +1449,7 @@ class ListGroupsRequest(Message):
 
 
 class ListGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "groups")
+    __slots__ = ("error_code", "groups", "throttle_time_ms")
     API_KEY = 16
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1335,7 +1458,7 @@ class ListGroupsResponse(Message):
     NUMBER = 25
 
     class ListedGroup(Struct):
-        __slots__ = ("group_id", "protocol_type", "group_state", "group_type")
+        __slots__ = ("group_id", "group_state", "group_type", "protocol_type")
 
         def __init__(
             self,
@@ -1418,7 +1541,15 @@ class ApiVersionsRequest(Message):
 
 
 class ApiVersionsResponse(Message):
-    __slots__ = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
+    __slots__ = (
+        "api_keys",
+        "error_code",
+        "finalized_features",
+        "finalized_features_epoch",
+        "supported_features",
+        "throttle_time_ms",
+        "zk_migration_ready",
+    )
     API_KEY = 18
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1427,7 +1558,7 @@ class ApiVersionsResponse(Message):
     NUMBER = 29
 
     class ApiVersion(Struct):
-        __slots__ = ("api_key", "min_version", "max_version")
+        __slots__ = ("api_key", "max_version", "min_version")
 
         def __init__(
             self,
@@ -1441,7 +1572,7 @@ class ApiVersionsResponse(Message):
             self.max_version: int = max_version
 
     class SupportedFeatureKey(Struct):
-        __slots__ = ("name", "min_version", "max_version")
+        __slots__ = ("max_version", "min_version", "name")
 
         def __init__(
             self,
@@ -1455,7 +1586,7 @@ class ApiVersionsResponse(Message):
             self.max_version: int = max_version
 
     class FinalizedFeatureKey(Struct):
-        __slots__ = ("name", "max_version_level", "min_version_level")
+        __slots__ = ("max_version_level", "min_version_level", "name")
 
         def __init__(
             self,
@@ -1489,7 +1620,7 @@ class ApiVersionsResponse(Message):
 
 
 class CreateTopicsRequest(Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    __slots__ = ("timeout_ms", "topics", "validate_only")
     API_KEY = 19
     IS_REQUEST = True
     MIN_VERSION = 2
@@ -1498,7 +1629,7 @@ class CreateTopicsRequest(Message):
     NUMBER = 30
 
     class CreatableReplicaAssignment(Struct):
-        __slots__ = ("partition_index", "broker_ids")
+        __slots__ = ("broker_ids", "partition_index")
 
         def __init__(
             self,
@@ -1522,7 +1653,7 @@ class CreateTopicsRequest(Message):
             self.value: str | None = value
 
     class CreatableTopic(Struct):
-        __slots__ = ("name", "num_partitions", "replication_factor", "assignments", "configs")
+        __slots__ = ("assignments", "configs", "name", "num_partitions", "replication_factor")
 
         def __init__(
             self,
@@ -1561,7 +1692,7 @@ class CreateTopicsResponse(Message):
     NUMBER = 31
 
     class CreatableTopicConfigs(Struct):
-        __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive")
+        __slots__ = ("config_source", "is_sensitive", "name", "read_only", "value")
 
         def __init__(
             self,
@@ -1579,7 +1710,16 @@ class CreateTopicsResponse(Message):
             self.is_sensitive: bool = is_sensitive
 
     class CreatableTopicResult(Struct):
-        __slots__ = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
+        __slots__ = (
+            "configs",
+            "error_code",
+            "error_message",
+            "name",
+            "num_partitions",
+            "replication_factor",
+            "topic_config_error_code",
+            "topic_id",
+        )
 
         def __init__(
             self,
@@ -1613,7 +1753,7 @@ class CreateTopicsResponse(Message):
 
 
 class DeleteTopicsRequest(Message):
-    __slots__ = ("topics", "topic_names", "timeout_ms")
+    __slots__ = ("timeout_ms", "topic_names", "topics")
     API_KEY = 20
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -1646,7 +1786,7 @@ class DeleteTopicsRequest(Message):
 
 
 class DeleteTopicsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    __slots__ = ("responses", "throttle_time_ms")
     API_KEY = 20
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -1655,7 +1795,7 @@ class DeleteTopicsResponse(Message):
     NUMBER = 33
 
     class DeletableTopicResult(Struct):
-        __slots__ = ("name", "topic_id", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "name", "topic_id")
 
         def __init__(
             self,
@@ -1681,7 +1821,7 @@ class DeleteTopicsResponse(Message):
 
 
 class DeleteRecordsRequest(Message):
-    __slots__ = ("topics", "timeout_ms")
+    __slots__ = ("timeout_ms", "topics")
     API_KEY = 21
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1690,7 +1830,7 @@ class DeleteRecordsRequest(Message):
     NUMBER = 34
 
     class DeleteRecordsPartition(Struct):
-        __slots__ = ("partition_index", "offset")
+        __slots__ = ("offset", "partition_index")
 
         def __init__(
             self,
@@ -1733,7 +1873,7 @@ class DeleteRecordsResponse(Message):
     NUMBER = 35
 
     class DeleteRecordsPartitionResult(Struct):
-        __slots__ = ("partition_index", "low_watermark", "error_code")
+        __slots__ = ("error_code", "low_watermark", "partition_index")
 
         def __init__(
             self,
@@ -1769,7 +1909,14 @@ class DeleteRecordsResponse(Message):
 
 
 class InitProducerIdRequest(Message):
-    __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable2_pc", "keep_prepared_txn")
+    __slots__ = (
+        "enable2_pc",
+        "keep_prepared_txn",
+        "producer_epoch",
+        "producer_id",
+        "transaction_timeout_ms",
+        "transactional_id",
+    )
     API_KEY = 22
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1796,7 +1943,14 @@ class InitProducerIdRequest(Message):
 
 
 class InitProducerIdResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch")
+    __slots__ = (
+        "error_code",
+        "ongoing_txn_producer_epoch",
+        "ongoing_txn_producer_id",
+        "producer_epoch",
+        "producer_id",
+        "throttle_time_ms",
+    )
     API_KEY = 22
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1832,7 +1986,7 @@ class OffsetForLeaderEpochRequest(Message):
     NUMBER = 38
 
     class OffsetForLeaderPartition(Struct):
-        __slots__ = ("partition", "current_leader_epoch", "leader_epoch")
+        __slots__ = ("current_leader_epoch", "leader_epoch", "partition")
 
         def __init__(
             self,
@@ -1846,7 +2000,7 @@ class OffsetForLeaderEpochRequest(Message):
             self.leader_epoch: int = leader_epoch
 
     class OffsetForLeaderTopic(Struct):
-        __slots__ = ("topic", "partitions")
+        __slots__ = ("partitions", "topic")
 
         def __init__(
             self,
@@ -1877,7 +2031,7 @@ class OffsetForLeaderEpochResponse(Message):
     NUMBER = 39
 
     class EpochEndOffset(Struct):
-        __slots__ = ("error_code", "partition", "leader_epoch", "end_offset")
+        __slots__ = ("end_offset", "error_code", "leader_epoch", "partition")
 
         def __init__(
             self,
@@ -1893,7 +2047,7 @@ class OffsetForLeaderEpochResponse(Message):
             self.end_offset: int = end_offset
 
     class OffsetForLeaderTopicResult(Struct):
-        __slots__ = ("topic", "partitions")
+        __slots__ = ("partitions", "topic")
 
         def __init__(
             self,
@@ -1915,7 +2069,13 @@ class OffsetForLeaderEpochResponse(Message):
 
 
 class AddPartitionsToTxnRequest(Message):
-    __slots__ = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
+    __slots__ = (
+        "transactions",
+        "v3_and_below_producer_epoch",
+        "v3_and_below_producer_id",
+        "v3_and_below_topics",
+        "v3_and_below_transactional_id",
+    )
     API_KEY = 24
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1936,7 +2096,7 @@ class AddPartitionsToTxnRequest(Message):
             self.partitions: Sequence[int] = partitions
 
     class AddPartitionsToTxnTransaction(Struct):
-        __slots__ = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
+        __slots__ = ("producer_epoch", "producer_id", "topics", "transactional_id", "verify_only")
 
         def __init__(
             self,
@@ -1970,7 +2130,7 @@ class AddPartitionsToTxnRequest(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
+    __slots__ = ("error_code", "results_by_topic_v3_and_below", "results_by_transaction", "throttle_time_ms")
     API_KEY = 24
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1988,10 +2148,12 @@ class AddPartitionsToTxnResponse(Message):
             results_by_partition: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = (),
         ) -> None:
             self.name: str = name
-            self.results_by_partition: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = results_by_partition
+            self.results_by_partition: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = (
+                results_by_partition
+            )
 
     class AddPartitionsToTxnPartitionResult(Struct):
-        __slots__ = ("partition_index", "partition_error_code")
+        __slots__ = ("partition_error_code", "partition_index")
 
         def __init__(
             self,
@@ -2003,7 +2165,7 @@ class AddPartitionsToTxnResponse(Message):
             self.partition_error_code: int = partition_error_code
 
     class AddPartitionsToTxnResult(Struct):
-        __slots__ = ("transactional_id", "topic_results")
+        __slots__ = ("topic_results", "transactional_id")
 
         def __init__(
             self,
@@ -2024,12 +2186,16 @@ class AddPartitionsToTxnResponse(Message):
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.error_code: int = error_code
-        self.results_by_transaction: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = results_by_transaction
-        self.results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = results_by_topic_v3_and_below
+        self.results_by_transaction: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = (
+            results_by_transaction
+        )
+        self.results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = (
+            results_by_topic_v3_and_below
+        )
 
 
 class AddOffsetsToTxnRequest(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+    __slots__ = ("group_id", "producer_epoch", "producer_id", "transactional_id")
     API_KEY = 25
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2052,7 +2218,7 @@ class AddOffsetsToTxnRequest(Message):
 
 
 class AddOffsetsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code")
+    __slots__ = ("error_code", "throttle_time_ms")
     API_KEY = 25
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2071,7 +2237,7 @@ class AddOffsetsToTxnResponse(Message):
 
 
 class EndTxnRequest(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed")
+    __slots__ = ("committed", "producer_epoch", "producer_id", "transactional_id")
     API_KEY = 26
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2094,7 +2260,7 @@ class EndTxnRequest(Message):
 
 
 class EndTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
+    __slots__ = ("error_code", "producer_epoch", "producer_id", "throttle_time_ms")
     API_KEY = 26
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2117,7 +2283,16 @@ class EndTxnResponse(Message):
 
 
 class TxnOffsetCommitRequest(Message):
-    __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics")
+    __slots__ = (
+        "generation_id",
+        "group_id",
+        "group_instance_id",
+        "member_id",
+        "producer_epoch",
+        "producer_id",
+        "topics",
+        "transactional_id",
+    )
     API_KEY = 28
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2126,7 +2301,7 @@ class TxnOffsetCommitRequest(Message):
     NUMBER = 46
 
     class TxnOffsetCommitRequestPartition(Struct):
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+        __slots__ = ("committed_leader_epoch", "committed_metadata", "committed_offset", "partition_index")
 
         def __init__(
             self,
@@ -2185,7 +2360,7 @@ class TxnOffsetCommitResponse(Message):
     NUMBER = 47
 
     class TxnOffsetCommitResponsePartition(Struct):
-        __slots__ = ("partition_index", "error_code")
+        __slots__ = ("error_code", "partition_index")
 
         def __init__(
             self,
@@ -2219,7 +2394,15 @@ class TxnOffsetCommitResponse(Message):
 
 
 class DescribeAclsRequest(Message):
-    __slots__ = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
+    __slots__ = (
+        "host_filter",
+        "operation",
+        "pattern_type_filter",
+        "permission_type",
+        "principal_filter",
+        "resource_name_filter",
+        "resource_type_filter",
+    )
     API_KEY = 29
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2248,7 +2431,7 @@ class DescribeAclsRequest(Message):
 
 
 class DescribeAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "resources")
+    __slots__ = ("error_code", "error_message", "resources", "throttle_time_ms")
     API_KEY = 29
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2257,7 +2440,7 @@ class DescribeAclsResponse(Message):
     NUMBER = 49
 
     class AclDescription(Struct):
-        __slots__ = ("principal", "host", "operation", "permission_type")
+        __slots__ = ("host", "operation", "permission_type", "principal")
 
         def __init__(
             self,
@@ -2273,7 +2456,7 @@ class DescribeAclsResponse(Message):
             self.permission_type: int = permission_type
 
     class DescribeAclsResource(Struct):
-        __slots__ = ("resource_type", "resource_name", "pattern_type", "acls")
+        __slots__ = ("acls", "pattern_type", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -2312,7 +2495,15 @@ class CreateAclsRequest(Message):
     NUMBER = 50
 
     class AclCreation(Struct):
-        __slots__ = ("resource_type", "resource_name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+        __slots__ = (
+            "host",
+            "operation",
+            "permission_type",
+            "principal",
+            "resource_name",
+            "resource_pattern_type",
+            "resource_type",
+        )
 
         def __init__(
             self,
@@ -2342,7 +2533,7 @@ class CreateAclsRequest(Message):
 
 
 class CreateAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    __slots__ = ("results", "throttle_time_ms")
     API_KEY = 30
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2382,7 +2573,15 @@ class DeleteAclsRequest(Message):
     NUMBER = 52
 
     class DeleteAclsFilter(Struct):
-        __slots__ = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
+        __slots__ = (
+            "host_filter",
+            "operation",
+            "pattern_type_filter",
+            "permission_type",
+            "principal_filter",
+            "resource_name_filter",
+            "resource_type_filter",
+        )
 
         def __init__(
             self,
@@ -2412,7 +2611,7 @@ class DeleteAclsRequest(Message):
 
 
 class DeleteAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "filter_results")
+    __slots__ = ("filter_results", "throttle_time_ms")
     API_KEY = 31
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2421,7 +2620,17 @@ class DeleteAclsResponse(Message):
     NUMBER = 53
 
     class DeleteAclsMatchingAcl(Struct):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+        __slots__ = (
+            "error_code",
+            "error_message",
+            "host",
+            "operation",
+            "pattern_type",
+            "permission_type",
+            "principal",
+            "resource_name",
+            "resource_type",
+        )
 
         def __init__(
             self,
@@ -2471,7 +2680,7 @@ class DeleteAclsResponse(Message):
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = ("resources", "include_synonyms", "include_documentation")
+    __slots__ = ("include_documentation", "include_synonyms", "resources")
     API_KEY = 32
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2480,7 +2689,7 @@ class DescribeConfigsRequest(Message):
     NUMBER = 54
 
     class DescribeConfigsResource(Struct):
-        __slots__ = ("resource_type", "resource_name", "configuration_keys")
+        __slots__ = ("configuration_keys", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -2506,7 +2715,7 @@ class DescribeConfigsRequest(Message):
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    __slots__ = ("results", "throttle_time_ms")
     API_KEY = 32
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2515,7 +2724,7 @@ class DescribeConfigsResponse(Message):
     NUMBER = 55
 
     class DescribeConfigsSynonym(Struct):
-        __slots__ = ("name", "value", "source")
+        __slots__ = ("name", "source", "value")
 
         def __init__(
             self,
@@ -2529,7 +2738,16 @@ class DescribeConfigsResponse(Message):
             self.source: int = source
 
     class DescribeConfigsResourceResult(Struct):
-        __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
+        __slots__ = (
+            "config_source",
+            "config_type",
+            "documentation",
+            "is_sensitive",
+            "name",
+            "read_only",
+            "synonyms",
+            "value",
+        )
 
         def __init__(
             self,
@@ -2553,7 +2771,7 @@ class DescribeConfigsResponse(Message):
             self.documentation: str | None = documentation
 
     class DescribeConfigsResult(Struct):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "configs")
+        __slots__ = ("configs", "error_code", "error_message", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -2602,7 +2820,7 @@ class AlterConfigsRequest(Message):
             self.value: str | None = value
 
     class AlterConfigsResource(Struct):
-        __slots__ = ("resource_type", "resource_name", "configs")
+        __slots__ = ("configs", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -2626,7 +2844,7 @@ class AlterConfigsRequest(Message):
 
 
 class AlterConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    __slots__ = ("responses", "throttle_time_ms")
     API_KEY = 33
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2635,7 +2853,7 @@ class AlterConfigsResponse(Message):
     NUMBER = 57
 
     class AlterConfigsResourceResponse(Struct):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name")
+        __slots__ = ("error_code", "error_message", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -2702,7 +2920,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    __slots__ = ("results", "throttle_time_ms")
     API_KEY = 34
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2711,7 +2929,7 @@ class AlterReplicaLogDirsResponse(Message):
     NUMBER = 59
 
     class AlterReplicaLogDirPartitionResult(Struct):
-        __slots__ = ("partition_index", "error_code")
+        __slots__ = ("error_code", "partition_index")
 
         def __init__(
             self,
@@ -2723,7 +2941,7 @@ class AlterReplicaLogDirsResponse(Message):
             self.error_code: int = error_code
 
     class AlterReplicaLogDirTopicResult(Struct):
-        __slots__ = ("topic_name", "partitions")
+        __slots__ = ("partitions", "topic_name")
 
         def __init__(
             self,
@@ -2754,7 +2972,7 @@ class DescribeLogDirsRequest(Message):
     NUMBER = 60
 
     class DescribableLogDirTopic(Struct):
-        __slots__ = ("topic", "partitions")
+        __slots__ = ("partitions", "topic")
 
         def __init__(
             self,
@@ -2774,7 +2992,7 @@ class DescribeLogDirsRequest(Message):
 
 
 class DescribeLogDirsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results")
+    __slots__ = ("error_code", "results", "throttle_time_ms")
     API_KEY = 35
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2783,7 +3001,7 @@ class DescribeLogDirsResponse(Message):
     NUMBER = 61
 
     class DescribeLogDirsPartition(Struct):
-        __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key")
+        __slots__ = ("is_future_key", "offset_lag", "partition_index", "partition_size")
 
         def __init__(
             self,
@@ -2811,7 +3029,7 @@ class DescribeLogDirsResponse(Message):
             self.partitions: Sequence[DescribeLogDirsResponse.DescribeLogDirsPartition] = partitions
 
     class DescribeLogDirsResult(Struct):
-        __slots__ = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
+        __slots__ = ("error_code", "is_cordoned", "log_dir", "topics", "total_bytes", "usable_bytes")
 
         def __init__(
             self,
@@ -2860,7 +3078,7 @@ class SaslAuthenticateRequest(Message):
 
 
 class SaslAuthenticateResponse(Message):
-    __slots__ = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms")
+    __slots__ = ("auth_bytes", "error_code", "error_message", "session_lifetime_ms")
     API_KEY = 36
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2883,7 +3101,7 @@ class SaslAuthenticateResponse(Message):
 
 
 class CreatePartitionsRequest(Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    __slots__ = ("timeout_ms", "topics", "validate_only")
     API_KEY = 37
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2902,7 +3120,7 @@ class CreatePartitionsRequest(Message):
             self.broker_ids: Sequence[int] = broker_ids
 
     class CreatePartitionsTopic(Struct):
-        __slots__ = ("name", "count", "assignments")
+        __slots__ = ("assignments", "count", "name")
 
         def __init__(
             self,
@@ -2928,7 +3146,7 @@ class CreatePartitionsRequest(Message):
 
 
 class CreatePartitionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    __slots__ = ("results", "throttle_time_ms")
     API_KEY = 37
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2937,7 +3155,7 @@ class CreatePartitionsResponse(Message):
     NUMBER = 65
 
     class CreatePartitionsTopicResult(Struct):
-        __slots__ = ("name", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "name")
 
         def __init__(
             self,
@@ -2978,7 +3196,7 @@ class DeleteGroupsRequest(Message):
 
 
 class DeleteGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    __slots__ = ("results", "throttle_time_ms")
     API_KEY = 42
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2987,7 +3205,7 @@ class DeleteGroupsResponse(Message):
     NUMBER = 67
 
     class DeletableGroupResult(Struct):
-        __slots__ = ("group_id", "error_code")
+        __slots__ = ("error_code", "group_id")
 
         def __init__(
             self,
@@ -3009,7 +3227,7 @@ class DeleteGroupsResponse(Message):
 
 
 class ElectLeadersRequest(Message):
-    __slots__ = ("election_type", "topic_partitions", "timeout_ms")
+    __slots__ = ("election_type", "timeout_ms", "topic_partitions")
     API_KEY = 43
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3018,7 +3236,7 @@ class ElectLeadersRequest(Message):
     NUMBER = 68
 
     class TopicPartitions(Struct):
-        __slots__ = ("topic", "partitions")
+        __slots__ = ("partitions", "topic")
 
         def __init__(
             self,
@@ -3042,7 +3260,7 @@ class ElectLeadersRequest(Message):
 
 
 class ElectLeadersResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "replica_election_results")
+    __slots__ = ("error_code", "replica_election_results", "throttle_time_ms")
     API_KEY = 43
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3051,7 +3269,7 @@ class ElectLeadersResponse(Message):
     NUMBER = 69
 
     class PartitionResult(Struct):
-        __slots__ = ("partition_id", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "partition_id")
 
         def __init__(
             self,
@@ -3065,7 +3283,7 @@ class ElectLeadersResponse(Message):
             self.error_message: str | None = error_message
 
     class ReplicaElectionResult(Struct):
-        __slots__ = ("topic", "partition_result")
+        __slots__ = ("partition_result", "topic")
 
         def __init__(
             self,
@@ -3085,7 +3303,9 @@ class ElectLeadersResponse(Message):
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.error_code: int = error_code
-        self.replica_election_results: Sequence[ElectLeadersResponse.ReplicaElectionResult] = replica_election_results
+        self.replica_election_results: Sequence[ElectLeadersResponse.ReplicaElectionResult] = (
+            replica_election_results
+        )
 
 
 class IncrementalAlterConfigsRequest(Message):
@@ -3098,7 +3318,7 @@ class IncrementalAlterConfigsRequest(Message):
     NUMBER = 70
 
     class AlterableConfig(Struct):
-        __slots__ = ("name", "config_operation", "value")
+        __slots__ = ("config_operation", "name", "value")
 
         def __init__(
             self,
@@ -3112,7 +3332,7 @@ class IncrementalAlterConfigsRequest(Message):
             self.value: str | None = value
 
     class AlterConfigsResource(Struct):
-        __slots__ = ("resource_type", "resource_name", "configs")
+        __slots__ = ("configs", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -3136,7 +3356,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    __slots__ = ("responses", "throttle_time_ms")
     API_KEY = 44
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3145,7 +3365,7 @@ class IncrementalAlterConfigsResponse(Message):
     NUMBER = 71
 
     class AlterConfigsResourceResponse(Struct):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name")
+        __slots__ = ("error_code", "error_message", "resource_name", "resource_type")
 
         def __init__(
             self,
@@ -3171,7 +3391,7 @@ class IncrementalAlterConfigsResponse(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics")
+    __slots__ = ("allow_replication_factor_change", "timeout_ms", "topics")
     API_KEY = 45
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3216,7 +3436,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    __slots__ = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
+    __slots__ = ("allow_replication_factor_change", "error_code", "error_message", "responses", "throttle_time_ms")
     API_KEY = 45
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3225,7 +3445,7 @@ class AlterPartitionReassignmentsResponse(Message):
     NUMBER = 73
 
     class ReassignablePartitionResponse(Struct):
-        __slots__ = ("partition_index", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "partition_index")
 
         def __init__(
             self,
@@ -3248,7 +3468,9 @@ class AlterPartitionReassignmentsResponse(Message):
             partitions: Sequence[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = (),
         ) -> None:
             self.name: str = name
-            self.partitions: Sequence[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = partitions
+            self.partitions: Sequence[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = (
+                partitions
+            )
 
     def __init__(
         self,
@@ -3298,7 +3520,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics")
+    __slots__ = ("error_code", "error_message", "throttle_time_ms", "topics")
     API_KEY = 46
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3307,7 +3529,7 @@ class ListPartitionReassignmentsResponse(Message):
     NUMBER = 75
 
     class OngoingPartitionReassignment(Struct):
-        __slots__ = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
+        __slots__ = ("adding_replicas", "partition_index", "removing_replicas", "replicas")
 
         def __init__(
             self,
@@ -3399,7 +3621,7 @@ class OffsetDeleteResponse(Message):
     NUMBER = 77
 
     class OffsetDeleteResponsePartition(Struct):
-        __slots__ = ("partition_index", "error_code")
+        __slots__ = ("error_code", "partition_index")
 
         def __init__(
             self,
@@ -3444,7 +3666,7 @@ class DescribeClientQuotasRequest(Message):
     NUMBER = 78
 
     class ComponentData(Struct):
-        __slots__ = ("entity_type", "match_type", "match")
+        __slots__ = ("entity_type", "match", "match_type")
 
         def __init__(
             self,
@@ -3468,7 +3690,7 @@ class DescribeClientQuotasRequest(Message):
 
 
 class DescribeClientQuotasResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries")
+    __slots__ = ("entries", "error_code", "error_message", "throttle_time_ms")
     API_KEY = 48
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3477,7 +3699,7 @@ class DescribeClientQuotasResponse(Message):
     NUMBER = 79
 
     class EntityData(Struct):
-        __slots__ = ("entity_type", "entity_name")
+        __slots__ = ("entity_name", "entity_type")
 
         def __init__(
             self,
@@ -3536,7 +3758,7 @@ class AlterClientQuotasRequest(Message):
     NUMBER = 80
 
     class EntityData(Struct):
-        __slots__ = ("entity_type", "entity_name")
+        __slots__ = ("entity_name", "entity_type")
 
         def __init__(
             self,
@@ -3548,7 +3770,7 @@ class AlterClientQuotasRequest(Message):
             self.entity_name: str | None = entity_name
 
     class OpData(Struct):
-        __slots__ = ("key", "value", "remove")
+        __slots__ = ("key", "remove", "value")
 
         def __init__(
             self,
@@ -3584,7 +3806,7 @@ class AlterClientQuotasRequest(Message):
 
 
 class AlterClientQuotasResponse(Message):
-    __slots__ = ("throttle_time_ms", "entries")
+    __slots__ = ("entries", "throttle_time_ms")
     API_KEY = 49
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3593,7 +3815,7 @@ class AlterClientQuotasResponse(Message):
     NUMBER = 81
 
     class EntityData(Struct):
-        __slots__ = ("entity_type", "entity_name")
+        __slots__ = ("entity_name", "entity_type")
 
         def __init__(
             self,
@@ -3605,7 +3827,7 @@ class AlterClientQuotasResponse(Message):
             self.entity_name: str | None = entity_name
 
     class EntryData(Struct):
-        __slots__ = ("error_code", "error_message", "entity")
+        __slots__ = ("entity", "error_code", "error_message")
 
         def __init__(
             self,
@@ -3656,7 +3878,7 @@ class DescribeUserScramCredentialsRequest(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    __slots__ = ("error_code", "error_message", "results", "throttle_time_ms")
     API_KEY = 50
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3665,7 +3887,7 @@ class DescribeUserScramCredentialsResponse(Message):
     NUMBER = 83
 
     class CredentialInfo(Struct):
-        __slots__ = ("mechanism", "iterations")
+        __slots__ = ("iterations", "mechanism")
 
         def __init__(
             self,
@@ -3677,7 +3899,7 @@ class DescribeUserScramCredentialsResponse(Message):
             self.iterations: int = iterations
 
     class DescribeUserScramCredentialsResult(Struct):
-        __slots__ = ("user", "error_code", "error_message", "credential_infos")
+        __slots__ = ("credential_infos", "error_code", "error_message", "user")
 
         def __init__(
             self,
@@ -3716,7 +3938,7 @@ class AlterUserScramCredentialsRequest(Message):
     NUMBER = 84
 
     class ScramCredentialDeletion(Struct):
-        __slots__ = ("name", "mechanism")
+        __slots__ = ("mechanism", "name")
 
         def __init__(
             self,
@@ -3728,7 +3950,7 @@ class AlterUserScramCredentialsRequest(Message):
             self.mechanism: int = mechanism
 
     class ScramCredentialUpsertion(Struct):
-        __slots__ = ("name", "mechanism", "iterations", "salt", "salted_password")
+        __slots__ = ("iterations", "mechanism", "name", "salt", "salted_password")
 
         def __init__(
             self,
@@ -3756,7 +3978,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 
 class AlterUserScramCredentialsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    __slots__ = ("results", "throttle_time_ms")
     API_KEY = 51
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3765,7 +3987,7 @@ class AlterUserScramCredentialsResponse(Message):
     NUMBER = 85
 
     class AlterUserScramCredentialsResult(Struct):
-        __slots__ = ("user", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "user")
 
         def __init__(
             self,
@@ -3808,7 +4030,7 @@ class DescribeQuorumRequest(Message):
             self.partition_index: int = partition_index
 
     class TopicData(Struct):
-        __slots__ = ("topic_name", "partitions")
+        __slots__ = ("partitions", "topic_name")
 
         def __init__(
             self,
@@ -3828,7 +4050,7 @@ class DescribeQuorumRequest(Message):
 
 
 class DescribeQuorumResponse(Message):
-    __slots__ = ("error_code", "error_message", "topics", "nodes")
+    __slots__ = ("error_code", "error_message", "nodes", "topics")
     API_KEY = 55
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3837,7 +4059,13 @@ class DescribeQuorumResponse(Message):
     NUMBER = 87
 
     class ReplicaState(Struct):
-        __slots__ = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
+        __slots__ = (
+            "last_caught_up_timestamp",
+            "last_fetch_timestamp",
+            "log_end_offset",
+            "replica_directory_id",
+            "replica_id",
+        )
 
         def __init__(
             self,
@@ -3855,7 +4083,16 @@ class DescribeQuorumResponse(Message):
             self.last_caught_up_timestamp: int = last_caught_up_timestamp
 
     class PartitionData(Struct):
-        __slots__ = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
+        __slots__ = (
+            "current_voters",
+            "error_code",
+            "error_message",
+            "high_watermark",
+            "leader_epoch",
+            "leader_id",
+            "observers",
+            "partition_index",
+        )
 
         def __init__(
             self,
@@ -3879,7 +4116,7 @@ class DescribeQuorumResponse(Message):
             self.observers: Sequence[DescribeQuorumResponse.ReplicaState] = observers
 
     class TopicData(Struct):
-        __slots__ = ("topic_name", "partitions")
+        __slots__ = ("partitions", "topic_name")
 
         def __init__(
             self,
@@ -3891,7 +4128,7 @@ class DescribeQuorumResponse(Message):
             self.partitions: Sequence[DescribeQuorumResponse.PartitionData] = partitions
 
     class Listener(Struct):
-        __slots__ = ("name", "host", "port")
+        __slots__ = ("host", "name", "port")
 
         def __init__(
             self,
@@ -3905,7 +4142,7 @@ class DescribeQuorumResponse(Message):
             self.port: int = port
 
     class Node(Struct):
-        __slots__ = ("node_id", "listeners")
+        __slots__ = ("listeners", "node_id")
 
         def __init__(
             self,
@@ -3931,7 +4168,7 @@ class DescribeQuorumResponse(Message):
 
 
 class UpdateFeaturesRequest(Message):
-    __slots__ = ("timeout_ms", "feature_updates", "validate_only")
+    __slots__ = ("feature_updates", "timeout_ms", "validate_only")
     API_KEY = 57
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3940,7 +4177,7 @@ class UpdateFeaturesRequest(Message):
     NUMBER = 88
 
     class FeatureUpdateKey(Struct):
-        __slots__ = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
+        __slots__ = ("allow_downgrade", "feature", "max_version_level", "upgrade_type")
 
         def __init__(
             self,
@@ -3968,7 +4205,7 @@ class UpdateFeaturesRequest(Message):
 
 
 class UpdateFeaturesResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    __slots__ = ("error_code", "error_message", "results", "throttle_time_ms")
     API_KEY = 57
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3977,7 +4214,7 @@ class UpdateFeaturesResponse(Message):
     NUMBER = 89
 
     class UpdatableFeatureResult(Struct):
-        __slots__ = ("feature", "error_code", "error_message")
+        __slots__ = ("error_code", "error_message", "feature")
 
         def __init__(
             self,
@@ -4005,7 +4242,7 @@ class UpdateFeaturesResponse(Message):
 
 
 class DescribeClusterRequest(Message):
-    __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
+    __slots__ = ("endpoint_type", "include_cluster_authorized_operations", "include_fenced_brokers")
     API_KEY = 60
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4026,7 +4263,16 @@ class DescribeClusterRequest(Message):
 
 
 class DescribeClusterResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
+    __slots__ = (
+        "brokers",
+        "cluster_authorized_operations",
+        "cluster_id",
+        "controller_id",
+        "endpoint_type",
+        "error_code",
+        "error_message",
+        "throttle_time_ms",
+    )
     API_KEY = 60
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4035,7 +4281,7 @@ class DescribeClusterResponse(Message):
     NUMBER = 91
 
     class DescribeClusterBroker(Struct):
-        __slots__ = ("broker_id", "host", "port", "rack", "is_fenced")
+        __slots__ = ("broker_id", "host", "is_fenced", "port", "rack")
 
         def __init__(
             self,
@@ -4113,7 +4359,14 @@ class DescribeProducersResponse(Message):
     NUMBER = 93
 
     class ProducerState(Struct):
-        __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
+        __slots__ = (
+            "coordinator_epoch",
+            "current_txn_start_offset",
+            "last_sequence",
+            "last_timestamp",
+            "producer_epoch",
+            "producer_id",
+        )
 
         def __init__(
             self,
@@ -4133,7 +4386,7 @@ class DescribeProducersResponse(Message):
             self.current_txn_start_offset: int = current_txn_start_offset
 
     class PartitionResponse(Struct):
-        __slots__ = ("partition_index", "error_code", "error_message", "active_producers")
+        __slots__ = ("active_producers", "error_code", "error_message", "partition_index")
 
         def __init__(
             self,
@@ -4197,7 +4450,7 @@ class DescribeTransactionsResponse(Message):
     NUMBER = 95
 
     class TopicData(Struct):
-        __slots__ = ("topic", "partitions")
+        __slots__ = ("partitions", "topic")
 
         def __init__(
             self,
@@ -4209,7 +4462,16 @@ class DescribeTransactionsResponse(Message):
             self.partitions: Sequence[int] = partitions
 
     class TransactionState(Struct):
-        __slots__ = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
+        __slots__ = (
+            "error_code",
+            "producer_epoch",
+            "producer_id",
+            "topics",
+            "transaction_start_time_ms",
+            "transaction_state",
+            "transaction_timeout_ms",
+            "transactional_id",
+        )
 
         def __init__(
             self,
@@ -4243,7 +4505,7 @@ class DescribeTransactionsResponse(Message):
 
 
 class ListTransactionsRequest(Message):
-    __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
+    __slots__ = ("duration_filter", "producer_id_filters", "state_filters", "transactional_id_pattern")
     API_KEY = 66
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4266,7 +4528,7 @@ class ListTransactionsRequest(Message):
 
 
 class ListTransactionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
+    __slots__ = ("error_code", "throttle_time_ms", "transaction_states", "unknown_state_filters")
     API_KEY = 66
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4275,7 +4537,7 @@ class ListTransactionsResponse(Message):
     NUMBER = 97
 
     class TransactionState(Struct):
-        __slots__ = ("transactional_id", "producer_id", "transaction_state")
+        __slots__ = ("producer_id", "transaction_state", "transactional_id")
 
         def __init__(
             self,
@@ -4303,7 +4565,18 @@ class ListTransactionsResponse(Message):
 
 
 class ConsumerGroupHeartbeatRequest(Message):
-    __slots__ = ("group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions")
+    __slots__ = (
+        "group_id",
+        "instance_id",
+        "member_epoch",
+        "member_id",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "server_assignor",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "topic_partitions",
+    )
     API_KEY = 68
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4312,7 +4585,7 @@ class ConsumerGroupHeartbeatRequest(Message):
     NUMBER = 98
 
     class TopicPartitions(Struct):
-        __slots__ = ("topic_id", "partitions")
+        __slots__ = ("partitions", "topic_id")
 
         def __init__(
             self,
@@ -4350,7 +4623,15 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
+    __slots__ = (
+        "assignment",
+        "error_code",
+        "error_message",
+        "heartbeat_interval_ms",
+        "member_epoch",
+        "member_id",
+        "throttle_time_ms",
+    )
     API_KEY = 68
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4359,7 +4640,7 @@ class ConsumerGroupHeartbeatResponse(Message):
     NUMBER = 99
 
     class TopicPartitions(Struct):
-        __slots__ = ("topic_id", "partitions")
+        __slots__ = ("partitions", "topic_id")
 
         def __init__(
             self,
@@ -4420,7 +4701,7 @@ class ConsumerGroupDescribeRequest(Message):
 
 
 class ConsumerGroupDescribeResponse(Message):
-    __slots__ = ("throttle_time_ms", "groups")
+    __slots__ = ("groups", "throttle_time_ms")
     API_KEY = 69
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4429,7 +4710,7 @@ class ConsumerGroupDescribeResponse(Message):
     NUMBER = 101
 
     class TopicPartitions(Struct):
-        __slots__ = ("topic_id", "topic_name", "partitions")
+        __slots__ = ("partitions", "topic_id", "topic_name")
 
         def __init__(
             self,
@@ -4453,7 +4734,19 @@ class ConsumerGroupDescribeResponse(Message):
             self.topic_partitions: Sequence[ConsumerGroupDescribeResponse.TopicPartitions] = topic_partitions
 
     class Member(Struct):
-        __slots__ = ("member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "assignment", "target_assignment", "member_type")
+        __slots__ = (
+            "assignment",
+            "client_host",
+            "client_id",
+            "instance_id",
+            "member_epoch",
+            "member_id",
+            "member_type",
+            "rack_id",
+            "subscribed_topic_names",
+            "subscribed_topic_regex",
+            "target_assignment",
+        )
 
         def __init__(
             self,
@@ -4478,12 +4771,26 @@ class ConsumerGroupDescribeResponse(Message):
             self.client_host: str = client_host
             self.subscribed_topic_names: Sequence[str] = subscribed_topic_names
             self.subscribed_topic_regex: str | None = subscribed_topic_regex
-            self.assignment: ConsumerGroupDescribeResponse.Assignment = ConsumerGroupDescribeResponse.Assignment() if assignment is None else assignment
-            self.target_assignment: ConsumerGroupDescribeResponse.Assignment = ConsumerGroupDescribeResponse.Assignment() if target_assignment is None else target_assignment
+            self.assignment: ConsumerGroupDescribeResponse.Assignment = (
+                ConsumerGroupDescribeResponse.Assignment() if assignment is None else assignment
+            )
+            self.target_assignment: ConsumerGroupDescribeResponse.Assignment = (
+                ConsumerGroupDescribeResponse.Assignment() if target_assignment is None else target_assignment
+            )
             self.member_type: int = member_type
 
     class DescribedGroup(Struct):
-        __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations")
+        __slots__ = (
+            "assignment_epoch",
+            "assignor_name",
+            "authorized_operations",
+            "error_code",
+            "error_message",
+            "group_epoch",
+            "group_id",
+            "group_state",
+            "members",
+        )
 
         def __init__(
             self,
@@ -4536,7 +4843,7 @@ class ListConfigResourcesRequest(Message):
 
 
 class ListConfigResourcesResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "config_resources")
+    __slots__ = ("config_resources", "error_code", "throttle_time_ms")
     API_KEY = 74
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4569,7 +4876,7 @@ class ListConfigResourcesResponse(Message):
 
 
 class DescribeTopicPartitionsRequest(Message):
-    __slots__ = ("topics", "response_partition_limit", "cursor")
+    __slots__ = ("cursor", "response_partition_limit", "topics")
     API_KEY = 75
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4588,7 +4895,7 @@ class DescribeTopicPartitionsRequest(Message):
             self.name: str = name
 
     class Cursor(Struct):
-        __slots__ = ("topic_name", "partition_index")
+        __slots__ = ("partition_index", "topic_name")
 
         def __init__(
             self,
@@ -4612,7 +4919,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "next_cursor")
+    __slots__ = ("next_cursor", "throttle_time_ms", "topics")
     API_KEY = 75
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4621,7 +4928,17 @@ class DescribeTopicPartitionsResponse(Message):
     NUMBER = 105
 
     class DescribeTopicPartitionsResponsePartition(Struct):
-        __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
+        __slots__ = (
+            "eligible_leader_replicas",
+            "error_code",
+            "isr_nodes",
+            "last_known_elr",
+            "leader_epoch",
+            "leader_id",
+            "offline_replicas",
+            "partition_index",
+            "replica_nodes",
+        )
 
         def __init__(
             self,
@@ -4647,7 +4964,7 @@ class DescribeTopicPartitionsResponse(Message):
             self.offline_replicas: Sequence[int] = offline_replicas
 
     class DescribeTopicPartitionsResponseTopic(Struct):
-        __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+        __slots__ = ("error_code", "is_internal", "name", "partitions", "topic_authorized_operations", "topic_id")
 
         def __init__(
             self,
@@ -4663,11 +4980,13 @@ class DescribeTopicPartitionsResponse(Message):
             self.name: str | None = name
             self.topic_id: str = topic_id
             self.is_internal: bool = is_internal
-            self.partitions: Sequence[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = partitions
+            self.partitions: Sequence[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = (
+                partitions
+            )
             self.topic_authorized_operations: int = topic_authorized_operations
 
     class Cursor(Struct):
-        __slots__ = ("topic_name", "partition_index")
+        __slots__ = ("partition_index", "topic_name")
 
         def __init__(
             self,
