@@ -58,6 +58,11 @@ class Field:
         return self.type not in SCALARS
 
     @property
+    def is_alone(self) -> bool:
+        """One struct, not an array of them, which is there by default."""
+        return self.is_struct and not self.is_array and self.default != "null"
+
+    @property
     def python_name(self) -> str:
         words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", self.name)
         return re.sub(r"([A-Z])([A-Z][a-z])", r"\1_\2", words).lower()
@@ -144,4 +149,33 @@ def _field(words: list[str], valid: Versions) -> Field | None:
         tagged,
         options["default"][0] if "default" in options else None,
         "ignorable" in options,
+    )
+
+
+def kafka_version(path: Path = TABLE) -> str:
+    """The version of Kafka whose facts these are."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next(line.removeprefix("kafka ") for line in lines if line.startswith("kafka "))
+
+
+def all_structs(messages: list[Message]) -> Iterator[tuple[Message, Struct]]:
+    """Every struct with its message, inner ones first; the message itself is the last of its structs."""
+    for message in messages:
+        for struct in message.structs:
+            yield message, struct
+        yield message, message
+
+
+def default_of(field: Field) -> str:
+    """Python source of the default; a struct's own default is not written so."""
+    if field.default == "null":
+        return "None"
+    if field.is_array:
+        return "()"
+    if field.default is not None:
+        if field.type == "bool":
+            return field.default.capitalize()
+        return repr(field.default) if field.type == "string" else str(int(field.default, 0))
+    return {"bool": "False", "string": '""', "uuid": '""', "bytes": 'b""', "records": "None", "float64": "0.0"}.get(
+        field.type, "0"
     )

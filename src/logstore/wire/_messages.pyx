@@ -49,8 +49,7 @@ cdef void know(int n, ReadStruct read, WriteStruct write, int key, int first, in
     KNOWN[n].flexible = flexible
 
 
-
-cdef object read_ProduceRequest_PartitionProduceData(Reader r):
+cdef object read_PartitionProduceData(Reader r):
     v = PyType_GenericAlloc(CLASS[0], 0)
     read_int32(r, v, "index")
     read_records(r, v, "records", True)
@@ -59,7 +58,7 @@ cdef object read_ProduceRequest_PartitionProduceData(Reader r):
     return v
 
 
-cdef int write_ProduceRequest_PartitionProduceData(Writer w, object v) except -1:
+cdef int write_PartitionProduceData(Writer w, object v) except -1:
     write_int32(w, v, "index")
     write_records(w, v, "records", True)
     if w.flexible:
@@ -67,7 +66,7 @@ cdef int write_ProduceRequest_PartitionProduceData(Writer w, object v) except -1
     return 0
 
 
-cdef object read_ProduceRequest_TopicProduceData(Reader r):
+cdef object read_TopicProduceData(Reader r):
     v = PyType_GenericAlloc(CLASS[1], 0)
     if r.version <= 12:
         read_string(r, v, "name", False)
@@ -77,18 +76,18 @@ cdef object read_ProduceRequest_TopicProduceData(Reader r):
         read_uuid(r, v, "topic_id")
     else:
         v.topic_id = ""
-    read_structs(r, v, "partition_data", False, read_ProduceRequest_PartitionProduceData)
+    read_structs(r, v, "partition_data", False, read_PartitionProduceData)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_ProduceRequest_TopicProduceData(Writer w, object v) except -1:
+cdef int write_TopicProduceData(Writer w, object v) except -1:
     if w.version <= 12:
         write_string(w, v, "name", False)
     if w.version >= 13:
         write_uuid(w, v, "topic_id")
-    write_structs(w, v, "partition_data", False, write_ProduceRequest_PartitionProduceData)
+    write_structs(w, v, "partition_data", False, write_PartitionProduceData)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -99,7 +98,7 @@ cdef object read_ProduceRequest(Reader r):
     read_string(r, v, "transactional_id", True)
     read_int16(r, v, "acks")
     read_int32(r, v, "timeout_ms")
-    read_structs(r, v, "topic_data", False, read_ProduceRequest_TopicProduceData)
+    read_structs(r, v, "topic_data", False, read_TopicProduceData)
     if r.flexible:
         skip_tags(r)
     return v
@@ -109,13 +108,13 @@ cdef int write_ProduceRequest(Writer w, object v) except -1:
     write_string(w, v, "transactional_id", True)
     write_int16(w, v, "acks")
     write_int32(w, v, "timeout_ms")
-    write_structs(w, v, "topic_data", False, write_ProduceRequest_TopicProduceData)
+    write_structs(w, v, "topic_data", False, write_TopicProduceData)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ProduceResponse_BatchIndexAndErrorMessage(Reader r):
+cdef object read_BatchIndexAndErrorMessage(Reader r):
     v = PyType_GenericAlloc(CLASS[3], 0)
     if r.version >= 8:
         read_int32(r, v, "batch_index")
@@ -130,18 +129,31 @@ cdef object read_ProduceResponse_BatchIndexAndErrorMessage(Reader r):
     return v
 
 
-cdef int write_ProduceResponse_BatchIndexAndErrorMessage(Writer w, object v) except -1:
+cdef int write_BatchIndexAndErrorMessage(Writer w, object v) except -1:
     if w.version >= 8:
         write_int32(w, v, "batch_index")
-    else:
-        refuse(w, v, "batch_index", 0)
+    elif differs(v, "batch_index", 0):
+        refuse(w, v, "batch_index")
     if w.version >= 8:
         write_string(w, v, "batch_index_error_message", w.version >= 8)
-    else:
-        refuse(w, v, "batch_index_error_message", None)
+    elif differs(v, "batch_index_error_message", None):
+        refuse(w, v, "batch_index_error_message")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
+
+
+cdef object fresh_ProduceResponse_LeaderIdAndEpoch():
+    v = PyType_GenericAlloc(CLASS[4], 0)
+    v.leader_id = -1
+    v.leader_epoch = -1
+    return v
+
+
+cdef bint differ_ProduceResponse_LeaderIdAndEpoch(object v) except -1:
+    if v is None:
+        return True
+    return differs(v, "leader_id", -1) or differs(v, "leader_epoch", -1)
 
 
 cdef object read_ProduceResponse_LeaderIdAndEpoch(Reader r):
@@ -162,18 +174,18 @@ cdef object read_ProduceResponse_LeaderIdAndEpoch(Reader r):
 cdef int write_ProduceResponse_LeaderIdAndEpoch(Writer w, object v) except -1:
     if w.version >= 10:
         write_int32(w, v, "leader_id")
-    else:
-        refuse(w, v, "leader_id", -1)
+    elif differs(v, "leader_id", -1):
+        refuse(w, v, "leader_id")
     if w.version >= 10:
         write_int32(w, v, "leader_epoch")
-    else:
-        refuse(w, v, "leader_epoch", -1)
+    elif differs(v, "leader_epoch", -1):
+        refuse(w, v, "leader_epoch")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ProduceResponse_PartitionProduceResponse(Reader r):
+cdef object read_PartitionProduceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[5], 0)
     read_int32(r, v, "index")
     read_int16(r, v, "error_code")
@@ -184,14 +196,14 @@ cdef object read_ProduceResponse_PartitionProduceResponse(Reader r):
     else:
         v.log_start_offset = -1
     if r.version >= 8:
-        read_structs(r, v, "record_errors", False, read_ProduceResponse_BatchIndexAndErrorMessage)
+        read_structs(r, v, "record_errors", False, read_BatchIndexAndErrorMessage)
     else:
         v.record_errors = []
     if r.version >= 8:
         read_string(r, v, "error_message", r.version >= 8)
     else:
         v.error_message = None
-    v.current_leader = (<object>CLASS[4])()
+    v.current_leader = fresh_ProduceResponse_LeaderIdAndEpoch()
     cdef int64_t count, tag
     cdef const uint8_t *outer
     if r.flexible:
@@ -207,7 +219,7 @@ cdef object read_ProduceResponse_PartitionProduceResponse(Reader r):
     return v
 
 
-cdef int write_ProduceResponse_PartitionProduceResponse(Writer w, object v) except -1:
+cdef int write_PartitionProduceResponse(Writer w, object v) except -1:
     write_int32(w, v, "index")
     write_int16(w, v, "error_code")
     write_int64(w, v, "base_offset")
@@ -215,17 +227,18 @@ cdef int write_ProduceResponse_PartitionProduceResponse(Writer w, object v) exce
     if w.version >= 5:
         write_int64(w, v, "log_start_offset")
     if w.version >= 8:
-        write_structs(w, v, "record_errors", False, write_ProduceResponse_BatchIndexAndErrorMessage)
+        write_structs(w, v, "record_errors", False, write_BatchIndexAndErrorMessage)
     if w.version >= 8:
         write_string(w, v, "error_message", w.version >= 8)
     if not (w.version >= 10):
-        refuse(w, v, "current_leader", (<object>CLASS[4])())
+        if differ_ProduceResponse_LeaderIdAndEpoch(v.current_leader):
+            refuse(w, v, "current_leader")
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
         count_place = w.size
         plain_number(w, 0, 1)
-        if w.version >= 10 and differs(v, "current_leader", (<object>CLASS[4])()):
+        if w.version >= 10 and differ_ProduceResponse_LeaderIdAndEpoch(v.current_leader):
             place = begin_tag(w, 0)
             write_struct(w, v, "current_leader", False, write_ProduceResponse_LeaderIdAndEpoch)
             end_tag(w, place)
@@ -234,7 +247,7 @@ cdef int write_ProduceResponse_PartitionProduceResponse(Writer w, object v) exce
     return 0
 
 
-cdef object read_ProduceResponse_TopicProduceResponse(Reader r):
+cdef object read_TopicProduceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[6], 0)
     if r.version <= 12:
         read_string(r, v, "name", False)
@@ -244,18 +257,18 @@ cdef object read_ProduceResponse_TopicProduceResponse(Reader r):
         read_uuid(r, v, "topic_id")
     else:
         v.topic_id = ""
-    read_structs(r, v, "partition_responses", False, read_ProduceResponse_PartitionProduceResponse)
+    read_structs(r, v, "partition_responses", False, read_PartitionProduceResponse)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_ProduceResponse_TopicProduceResponse(Writer w, object v) except -1:
+cdef int write_TopicProduceResponse(Writer w, object v) except -1:
     if w.version <= 12:
         write_string(w, v, "name", False)
     if w.version >= 13:
         write_uuid(w, v, "topic_id")
-    write_structs(w, v, "partition_responses", False, write_ProduceResponse_PartitionProduceResponse)
+    write_structs(w, v, "partition_responses", False, write_PartitionProduceResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -287,20 +300,20 @@ cdef object read_ProduceResponse_NodeEndpoint(Reader r):
 cdef int write_ProduceResponse_NodeEndpoint(Writer w, object v) except -1:
     if w.version >= 10:
         write_int32(w, v, "node_id")
-    else:
-        refuse(w, v, "node_id", 0)
+    elif differs(v, "node_id", 0):
+        refuse(w, v, "node_id")
     if w.version >= 10:
         write_string(w, v, "host", False)
-    else:
-        refuse(w, v, "host", "")
+    elif differs(v, "host", ""):
+        refuse(w, v, "host")
     if w.version >= 10:
         write_int32(w, v, "port")
-    else:
-        refuse(w, v, "port", 0)
+    elif differs(v, "port", 0):
+        refuse(w, v, "port")
     if w.version >= 10:
         write_string(w, v, "rack", w.version >= 10)
-    else:
-        refuse(w, v, "rack", None)
+    elif differs(v, "rack", None):
+        refuse(w, v, "rack")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -308,7 +321,7 @@ cdef int write_ProduceResponse_NodeEndpoint(Writer w, object v) except -1:
 
 cdef object read_ProduceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[8], 0)
-    read_structs(r, v, "responses", False, read_ProduceResponse_TopicProduceResponse)
+    read_structs(r, v, "responses", False, read_TopicProduceResponse)
     read_int32(r, v, "throttle_time_ms")
     v.node_endpoints = []
     cdef int64_t count, tag
@@ -327,10 +340,11 @@ cdef object read_ProduceResponse(Reader r):
 
 
 cdef int write_ProduceResponse(Writer w, object v) except -1:
-    write_structs(w, v, "responses", False, write_ProduceResponse_TopicProduceResponse)
+    write_structs(w, v, "responses", False, write_TopicProduceResponse)
     write_int32(w, v, "throttle_time_ms")
     if not (w.version >= 10):
-        refuse(w, v, "node_endpoints", ())
+        if differs(v, "node_endpoints", ()):
+            refuse(w, v, "node_endpoints")
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -343,6 +357,19 @@ cdef int write_ProduceResponse(Writer w, object v) except -1:
             count += 1
         w.data[count_place] = <uint8_t>count
     return 0
+
+
+cdef object fresh_FetchRequest_ReplicaState():
+    v = PyType_GenericAlloc(CLASS[9], 0)
+    v.replica_id = -1
+    v.replica_epoch = -1
+    return v
+
+
+cdef bint differ_FetchRequest_ReplicaState(object v) except -1:
+    if v is None:
+        return True
+    return differs(v, "replica_id", -1) or differs(v, "replica_epoch", -1)
 
 
 cdef object read_FetchRequest_ReplicaState(Reader r):
@@ -363,18 +390,18 @@ cdef object read_FetchRequest_ReplicaState(Reader r):
 cdef int write_FetchRequest_ReplicaState(Writer w, object v) except -1:
     if w.version >= 15:
         write_int32(w, v, "replica_id")
-    else:
-        refuse(w, v, "replica_id", -1)
+    elif differs(v, "replica_id", -1):
+        refuse(w, v, "replica_id")
     if w.version >= 15:
         write_int64(w, v, "replica_epoch")
-    else:
-        refuse(w, v, "replica_epoch", -1)
+    elif differs(v, "replica_epoch", -1):
+        refuse(w, v, "replica_epoch")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_FetchRequest_FetchPartition(Reader r):
+cdef object read_FetchPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[10], 0)
     read_int32(r, v, "partition")
     if r.version >= 9:
@@ -410,15 +437,15 @@ cdef object read_FetchRequest_FetchPartition(Reader r):
     return v
 
 
-cdef int write_FetchRequest_FetchPartition(Writer w, object v) except -1:
+cdef int write_FetchPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition")
     if w.version >= 9:
         write_int32(w, v, "current_leader_epoch")
     write_int64(w, v, "fetch_offset")
     if w.version >= 12:
         write_int32(w, v, "last_fetched_epoch")
-    else:
-        refuse(w, v, "last_fetched_epoch", -1)
+    elif differs(v, "last_fetched_epoch", -1):
+        refuse(w, v, "last_fetched_epoch")
     if w.version >= 5:
         write_int64(w, v, "log_start_offset")
     write_int32(w, v, "partition_max_bytes")
@@ -441,7 +468,7 @@ cdef int write_FetchRequest_FetchPartition(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_FetchRequest_FetchTopic(Reader r):
+cdef object read_FetchTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[11], 0)
     if r.version <= 12:
         read_string(r, v, "topic", False)
@@ -451,24 +478,24 @@ cdef object read_FetchRequest_FetchTopic(Reader r):
         read_uuid(r, v, "topic_id")
     else:
         v.topic_id = ""
-    read_structs(r, v, "partitions", False, read_FetchRequest_FetchPartition)
+    read_structs(r, v, "partitions", False, read_FetchPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_FetchRequest_FetchTopic(Writer w, object v) except -1:
+cdef int write_FetchTopic(Writer w, object v) except -1:
     if w.version <= 12:
         write_string(w, v, "topic", False)
     if w.version >= 13:
         write_uuid(w, v, "topic_id")
-    write_structs(w, v, "partitions", False, write_FetchRequest_FetchPartition)
+    write_structs(w, v, "partitions", False, write_FetchPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_FetchRequest_ForgottenTopic(Reader r):
+cdef object read_ForgottenTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[12], 0)
     if r.version >= 7 and r.version <= 12:
         read_string(r, v, "topic", False)
@@ -487,15 +514,15 @@ cdef object read_FetchRequest_ForgottenTopic(Reader r):
     return v
 
 
-cdef int write_FetchRequest_ForgottenTopic(Writer w, object v) except -1:
+cdef int write_ForgottenTopic(Writer w, object v) except -1:
     if w.version >= 7 and w.version <= 12:
         write_string(w, v, "topic", False)
     if w.version >= 13:
         write_uuid(w, v, "topic_id")
     if w.version >= 7:
         write_numbers(w, v, "partitions", False, 4)
-    else:
-        refuse(w, v, "partitions", ())
+    elif differs(v, "partitions", ()):
+        refuse(w, v, "partitions")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -508,7 +535,7 @@ cdef object read_FetchRequest(Reader r):
         read_int32(r, v, "replica_id")
     else:
         v.replica_id = -1
-    v.replica_state = (<object>CLASS[9])()
+    v.replica_state = fresh_FetchRequest_ReplicaState()
     read_int32(r, v, "max_wait_ms")
     read_int32(r, v, "min_bytes")
     read_int32(r, v, "max_bytes")
@@ -521,9 +548,9 @@ cdef object read_FetchRequest(Reader r):
         read_int32(r, v, "session_epoch")
     else:
         v.session_epoch = -1
-    read_structs(r, v, "topics", False, read_FetchRequest_FetchTopic)
+    read_structs(r, v, "topics", False, read_FetchTopic)
     if r.version >= 7:
-        read_structs(r, v, "forgotten_topics_data", False, read_FetchRequest_ForgottenTopic)
+        read_structs(r, v, "forgotten_topics_data", False, read_ForgottenTopic)
     else:
         v.forgotten_topics_data = []
     if r.version >= 11:
@@ -550,8 +577,11 @@ cdef object read_FetchRequest(Reader r):
 cdef int write_FetchRequest(Writer w, object v) except -1:
     if w.version <= 14:
         write_int32(w, v, "replica_id")
-    else:
-        refuse(w, v, "replica_id", -1)
+    elif differs(v, "replica_id", -1):
+        refuse(w, v, "replica_id")
+    if not (w.version >= 15):
+        if differ_FetchRequest_ReplicaState(v.replica_state):
+            refuse(w, v, "replica_state")
     write_int32(w, v, "max_wait_ms")
     write_int32(w, v, "min_bytes")
     write_int32(w, v, "max_bytes")
@@ -560,15 +590,13 @@ cdef int write_FetchRequest(Writer w, object v) except -1:
         write_int32(w, v, "session_id")
     if w.version >= 7:
         write_int32(w, v, "session_epoch")
-    write_structs(w, v, "topics", False, write_FetchRequest_FetchTopic)
+    write_structs(w, v, "topics", False, write_FetchTopic)
     if w.version >= 7:
-        write_structs(w, v, "forgotten_topics_data", False, write_FetchRequest_ForgottenTopic)
-    else:
-        refuse(w, v, "forgotten_topics_data", ())
+        write_structs(w, v, "forgotten_topics_data", False, write_ForgottenTopic)
+    elif differs(v, "forgotten_topics_data", ()):
+        refuse(w, v, "forgotten_topics_data")
     if w.version >= 11:
         write_string(w, v, "rack_id", False)
-    if not (w.version >= 15):
-        refuse(w, v, "replica_state", (<object>CLASS[9])())
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -579,13 +607,26 @@ cdef int write_FetchRequest(Writer w, object v) except -1:
             write_string(w, v, "cluster_id", w.version >= 12)
             end_tag(w, place)
             count += 1
-        if w.version >= 15 and differs(v, "replica_state", (<object>CLASS[9])()):
+        if w.version >= 15 and differ_FetchRequest_ReplicaState(v.replica_state):
             place = begin_tag(w, 1)
             write_struct(w, v, "replica_state", False, write_FetchRequest_ReplicaState)
             end_tag(w, place)
             count += 1
         w.data[count_place] = <uint8_t>count
     return 0
+
+
+cdef object fresh_FetchResponse_EpochEndOffset():
+    v = PyType_GenericAlloc(CLASS[14], 0)
+    v.epoch = -1
+    v.end_offset = -1
+    return v
+
+
+cdef bint differ_FetchResponse_EpochEndOffset(object v) except -1:
+    if v is None:
+        return True
+    return differs(v, "epoch", -1) or differs(v, "end_offset", -1)
 
 
 cdef object read_FetchResponse_EpochEndOffset(Reader r):
@@ -606,15 +647,28 @@ cdef object read_FetchResponse_EpochEndOffset(Reader r):
 cdef int write_FetchResponse_EpochEndOffset(Writer w, object v) except -1:
     if w.version >= 12:
         write_int32(w, v, "epoch")
-    else:
-        refuse(w, v, "epoch", -1)
+    elif differs(v, "epoch", -1):
+        refuse(w, v, "epoch")
     if w.version >= 12:
         write_int64(w, v, "end_offset")
-    else:
-        refuse(w, v, "end_offset", -1)
+    elif differs(v, "end_offset", -1):
+        refuse(w, v, "end_offset")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
+
+
+cdef object fresh_FetchResponse_LeaderIdAndEpoch():
+    v = PyType_GenericAlloc(CLASS[15], 0)
+    v.leader_id = -1
+    v.leader_epoch = -1
+    return v
+
+
+cdef bint differ_FetchResponse_LeaderIdAndEpoch(object v) except -1:
+    if v is None:
+        return True
+    return differs(v, "leader_id", -1) or differs(v, "leader_epoch", -1)
 
 
 cdef object read_FetchResponse_LeaderIdAndEpoch(Reader r):
@@ -635,18 +689,31 @@ cdef object read_FetchResponse_LeaderIdAndEpoch(Reader r):
 cdef int write_FetchResponse_LeaderIdAndEpoch(Writer w, object v) except -1:
     if w.version >= 12:
         write_int32(w, v, "leader_id")
-    else:
-        refuse(w, v, "leader_id", -1)
+    elif differs(v, "leader_id", -1):
+        refuse(w, v, "leader_id")
     if w.version >= 12:
         write_int32(w, v, "leader_epoch")
-    else:
-        refuse(w, v, "leader_epoch", -1)
+    elif differs(v, "leader_epoch", -1):
+        refuse(w, v, "leader_epoch")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_FetchResponse_SnapshotId(Reader r):
+cdef object fresh_SnapshotId():
+    v = PyType_GenericAlloc(CLASS[16], 0)
+    v.end_offset = -1
+    v.epoch = -1
+    return v
+
+
+cdef bint differ_SnapshotId(object v) except -1:
+    if v is None:
+        return True
+    return differs(v, "end_offset", -1) or differs(v, "epoch", -1)
+
+
+cdef object read_SnapshotId(Reader r):
     v = PyType_GenericAlloc(CLASS[16], 0)
     read_int64(r, v, "end_offset")
     read_int32(r, v, "epoch")
@@ -655,7 +722,7 @@ cdef object read_FetchResponse_SnapshotId(Reader r):
     return v
 
 
-cdef int write_FetchResponse_SnapshotId(Writer w, object v) except -1:
+cdef int write_SnapshotId(Writer w, object v) except -1:
     write_int64(w, v, "end_offset")
     write_int32(w, v, "epoch")
     if w.flexible:
@@ -663,7 +730,7 @@ cdef int write_FetchResponse_SnapshotId(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_FetchResponse_AbortedTransaction(Reader r):
+cdef object read_AbortedTransaction(Reader r):
     v = PyType_GenericAlloc(CLASS[17], 0)
     read_int64(r, v, "producer_id")
     read_int64(r, v, "first_offset")
@@ -672,7 +739,7 @@ cdef object read_FetchResponse_AbortedTransaction(Reader r):
     return v
 
 
-cdef int write_FetchResponse_AbortedTransaction(Writer w, object v) except -1:
+cdef int write_AbortedTransaction(Writer w, object v) except -1:
     write_int64(w, v, "producer_id")
     write_int64(w, v, "first_offset")
     if w.flexible:
@@ -690,10 +757,10 @@ cdef object read_FetchResponse_PartitionData(Reader r):
         read_int64(r, v, "log_start_offset")
     else:
         v.log_start_offset = -1
-    v.diverging_epoch = (<object>CLASS[14])()
-    v.current_leader = (<object>CLASS[15])()
-    v.snapshot_id = (<object>CLASS[16])()
-    read_structs(r, v, "aborted_transactions", True, read_FetchResponse_AbortedTransaction)
+    v.diverging_epoch = fresh_FetchResponse_EpochEndOffset()
+    v.current_leader = fresh_FetchResponse_LeaderIdAndEpoch()
+    v.snapshot_id = fresh_SnapshotId()
+    read_structs(r, v, "aborted_transactions", True, read_AbortedTransaction)
     if r.version >= 11:
         read_int32(r, v, "preferred_read_replica")
     else:
@@ -710,7 +777,7 @@ cdef object read_FetchResponse_PartitionData(Reader r):
             elif tag == 1 and r.version >= 12:
                 read_struct(r, v, "current_leader", False, read_FetchResponse_LeaderIdAndEpoch)
             elif tag == 2 and r.version >= 12:
-                read_struct(r, v, "snapshot_id", False, read_FetchResponse_SnapshotId)
+                read_struct(r, v, "snapshot_id", False, read_SnapshotId)
             else:
                 r.p = r.end
             leave_tag(r, outer)
@@ -725,43 +792,46 @@ cdef int write_FetchResponse_PartitionData(Writer w, object v) except -1:
     write_int64(w, v, "last_stable_offset")
     if w.version >= 5:
         write_int64(w, v, "log_start_offset")
-    write_structs(w, v, "aborted_transactions", True, write_FetchResponse_AbortedTransaction)
+    if not (w.version >= 12):
+        if differ_FetchResponse_EpochEndOffset(v.diverging_epoch):
+            refuse(w, v, "diverging_epoch")
+    if not (w.version >= 12):
+        if differ_FetchResponse_LeaderIdAndEpoch(v.current_leader):
+            refuse(w, v, "current_leader")
+    if not (w.version >= 12):
+        if differ_SnapshotId(v.snapshot_id):
+            refuse(w, v, "snapshot_id")
+    write_structs(w, v, "aborted_transactions", True, write_AbortedTransaction)
     if w.version >= 11:
         write_int32(w, v, "preferred_read_replica")
-    else:
-        refuse(w, v, "preferred_read_replica", -1)
+    elif differs(v, "preferred_read_replica", -1):
+        refuse(w, v, "preferred_read_replica")
     write_records(w, v, "records", True)
-    if not (w.version >= 12):
-        refuse(w, v, "diverging_epoch", (<object>CLASS[14])())
-    if not (w.version >= 12):
-        refuse(w, v, "current_leader", (<object>CLASS[15])())
-    if not (w.version >= 12):
-        refuse(w, v, "snapshot_id", (<object>CLASS[16])())
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
         count_place = w.size
         plain_number(w, 0, 1)
-        if w.version >= 12 and differs(v, "diverging_epoch", (<object>CLASS[14])()):
+        if w.version >= 12 and differ_FetchResponse_EpochEndOffset(v.diverging_epoch):
             place = begin_tag(w, 0)
             write_struct(w, v, "diverging_epoch", False, write_FetchResponse_EpochEndOffset)
             end_tag(w, place)
             count += 1
-        if w.version >= 12 and differs(v, "current_leader", (<object>CLASS[15])()):
+        if w.version >= 12 and differ_FetchResponse_LeaderIdAndEpoch(v.current_leader):
             place = begin_tag(w, 1)
             write_struct(w, v, "current_leader", False, write_FetchResponse_LeaderIdAndEpoch)
             end_tag(w, place)
             count += 1
-        if w.version >= 12 and differs(v, "snapshot_id", (<object>CLASS[16])()):
+        if w.version >= 12 and differ_SnapshotId(v.snapshot_id):
             place = begin_tag(w, 2)
-            write_struct(w, v, "snapshot_id", False, write_FetchResponse_SnapshotId)
+            write_struct(w, v, "snapshot_id", False, write_SnapshotId)
             end_tag(w, place)
             count += 1
         w.data[count_place] = <uint8_t>count
     return 0
 
 
-cdef object read_FetchResponse_FetchableTopicResponse(Reader r):
+cdef object read_FetchableTopicResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[19], 0)
     if r.version <= 12:
         read_string(r, v, "topic", False)
@@ -777,7 +847,7 @@ cdef object read_FetchResponse_FetchableTopicResponse(Reader r):
     return v
 
 
-cdef int write_FetchResponse_FetchableTopicResponse(Writer w, object v) except -1:
+cdef int write_FetchableTopicResponse(Writer w, object v) except -1:
     if w.version <= 12:
         write_string(w, v, "topic", False)
     if w.version >= 13:
@@ -814,20 +884,20 @@ cdef object read_FetchResponse_NodeEndpoint(Reader r):
 cdef int write_FetchResponse_NodeEndpoint(Writer w, object v) except -1:
     if w.version >= 16:
         write_int32(w, v, "node_id")
-    else:
-        refuse(w, v, "node_id", 0)
+    elif differs(v, "node_id", 0):
+        refuse(w, v, "node_id")
     if w.version >= 16:
         write_string(w, v, "host", False)
-    else:
-        refuse(w, v, "host", "")
+    elif differs(v, "host", ""):
+        refuse(w, v, "host")
     if w.version >= 16:
         write_int32(w, v, "port")
-    else:
-        refuse(w, v, "port", 0)
+    elif differs(v, "port", 0):
+        refuse(w, v, "port")
     if w.version >= 16:
         write_string(w, v, "rack", w.version >= 16)
-    else:
-        refuse(w, v, "rack", None)
+    elif differs(v, "rack", None):
+        refuse(w, v, "rack")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -844,7 +914,7 @@ cdef object read_FetchResponse(Reader r):
         read_int32(r, v, "session_id")
     else:
         v.session_id = 0
-    read_structs(r, v, "responses", False, read_FetchResponse_FetchableTopicResponse)
+    read_structs(r, v, "responses", False, read_FetchableTopicResponse)
     v.node_endpoints = []
     cdef int64_t count, tag
     cdef const uint8_t *outer
@@ -867,11 +937,12 @@ cdef int write_FetchResponse(Writer w, object v) except -1:
         write_int16(w, v, "error_code")
     if w.version >= 7:
         write_int32(w, v, "session_id")
-    else:
-        refuse(w, v, "session_id", 0)
-    write_structs(w, v, "responses", False, write_FetchResponse_FetchableTopicResponse)
+    elif differs(v, "session_id", 0):
+        refuse(w, v, "session_id")
+    write_structs(w, v, "responses", False, write_FetchableTopicResponse)
     if not (w.version >= 16):
-        refuse(w, v, "node_endpoints", ())
+        if differs(v, "node_endpoints", ()):
+            refuse(w, v, "node_endpoints")
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -886,7 +957,7 @@ cdef int write_FetchResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_ListOffsetsRequest_ListOffsetsPartition(Reader r):
+cdef object read_ListOffsetsPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[22], 0)
     read_int32(r, v, "partition_index")
     if r.version >= 4:
@@ -899,7 +970,7 @@ cdef object read_ListOffsetsRequest_ListOffsetsPartition(Reader r):
     return v
 
 
-cdef int write_ListOffsetsRequest_ListOffsetsPartition(Writer w, object v) except -1:
+cdef int write_ListOffsetsPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     if w.version >= 4:
         write_int32(w, v, "current_leader_epoch")
@@ -909,18 +980,18 @@ cdef int write_ListOffsetsRequest_ListOffsetsPartition(Writer w, object v) excep
     return 0
 
 
-cdef object read_ListOffsetsRequest_ListOffsetsTopic(Reader r):
+cdef object read_ListOffsetsTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[23], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_ListOffsetsRequest_ListOffsetsPartition)
+    read_structs(r, v, "partitions", False, read_ListOffsetsPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_ListOffsetsRequest_ListOffsetsTopic(Writer w, object v) except -1:
+cdef int write_ListOffsetsTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_ListOffsetsRequest_ListOffsetsPartition)
+    write_structs(w, v, "partitions", False, write_ListOffsetsPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -933,7 +1004,7 @@ cdef object read_ListOffsetsRequest(Reader r):
         read_int8(r, v, "isolation_level")
     else:
         v.isolation_level = 0
-    read_structs(r, v, "topics", False, read_ListOffsetsRequest_ListOffsetsTopic)
+    read_structs(r, v, "topics", False, read_ListOffsetsTopic)
     if r.version >= 10:
         read_int32(r, v, "timeout_ms")
     else:
@@ -947,9 +1018,9 @@ cdef int write_ListOffsetsRequest(Writer w, object v) except -1:
     write_int32(w, v, "replica_id")
     if w.version >= 2:
         write_int8(w, v, "isolation_level")
-    else:
-        refuse(w, v, "isolation_level", 0)
-    write_structs(w, v, "topics", False, write_ListOffsetsRequest_ListOffsetsTopic)
+    elif differs(v, "isolation_level", 0):
+        refuse(w, v, "isolation_level")
+    write_structs(w, v, "topics", False, write_ListOffsetsTopic)
     if w.version >= 10:
         write_int32(w, v, "timeout_ms")
     if w.flexible:
@@ -957,7 +1028,7 @@ cdef int write_ListOffsetsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_ListOffsetsResponse_ListOffsetsPartitionResponse(Reader r):
+cdef object read_ListOffsetsPartitionResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[25], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
@@ -972,32 +1043,32 @@ cdef object read_ListOffsetsResponse_ListOffsetsPartitionResponse(Reader r):
     return v
 
 
-cdef int write_ListOffsetsResponse_ListOffsetsPartitionResponse(Writer w, object v) except -1:
+cdef int write_ListOffsetsPartitionResponse(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     write_int64(w, v, "timestamp")
     write_int64(w, v, "offset")
     if w.version >= 4:
         write_int32(w, v, "leader_epoch")
-    else:
-        refuse(w, v, "leader_epoch", -1)
+    elif differs(v, "leader_epoch", -1):
+        refuse(w, v, "leader_epoch")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ListOffsetsResponse_ListOffsetsTopicResponse(Reader r):
+cdef object read_ListOffsetsTopicResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[26], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_ListOffsetsResponse_ListOffsetsPartitionResponse)
+    read_structs(r, v, "partitions", False, read_ListOffsetsPartitionResponse)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_ListOffsetsResponse_ListOffsetsTopicResponse(Writer w, object v) except -1:
+cdef int write_ListOffsetsTopicResponse(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_ListOffsetsResponse_ListOffsetsPartitionResponse)
+    write_structs(w, v, "partitions", False, write_ListOffsetsPartitionResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1009,7 +1080,7 @@ cdef object read_ListOffsetsResponse(Reader r):
         read_int32(r, v, "throttle_time_ms")
     else:
         v.throttle_time_ms = 0
-    read_structs(r, v, "topics", False, read_ListOffsetsResponse_ListOffsetsTopicResponse)
+    read_structs(r, v, "topics", False, read_ListOffsetsTopicResponse)
     if r.flexible:
         skip_tags(r)
     return v
@@ -1018,13 +1089,13 @@ cdef object read_ListOffsetsResponse(Reader r):
 cdef int write_ListOffsetsResponse(Writer w, object v) except -1:
     if w.version >= 2:
         write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_ListOffsetsResponse_ListOffsetsTopicResponse)
+    write_structs(w, v, "topics", False, write_ListOffsetsTopicResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_MetadataRequest_MetadataRequestTopic(Reader r):
+cdef object read_MetadataRequestTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[28], 0)
     if r.version >= 10:
         read_uuid(r, v, "topic_id")
@@ -1036,7 +1107,7 @@ cdef object read_MetadataRequest_MetadataRequestTopic(Reader r):
     return v
 
 
-cdef int write_MetadataRequest_MetadataRequestTopic(Writer w, object v) except -1:
+cdef int write_MetadataRequestTopic(Writer w, object v) except -1:
     if w.version >= 10:
         write_uuid(w, v, "topic_id")
     write_string(w, v, "name", w.version >= 10)
@@ -1047,7 +1118,7 @@ cdef int write_MetadataRequest_MetadataRequestTopic(Writer w, object v) except -
 
 cdef object read_MetadataRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[29], 0)
-    read_structs(r, v, "topics", r.version >= 1, read_MetadataRequest_MetadataRequestTopic)
+    read_structs(r, v, "topics", r.version >= 1, read_MetadataRequestTopic)
     if r.version >= 4:
         read_bool(r, v, "allow_auto_topic_creation")
     else:
@@ -1066,25 +1137,25 @@ cdef object read_MetadataRequest(Reader r):
 
 
 cdef int write_MetadataRequest(Writer w, object v) except -1:
-    write_structs(w, v, "topics", w.version >= 1, write_MetadataRequest_MetadataRequestTopic)
+    write_structs(w, v, "topics", w.version >= 1, write_MetadataRequestTopic)
     if w.version >= 4:
         write_bool(w, v, "allow_auto_topic_creation")
-    else:
-        refuse(w, v, "allow_auto_topic_creation", True)
+    elif differs(v, "allow_auto_topic_creation", True):
+        refuse(w, v, "allow_auto_topic_creation")
     if w.version >= 8 and w.version <= 10:
         write_bool(w, v, "include_cluster_authorized_operations")
-    else:
-        refuse(w, v, "include_cluster_authorized_operations", False)
+    elif differs(v, "include_cluster_authorized_operations", False):
+        refuse(w, v, "include_cluster_authorized_operations")
     if w.version >= 8:
         write_bool(w, v, "include_topic_authorized_operations")
-    else:
-        refuse(w, v, "include_topic_authorized_operations", False)
+    elif differs(v, "include_topic_authorized_operations", False):
+        refuse(w, v, "include_topic_authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_MetadataResponse_MetadataResponseBroker(Reader r):
+cdef object read_MetadataResponseBroker(Reader r):
     v = PyType_GenericAlloc(CLASS[30], 0)
     read_int32(r, v, "node_id")
     read_string(r, v, "host", False)
@@ -1098,7 +1169,7 @@ cdef object read_MetadataResponse_MetadataResponseBroker(Reader r):
     return v
 
 
-cdef int write_MetadataResponse_MetadataResponseBroker(Writer w, object v) except -1:
+cdef int write_MetadataResponseBroker(Writer w, object v) except -1:
     write_int32(w, v, "node_id")
     write_string(w, v, "host", False)
     write_int32(w, v, "port")
@@ -1109,7 +1180,7 @@ cdef int write_MetadataResponse_MetadataResponseBroker(Writer w, object v) excep
     return 0
 
 
-cdef object read_MetadataResponse_MetadataResponsePartition(Reader r):
+cdef object read_MetadataResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[31], 0)
     read_int16(r, v, "error_code")
     read_int32(r, v, "partition_index")
@@ -1129,7 +1200,7 @@ cdef object read_MetadataResponse_MetadataResponsePartition(Reader r):
     return v
 
 
-cdef int write_MetadataResponse_MetadataResponsePartition(Writer w, object v) except -1:
+cdef int write_MetadataResponsePartition(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_int32(w, v, "partition_index")
     write_int32(w, v, "leader_id")
@@ -1144,7 +1215,7 @@ cdef int write_MetadataResponse_MetadataResponsePartition(Writer w, object v) ex
     return 0
 
 
-cdef object read_MetadataResponse_MetadataResponseTopic(Reader r):
+cdef object read_MetadataResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[32], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "name", r.version >= 12)
@@ -1156,7 +1227,7 @@ cdef object read_MetadataResponse_MetadataResponseTopic(Reader r):
         read_bool(r, v, "is_internal")
     else:
         v.is_internal = False
-    read_structs(r, v, "partitions", False, read_MetadataResponse_MetadataResponsePartition)
+    read_structs(r, v, "partitions", False, read_MetadataResponsePartition)
     if r.version >= 8:
         read_int32(r, v, "topic_authorized_operations")
     else:
@@ -1166,18 +1237,18 @@ cdef object read_MetadataResponse_MetadataResponseTopic(Reader r):
     return v
 
 
-cdef int write_MetadataResponse_MetadataResponseTopic(Writer w, object v) except -1:
+cdef int write_MetadataResponseTopic(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "name", w.version >= 12)
     if w.version >= 10:
         write_uuid(w, v, "topic_id")
     if w.version >= 1:
         write_bool(w, v, "is_internal")
-    write_structs(w, v, "partitions", False, write_MetadataResponse_MetadataResponsePartition)
+    write_structs(w, v, "partitions", False, write_MetadataResponsePartition)
     if w.version >= 8:
         write_int32(w, v, "topic_authorized_operations")
-    else:
-        refuse(w, v, "topic_authorized_operations", -2147483648)
+    elif differs(v, "topic_authorized_operations", -2147483648):
+        refuse(w, v, "topic_authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1189,7 +1260,7 @@ cdef object read_MetadataResponse(Reader r):
         read_int32(r, v, "throttle_time_ms")
     else:
         v.throttle_time_ms = 0
-    read_structs(r, v, "brokers", False, read_MetadataResponse_MetadataResponseBroker)
+    read_structs(r, v, "brokers", False, read_MetadataResponseBroker)
     if r.version >= 2:
         read_string(r, v, "cluster_id", r.version >= 2)
     else:
@@ -1198,7 +1269,7 @@ cdef object read_MetadataResponse(Reader r):
         read_int32(r, v, "controller_id")
     else:
         v.controller_id = -1
-    read_structs(r, v, "topics", False, read_MetadataResponse_MetadataResponseTopic)
+    read_structs(r, v, "topics", False, read_MetadataResponseTopic)
     if r.version >= 8 and r.version <= 10:
         read_int32(r, v, "cluster_authorized_operations")
     else:
@@ -1215,16 +1286,16 @@ cdef object read_MetadataResponse(Reader r):
 cdef int write_MetadataResponse(Writer w, object v) except -1:
     if w.version >= 3:
         write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "brokers", False, write_MetadataResponse_MetadataResponseBroker)
+    write_structs(w, v, "brokers", False, write_MetadataResponseBroker)
     if w.version >= 2:
         write_string(w, v, "cluster_id", w.version >= 2)
     if w.version >= 1:
         write_int32(w, v, "controller_id")
-    write_structs(w, v, "topics", False, write_MetadataResponse_MetadataResponseTopic)
+    write_structs(w, v, "topics", False, write_MetadataResponseTopic)
     if w.version >= 8 and w.version <= 10:
         write_int32(w, v, "cluster_authorized_operations")
-    else:
-        refuse(w, v, "cluster_authorized_operations", -2147483648)
+    elif differs(v, "cluster_authorized_operations", -2147483648):
+        refuse(w, v, "cluster_authorized_operations")
     if w.version >= 13:
         write_int16(w, v, "error_code")
     if w.flexible:
@@ -1232,7 +1303,7 @@ cdef int write_MetadataResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_OffsetCommitRequest_OffsetCommitRequestPartition(Reader r):
+cdef object read_OffsetCommitRequestPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[34], 0)
     read_int32(r, v, "partition_index")
     read_int64(r, v, "committed_offset")
@@ -1246,7 +1317,7 @@ cdef object read_OffsetCommitRequest_OffsetCommitRequestPartition(Reader r):
     return v
 
 
-cdef int write_OffsetCommitRequest_OffsetCommitRequestPartition(Writer w, object v) except -1:
+cdef int write_OffsetCommitRequestPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int64(w, v, "committed_offset")
     if w.version >= 6:
@@ -1257,7 +1328,7 @@ cdef int write_OffsetCommitRequest_OffsetCommitRequestPartition(Writer w, object
     return 0
 
 
-cdef object read_OffsetCommitRequest_OffsetCommitRequestTopic(Reader r):
+cdef object read_OffsetCommitRequestTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[35], 0)
     if r.version <= 9:
         read_string(r, v, "name", False)
@@ -1267,18 +1338,18 @@ cdef object read_OffsetCommitRequest_OffsetCommitRequestTopic(Reader r):
         read_uuid(r, v, "topic_id")
     else:
         v.topic_id = ""
-    read_structs(r, v, "partitions", False, read_OffsetCommitRequest_OffsetCommitRequestPartition)
+    read_structs(r, v, "partitions", False, read_OffsetCommitRequestPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_OffsetCommitRequest_OffsetCommitRequestTopic(Writer w, object v) except -1:
+cdef int write_OffsetCommitRequestTopic(Writer w, object v) except -1:
     if w.version <= 9:
         write_string(w, v, "name", False)
     if w.version >= 10:
         write_uuid(w, v, "topic_id")
-    write_structs(w, v, "partitions", False, write_OffsetCommitRequest_OffsetCommitRequestPartition)
+    write_structs(w, v, "partitions", False, write_OffsetCommitRequestPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1297,7 +1368,7 @@ cdef object read_OffsetCommitRequest(Reader r):
         read_int64(r, v, "retention_time_ms")
     else:
         v.retention_time_ms = -1
-    read_structs(r, v, "topics", False, read_OffsetCommitRequest_OffsetCommitRequestTopic)
+    read_structs(r, v, "topics", False, read_OffsetCommitRequestTopic)
     if r.flexible:
         skip_tags(r)
     return v
@@ -1309,17 +1380,17 @@ cdef int write_OffsetCommitRequest(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     if w.version >= 7:
         write_string(w, v, "group_instance_id", w.version >= 7)
-    else:
-        refuse(w, v, "group_instance_id", None)
+    elif differs(v, "group_instance_id", None):
+        refuse(w, v, "group_instance_id")
     if w.version <= 4:
         write_int64(w, v, "retention_time_ms")
-    write_structs(w, v, "topics", False, write_OffsetCommitRequest_OffsetCommitRequestTopic)
+    write_structs(w, v, "topics", False, write_OffsetCommitRequestTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetCommitResponse_OffsetCommitResponsePartition(Reader r):
+cdef object read_OffsetCommitResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[37], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
@@ -1328,7 +1399,7 @@ cdef object read_OffsetCommitResponse_OffsetCommitResponsePartition(Reader r):
     return v
 
 
-cdef int write_OffsetCommitResponse_OffsetCommitResponsePartition(Writer w, object v) except -1:
+cdef int write_OffsetCommitResponsePartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     if w.flexible:
@@ -1336,7 +1407,7 @@ cdef int write_OffsetCommitResponse_OffsetCommitResponsePartition(Writer w, obje
     return 0
 
 
-cdef object read_OffsetCommitResponse_OffsetCommitResponseTopic(Reader r):
+cdef object read_OffsetCommitResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[38], 0)
     if r.version <= 9:
         read_string(r, v, "name", False)
@@ -1346,18 +1417,18 @@ cdef object read_OffsetCommitResponse_OffsetCommitResponseTopic(Reader r):
         read_uuid(r, v, "topic_id")
     else:
         v.topic_id = ""
-    read_structs(r, v, "partitions", False, read_OffsetCommitResponse_OffsetCommitResponsePartition)
+    read_structs(r, v, "partitions", False, read_OffsetCommitResponsePartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_OffsetCommitResponse_OffsetCommitResponseTopic(Writer w, object v) except -1:
+cdef int write_OffsetCommitResponseTopic(Writer w, object v) except -1:
     if w.version <= 9:
         write_string(w, v, "name", False)
     if w.version >= 10:
         write_uuid(w, v, "topic_id")
-    write_structs(w, v, "partitions", False, write_OffsetCommitResponse_OffsetCommitResponsePartition)
+    write_structs(w, v, "partitions", False, write_OffsetCommitResponsePartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1369,7 +1440,7 @@ cdef object read_OffsetCommitResponse(Reader r):
         read_int32(r, v, "throttle_time_ms")
     else:
         v.throttle_time_ms = 0
-    read_structs(r, v, "topics", False, read_OffsetCommitResponse_OffsetCommitResponseTopic)
+    read_structs(r, v, "topics", False, read_OffsetCommitResponseTopic)
     if r.flexible:
         skip_tags(r)
     return v
@@ -1378,13 +1449,13 @@ cdef object read_OffsetCommitResponse(Reader r):
 cdef int write_OffsetCommitResponse(Writer w, object v) except -1:
     if w.version >= 3:
         write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_OffsetCommitResponse_OffsetCommitResponseTopic)
+    write_structs(w, v, "topics", False, write_OffsetCommitResponseTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchRequest_OffsetFetchRequestTopic(Reader r):
+cdef object read_OffsetFetchRequestTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[40], 0)
     if r.version <= 7:
         read_string(r, v, "name", False)
@@ -1399,21 +1470,21 @@ cdef object read_OffsetFetchRequest_OffsetFetchRequestTopic(Reader r):
     return v
 
 
-cdef int write_OffsetFetchRequest_OffsetFetchRequestTopic(Writer w, object v) except -1:
+cdef int write_OffsetFetchRequestTopic(Writer w, object v) except -1:
     if w.version <= 7:
         write_string(w, v, "name", False)
-    else:
-        refuse(w, v, "name", "")
+    elif differs(v, "name", ""):
+        refuse(w, v, "name")
     if w.version <= 7:
         write_numbers(w, v, "partition_indexes", False, 4)
-    else:
-        refuse(w, v, "partition_indexes", ())
+    elif differs(v, "partition_indexes", ()):
+        refuse(w, v, "partition_indexes")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchRequest_OffsetFetchRequestTopics(Reader r):
+cdef object read_OffsetFetchRequestTopics(Reader r):
     v = PyType_GenericAlloc(CLASS[41], 0)
     if r.version >= 8 and r.version <= 9:
         read_string(r, v, "name", False)
@@ -1432,21 +1503,21 @@ cdef object read_OffsetFetchRequest_OffsetFetchRequestTopics(Reader r):
     return v
 
 
-cdef int write_OffsetFetchRequest_OffsetFetchRequestTopics(Writer w, object v) except -1:
+cdef int write_OffsetFetchRequestTopics(Writer w, object v) except -1:
     if w.version >= 8 and w.version <= 9:
         write_string(w, v, "name", False)
     if w.version >= 10:
         write_uuid(w, v, "topic_id")
     if w.version >= 8:
         write_numbers(w, v, "partition_indexes", False, 4)
-    else:
-        refuse(w, v, "partition_indexes", ())
+    elif differs(v, "partition_indexes", ()):
+        refuse(w, v, "partition_indexes")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchRequest_OffsetFetchRequestGroup(Reader r):
+cdef object read_OffsetFetchRequestGroup(Reader r):
     v = PyType_GenericAlloc(CLASS[42], 0)
     if r.version >= 8:
         read_string(r, v, "group_id", False)
@@ -1461,7 +1532,7 @@ cdef object read_OffsetFetchRequest_OffsetFetchRequestGroup(Reader r):
     else:
         v.member_epoch = -1
     if r.version >= 8:
-        read_structs(r, v, "topics", r.version >= 8, read_OffsetFetchRequest_OffsetFetchRequestTopics)
+        read_structs(r, v, "topics", r.version >= 8, read_OffsetFetchRequestTopics)
     else:
         v.topics = []
     if r.flexible:
@@ -1469,19 +1540,19 @@ cdef object read_OffsetFetchRequest_OffsetFetchRequestGroup(Reader r):
     return v
 
 
-cdef int write_OffsetFetchRequest_OffsetFetchRequestGroup(Writer w, object v) except -1:
+cdef int write_OffsetFetchRequestGroup(Writer w, object v) except -1:
     if w.version >= 8:
         write_string(w, v, "group_id", False)
-    else:
-        refuse(w, v, "group_id", "")
+    elif differs(v, "group_id", ""):
+        refuse(w, v, "group_id")
     if w.version >= 9:
         write_string(w, v, "member_id", w.version >= 9)
     if w.version >= 9:
         write_int32(w, v, "member_epoch")
     if w.version >= 8:
-        write_structs(w, v, "topics", w.version >= 8, write_OffsetFetchRequest_OffsetFetchRequestTopics)
-    else:
-        refuse(w, v, "topics", ())
+        write_structs(w, v, "topics", w.version >= 8, write_OffsetFetchRequestTopics)
+    elif differs(v, "topics", ()):
+        refuse(w, v, "topics")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1494,11 +1565,11 @@ cdef object read_OffsetFetchRequest(Reader r):
     else:
         v.group_id = ""
     if r.version <= 7:
-        read_structs(r, v, "topics", r.version >= 2 and r.version <= 7, read_OffsetFetchRequest_OffsetFetchRequestTopic)
+        read_structs(r, v, "topics", r.version >= 2 and r.version <= 7, read_OffsetFetchRequestTopic)
     else:
         v.topics = []
     if r.version >= 8:
-        read_structs(r, v, "groups", False, read_OffsetFetchRequest_OffsetFetchRequestGroup)
+        read_structs(r, v, "groups", False, read_OffsetFetchRequestGroup)
     else:
         v.groups = []
     if r.version >= 7:
@@ -1513,26 +1584,26 @@ cdef object read_OffsetFetchRequest(Reader r):
 cdef int write_OffsetFetchRequest(Writer w, object v) except -1:
     if w.version <= 7:
         write_string(w, v, "group_id", False)
-    else:
-        refuse(w, v, "group_id", "")
+    elif differs(v, "group_id", ""):
+        refuse(w, v, "group_id")
     if w.version <= 7:
-        write_structs(w, v, "topics", w.version >= 2 and w.version <= 7, write_OffsetFetchRequest_OffsetFetchRequestTopic)
-    else:
-        refuse(w, v, "topics", ())
+        write_structs(w, v, "topics", w.version >= 2 and w.version <= 7, write_OffsetFetchRequestTopic)
+    elif differs(v, "topics", ()):
+        refuse(w, v, "topics")
     if w.version >= 8:
-        write_structs(w, v, "groups", False, write_OffsetFetchRequest_OffsetFetchRequestGroup)
-    else:
-        refuse(w, v, "groups", ())
+        write_structs(w, v, "groups", False, write_OffsetFetchRequestGroup)
+    elif differs(v, "groups", ()):
+        refuse(w, v, "groups")
     if w.version >= 7:
         write_bool(w, v, "require_stable")
-    else:
-        refuse(w, v, "require_stable", False)
+    elif differs(v, "require_stable", False):
+        refuse(w, v, "require_stable")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchResponse_OffsetFetchResponsePartition(Reader r):
+cdef object read_OffsetFetchResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[44], 0)
     if r.version <= 7:
         read_int32(r, v, "partition_index")
@@ -1559,38 +1630,38 @@ cdef object read_OffsetFetchResponse_OffsetFetchResponsePartition(Reader r):
     return v
 
 
-cdef int write_OffsetFetchResponse_OffsetFetchResponsePartition(Writer w, object v) except -1:
+cdef int write_OffsetFetchResponsePartition(Writer w, object v) except -1:
     if w.version <= 7:
         write_int32(w, v, "partition_index")
-    else:
-        refuse(w, v, "partition_index", 0)
+    elif differs(v, "partition_index", 0):
+        refuse(w, v, "partition_index")
     if w.version <= 7:
         write_int64(w, v, "committed_offset")
-    else:
-        refuse(w, v, "committed_offset", 0)
+    elif differs(v, "committed_offset", 0):
+        refuse(w, v, "committed_offset")
     if w.version >= 5 and w.version <= 7:
         write_int32(w, v, "committed_leader_epoch")
     if w.version <= 7:
         write_string(w, v, "metadata", w.version <= 7)
-    else:
-        refuse(w, v, "metadata", "")
+    elif differs(v, "metadata", ""):
+        refuse(w, v, "metadata")
     if w.version <= 7:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchResponse_OffsetFetchResponseTopic(Reader r):
+cdef object read_OffsetFetchResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[45], 0)
     if r.version <= 7:
         read_string(r, v, "name", False)
     else:
         v.name = ""
     if r.version <= 7:
-        read_structs(r, v, "partitions", False, read_OffsetFetchResponse_OffsetFetchResponsePartition)
+        read_structs(r, v, "partitions", False, read_OffsetFetchResponsePartition)
     else:
         v.partitions = []
     if r.flexible:
@@ -1598,21 +1669,21 @@ cdef object read_OffsetFetchResponse_OffsetFetchResponseTopic(Reader r):
     return v
 
 
-cdef int write_OffsetFetchResponse_OffsetFetchResponseTopic(Writer w, object v) except -1:
+cdef int write_OffsetFetchResponseTopic(Writer w, object v) except -1:
     if w.version <= 7:
         write_string(w, v, "name", False)
-    else:
-        refuse(w, v, "name", "")
+    elif differs(v, "name", ""):
+        refuse(w, v, "name")
     if w.version <= 7:
-        write_structs(w, v, "partitions", False, write_OffsetFetchResponse_OffsetFetchResponsePartition)
-    else:
-        refuse(w, v, "partitions", ())
+        write_structs(w, v, "partitions", False, write_OffsetFetchResponsePartition)
+    elif differs(v, "partitions", ()):
+        refuse(w, v, "partitions")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchResponse_OffsetFetchResponsePartitions(Reader r):
+cdef object read_OffsetFetchResponsePartitions(Reader r):
     v = PyType_GenericAlloc(CLASS[46], 0)
     if r.version >= 8:
         read_int32(r, v, "partition_index")
@@ -1639,31 +1710,31 @@ cdef object read_OffsetFetchResponse_OffsetFetchResponsePartitions(Reader r):
     return v
 
 
-cdef int write_OffsetFetchResponse_OffsetFetchResponsePartitions(Writer w, object v) except -1:
+cdef int write_OffsetFetchResponsePartitions(Writer w, object v) except -1:
     if w.version >= 8:
         write_int32(w, v, "partition_index")
-    else:
-        refuse(w, v, "partition_index", 0)
+    elif differs(v, "partition_index", 0):
+        refuse(w, v, "partition_index")
     if w.version >= 8:
         write_int64(w, v, "committed_offset")
-    else:
-        refuse(w, v, "committed_offset", 0)
+    elif differs(v, "committed_offset", 0):
+        refuse(w, v, "committed_offset")
     if w.version >= 8:
         write_int32(w, v, "committed_leader_epoch")
     if w.version >= 8:
         write_string(w, v, "metadata", w.version >= 8)
-    else:
-        refuse(w, v, "metadata", "")
+    elif differs(v, "metadata", ""):
+        refuse(w, v, "metadata")
     if w.version >= 8:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchResponse_OffsetFetchResponseTopics(Reader r):
+cdef object read_OffsetFetchResponseTopics(Reader r):
     v = PyType_GenericAlloc(CLASS[47], 0)
     if r.version >= 8 and r.version <= 9:
         read_string(r, v, "name", False)
@@ -1674,7 +1745,7 @@ cdef object read_OffsetFetchResponse_OffsetFetchResponseTopics(Reader r):
     else:
         v.topic_id = ""
     if r.version >= 8:
-        read_structs(r, v, "partitions", False, read_OffsetFetchResponse_OffsetFetchResponsePartitions)
+        read_structs(r, v, "partitions", False, read_OffsetFetchResponsePartitions)
     else:
         v.partitions = []
     if r.flexible:
@@ -1682,28 +1753,28 @@ cdef object read_OffsetFetchResponse_OffsetFetchResponseTopics(Reader r):
     return v
 
 
-cdef int write_OffsetFetchResponse_OffsetFetchResponseTopics(Writer w, object v) except -1:
+cdef int write_OffsetFetchResponseTopics(Writer w, object v) except -1:
     if w.version >= 8 and w.version <= 9:
         write_string(w, v, "name", False)
     if w.version >= 10:
         write_uuid(w, v, "topic_id")
     if w.version >= 8:
-        write_structs(w, v, "partitions", False, write_OffsetFetchResponse_OffsetFetchResponsePartitions)
-    else:
-        refuse(w, v, "partitions", ())
+        write_structs(w, v, "partitions", False, write_OffsetFetchResponsePartitions)
+    elif differs(v, "partitions", ()):
+        refuse(w, v, "partitions")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetFetchResponse_OffsetFetchResponseGroup(Reader r):
+cdef object read_OffsetFetchResponseGroup(Reader r):
     v = PyType_GenericAlloc(CLASS[48], 0)
     if r.version >= 8:
         read_string(r, v, "group_id", False)
     else:
         v.group_id = ""
     if r.version >= 8:
-        read_structs(r, v, "topics", False, read_OffsetFetchResponse_OffsetFetchResponseTopics)
+        read_structs(r, v, "topics", False, read_OffsetFetchResponseTopics)
     else:
         v.topics = []
     if r.version >= 8:
@@ -1715,19 +1786,19 @@ cdef object read_OffsetFetchResponse_OffsetFetchResponseGroup(Reader r):
     return v
 
 
-cdef int write_OffsetFetchResponse_OffsetFetchResponseGroup(Writer w, object v) except -1:
+cdef int write_OffsetFetchResponseGroup(Writer w, object v) except -1:
     if w.version >= 8:
         write_string(w, v, "group_id", False)
-    else:
-        refuse(w, v, "group_id", "")
+    elif differs(v, "group_id", ""):
+        refuse(w, v, "group_id")
     if w.version >= 8:
-        write_structs(w, v, "topics", False, write_OffsetFetchResponse_OffsetFetchResponseTopics)
-    else:
-        refuse(w, v, "topics", ())
+        write_structs(w, v, "topics", False, write_OffsetFetchResponseTopics)
+    elif differs(v, "topics", ()):
+        refuse(w, v, "topics")
     if w.version >= 8:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1740,7 +1811,7 @@ cdef object read_OffsetFetchResponse(Reader r):
     else:
         v.throttle_time_ms = 0
     if r.version <= 7:
-        read_structs(r, v, "topics", False, read_OffsetFetchResponse_OffsetFetchResponseTopic)
+        read_structs(r, v, "topics", False, read_OffsetFetchResponseTopic)
     else:
         v.topics = []
     if r.version >= 2 and r.version <= 7:
@@ -1748,7 +1819,7 @@ cdef object read_OffsetFetchResponse(Reader r):
     else:
         v.error_code = 0
     if r.version >= 8:
-        read_structs(r, v, "groups", False, read_OffsetFetchResponse_OffsetFetchResponseGroup)
+        read_structs(r, v, "groups", False, read_OffsetFetchResponseGroup)
     else:
         v.groups = []
     if r.flexible:
@@ -1760,15 +1831,15 @@ cdef int write_OffsetFetchResponse(Writer w, object v) except -1:
     if w.version >= 3:
         write_int32(w, v, "throttle_time_ms")
     if w.version <= 7:
-        write_structs(w, v, "topics", False, write_OffsetFetchResponse_OffsetFetchResponseTopic)
-    else:
-        refuse(w, v, "topics", ())
+        write_structs(w, v, "topics", False, write_OffsetFetchResponseTopic)
+    elif differs(v, "topics", ()):
+        refuse(w, v, "topics")
     if w.version >= 2 and w.version <= 7:
         write_int16(w, v, "error_code")
     if w.version >= 8:
-        write_structs(w, v, "groups", False, write_OffsetFetchResponse_OffsetFetchResponseGroup)
-    else:
-        refuse(w, v, "groups", ())
+        write_structs(w, v, "groups", False, write_OffsetFetchResponseGroup)
+    elif differs(v, "groups", ()):
+        refuse(w, v, "groups")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1796,22 +1867,22 @@ cdef object read_FindCoordinatorRequest(Reader r):
 cdef int write_FindCoordinatorRequest(Writer w, object v) except -1:
     if w.version <= 3:
         write_string(w, v, "key", False)
-    else:
-        refuse(w, v, "key", "")
+    elif differs(v, "key", ""):
+        refuse(w, v, "key")
     if w.version >= 1:
         write_int8(w, v, "key_type")
-    else:
-        refuse(w, v, "key_type", 0)
+    elif differs(v, "key_type", 0):
+        refuse(w, v, "key_type")
     if w.version >= 4:
         write_strings(w, v, "coordinator_keys", False)
-    else:
-        refuse(w, v, "coordinator_keys", ())
+    elif differs(v, "coordinator_keys", ()):
+        refuse(w, v, "coordinator_keys")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_FindCoordinatorResponse_Coordinator(Reader r):
+cdef object read_Coordinator(Reader r):
     v = PyType_GenericAlloc(CLASS[51], 0)
     if r.version >= 4:
         read_string(r, v, "key", False)
@@ -1842,27 +1913,27 @@ cdef object read_FindCoordinatorResponse_Coordinator(Reader r):
     return v
 
 
-cdef int write_FindCoordinatorResponse_Coordinator(Writer w, object v) except -1:
+cdef int write_Coordinator(Writer w, object v) except -1:
     if w.version >= 4:
         write_string(w, v, "key", False)
-    else:
-        refuse(w, v, "key", "")
+    elif differs(v, "key", ""):
+        refuse(w, v, "key")
     if w.version >= 4:
         write_int32(w, v, "node_id")
-    else:
-        refuse(w, v, "node_id", 0)
+    elif differs(v, "node_id", 0):
+        refuse(w, v, "node_id")
     if w.version >= 4:
         write_string(w, v, "host", False)
-    else:
-        refuse(w, v, "host", "")
+    elif differs(v, "host", ""):
+        refuse(w, v, "host")
     if w.version >= 4:
         write_int32(w, v, "port")
-    else:
-        refuse(w, v, "port", 0)
+    elif differs(v, "port", 0):
+        refuse(w, v, "port")
     if w.version >= 4:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
     if w.version >= 4:
         write_string(w, v, "error_message", w.version >= 4)
     if w.flexible:
@@ -1897,7 +1968,7 @@ cdef object read_FindCoordinatorResponse(Reader r):
     else:
         v.port = 0
     if r.version >= 4:
-        read_structs(r, v, "coordinators", False, read_FindCoordinatorResponse_Coordinator)
+        read_structs(r, v, "coordinators", False, read_Coordinator)
     else:
         v.coordinators = []
     if r.flexible:
@@ -1910,32 +1981,32 @@ cdef int write_FindCoordinatorResponse(Writer w, object v) except -1:
         write_int32(w, v, "throttle_time_ms")
     if w.version <= 3:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
     if w.version >= 1 and w.version <= 3:
         write_string(w, v, "error_message", w.version >= 1 and w.version <= 3)
     if w.version <= 3:
         write_int32(w, v, "node_id")
-    else:
-        refuse(w, v, "node_id", 0)
+    elif differs(v, "node_id", 0):
+        refuse(w, v, "node_id")
     if w.version <= 3:
         write_string(w, v, "host", False)
-    else:
-        refuse(w, v, "host", "")
+    elif differs(v, "host", ""):
+        refuse(w, v, "host")
     if w.version <= 3:
         write_int32(w, v, "port")
-    else:
-        refuse(w, v, "port", 0)
+    elif differs(v, "port", 0):
+        refuse(w, v, "port")
     if w.version >= 4:
-        write_structs(w, v, "coordinators", False, write_FindCoordinatorResponse_Coordinator)
-    else:
-        refuse(w, v, "coordinators", ())
+        write_structs(w, v, "coordinators", False, write_Coordinator)
+    elif differs(v, "coordinators", ()):
+        refuse(w, v, "coordinators")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_JoinGroupRequest_JoinGroupRequestProtocol(Reader r):
+cdef object read_JoinGroupRequestProtocol(Reader r):
     v = PyType_GenericAlloc(CLASS[53], 0)
     read_string(r, v, "name", False)
     read_bytes(r, v, "metadata", False)
@@ -1944,7 +2015,7 @@ cdef object read_JoinGroupRequest_JoinGroupRequestProtocol(Reader r):
     return v
 
 
-cdef int write_JoinGroupRequest_JoinGroupRequestProtocol(Writer w, object v) except -1:
+cdef int write_JoinGroupRequestProtocol(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_bytes(w, v, "metadata", False)
     if w.flexible:
@@ -1966,7 +2037,7 @@ cdef object read_JoinGroupRequest(Reader r):
     else:
         v.group_instance_id = None
     read_string(r, v, "protocol_type", False)
-    read_structs(r, v, "protocols", False, read_JoinGroupRequest_JoinGroupRequestProtocol)
+    read_structs(r, v, "protocols", False, read_JoinGroupRequestProtocol)
     if r.version >= 8:
         read_string(r, v, "reason", r.version >= 8)
     else:
@@ -1984,10 +2055,10 @@ cdef int write_JoinGroupRequest(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     if w.version >= 5:
         write_string(w, v, "group_instance_id", w.version >= 5)
-    else:
-        refuse(w, v, "group_instance_id", None)
+    elif differs(v, "group_instance_id", None):
+        refuse(w, v, "group_instance_id")
     write_string(w, v, "protocol_type", False)
-    write_structs(w, v, "protocols", False, write_JoinGroupRequest_JoinGroupRequestProtocol)
+    write_structs(w, v, "protocols", False, write_JoinGroupRequestProtocol)
     if w.version >= 8:
         write_string(w, v, "reason", w.version >= 8)
     if w.flexible:
@@ -1995,7 +2066,7 @@ cdef int write_JoinGroupRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_JoinGroupResponse_JoinGroupResponseMember(Reader r):
+cdef object read_JoinGroupResponseMember(Reader r):
     v = PyType_GenericAlloc(CLASS[55], 0)
     read_string(r, v, "member_id", False)
     if r.version >= 5:
@@ -2008,7 +2079,7 @@ cdef object read_JoinGroupResponse_JoinGroupResponseMember(Reader r):
     return v
 
 
-cdef int write_JoinGroupResponse_JoinGroupResponseMember(Writer w, object v) except -1:
+cdef int write_JoinGroupResponseMember(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     if w.version >= 5:
         write_string(w, v, "group_instance_id", w.version >= 5)
@@ -2037,7 +2108,7 @@ cdef object read_JoinGroupResponse(Reader r):
     else:
         v.skip_assignment = False
     read_string(r, v, "member_id", False)
-    read_structs(r, v, "members", False, read_JoinGroupResponse_JoinGroupResponseMember)
+    read_structs(r, v, "members", False, read_JoinGroupResponseMember)
     if r.flexible:
         skip_tags(r)
     return v
@@ -2054,10 +2125,10 @@ cdef int write_JoinGroupResponse(Writer w, object v) except -1:
     write_string(w, v, "leader", False)
     if w.version >= 9:
         write_bool(w, v, "skip_assignment")
-    else:
-        refuse(w, v, "skip_assignment", False)
+    elif differs(v, "skip_assignment", False):
+        refuse(w, v, "skip_assignment")
     write_string(w, v, "member_id", False)
-    write_structs(w, v, "members", False, write_JoinGroupResponse_JoinGroupResponseMember)
+    write_structs(w, v, "members", False, write_JoinGroupResponseMember)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2083,8 +2154,8 @@ cdef int write_HeartbeatRequest(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     if w.version >= 3:
         write_string(w, v, "group_instance_id", w.version >= 3)
-    else:
-        refuse(w, v, "group_instance_id", None)
+    elif differs(v, "group_instance_id", None):
+        refuse(w, v, "group_instance_id")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2111,7 +2182,7 @@ cdef int write_HeartbeatResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_LeaveGroupRequest_MemberIdentity(Reader r):
+cdef object read_MemberIdentity(Reader r):
     v = PyType_GenericAlloc(CLASS[59], 0)
     if r.version >= 3:
         read_string(r, v, "member_id", False)
@@ -2130,15 +2201,15 @@ cdef object read_LeaveGroupRequest_MemberIdentity(Reader r):
     return v
 
 
-cdef int write_LeaveGroupRequest_MemberIdentity(Writer w, object v) except -1:
+cdef int write_MemberIdentity(Writer w, object v) except -1:
     if w.version >= 3:
         write_string(w, v, "member_id", False)
-    else:
-        refuse(w, v, "member_id", "")
+    elif differs(v, "member_id", ""):
+        refuse(w, v, "member_id")
     if w.version >= 3:
         write_string(w, v, "group_instance_id", w.version >= 3)
-    else:
-        refuse(w, v, "group_instance_id", None)
+    elif differs(v, "group_instance_id", None):
+        refuse(w, v, "group_instance_id")
     if w.version >= 5:
         write_string(w, v, "reason", w.version >= 5)
     if w.flexible:
@@ -2154,7 +2225,7 @@ cdef object read_LeaveGroupRequest(Reader r):
     else:
         v.member_id = ""
     if r.version >= 3:
-        read_structs(r, v, "members", False, read_LeaveGroupRequest_MemberIdentity)
+        read_structs(r, v, "members", False, read_MemberIdentity)
     else:
         v.members = []
     if r.flexible:
@@ -2166,18 +2237,18 @@ cdef int write_LeaveGroupRequest(Writer w, object v) except -1:
     write_string(w, v, "group_id", False)
     if w.version <= 2:
         write_string(w, v, "member_id", False)
-    else:
-        refuse(w, v, "member_id", "")
+    elif differs(v, "member_id", ""):
+        refuse(w, v, "member_id")
     if w.version >= 3:
-        write_structs(w, v, "members", False, write_LeaveGroupRequest_MemberIdentity)
-    else:
-        refuse(w, v, "members", ())
+        write_structs(w, v, "members", False, write_MemberIdentity)
+    elif differs(v, "members", ()):
+        refuse(w, v, "members")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_LeaveGroupResponse_MemberResponse(Reader r):
+cdef object read_MemberResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[61], 0)
     if r.version >= 3:
         read_string(r, v, "member_id", False)
@@ -2196,19 +2267,19 @@ cdef object read_LeaveGroupResponse_MemberResponse(Reader r):
     return v
 
 
-cdef int write_LeaveGroupResponse_MemberResponse(Writer w, object v) except -1:
+cdef int write_MemberResponse(Writer w, object v) except -1:
     if w.version >= 3:
         write_string(w, v, "member_id", False)
-    else:
-        refuse(w, v, "member_id", "")
+    elif differs(v, "member_id", ""):
+        refuse(w, v, "member_id")
     if w.version >= 3:
         write_string(w, v, "group_instance_id", w.version >= 3)
-    else:
-        refuse(w, v, "group_instance_id", "")
+    elif differs(v, "group_instance_id", ""):
+        refuse(w, v, "group_instance_id")
     if w.version >= 3:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2222,7 +2293,7 @@ cdef object read_LeaveGroupResponse(Reader r):
         v.throttle_time_ms = 0
     read_int16(r, v, "error_code")
     if r.version >= 3:
-        read_structs(r, v, "members", False, read_LeaveGroupResponse_MemberResponse)
+        read_structs(r, v, "members", False, read_MemberResponse)
     else:
         v.members = []
     if r.flexible:
@@ -2235,15 +2306,15 @@ cdef int write_LeaveGroupResponse(Writer w, object v) except -1:
         write_int32(w, v, "throttle_time_ms")
     write_int16(w, v, "error_code")
     if w.version >= 3:
-        write_structs(w, v, "members", False, write_LeaveGroupResponse_MemberResponse)
-    else:
-        refuse(w, v, "members", ())
+        write_structs(w, v, "members", False, write_MemberResponse)
+    elif differs(v, "members", ()):
+        refuse(w, v, "members")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_SyncGroupRequest_SyncGroupRequestAssignment(Reader r):
+cdef object read_SyncGroupRequestAssignment(Reader r):
     v = PyType_GenericAlloc(CLASS[63], 0)
     read_string(r, v, "member_id", False)
     read_bytes(r, v, "assignment", False)
@@ -2252,7 +2323,7 @@ cdef object read_SyncGroupRequest_SyncGroupRequestAssignment(Reader r):
     return v
 
 
-cdef int write_SyncGroupRequest_SyncGroupRequestAssignment(Writer w, object v) except -1:
+cdef int write_SyncGroupRequestAssignment(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     write_bytes(w, v, "assignment", False)
     if w.flexible:
@@ -2277,7 +2348,7 @@ cdef object read_SyncGroupRequest(Reader r):
         read_string(r, v, "protocol_name", r.version >= 5)
     else:
         v.protocol_name = None
-    read_structs(r, v, "assignments", False, read_SyncGroupRequest_SyncGroupRequestAssignment)
+    read_structs(r, v, "assignments", False, read_SyncGroupRequestAssignment)
     if r.flexible:
         skip_tags(r)
     return v
@@ -2289,13 +2360,13 @@ cdef int write_SyncGroupRequest(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     if w.version >= 3:
         write_string(w, v, "group_instance_id", w.version >= 3)
-    else:
-        refuse(w, v, "group_instance_id", None)
+    elif differs(v, "group_instance_id", None):
+        refuse(w, v, "group_instance_id")
     if w.version >= 5:
         write_string(w, v, "protocol_type", w.version >= 5)
     if w.version >= 5:
         write_string(w, v, "protocol_name", w.version >= 5)
-    write_structs(w, v, "assignments", False, write_SyncGroupRequest_SyncGroupRequestAssignment)
+    write_structs(w, v, "assignments", False, write_SyncGroupRequestAssignment)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2352,14 +2423,14 @@ cdef int write_DescribeGroupsRequest(Writer w, object v) except -1:
     write_strings(w, v, "groups", False)
     if w.version >= 3:
         write_bool(w, v, "include_authorized_operations")
-    else:
-        refuse(w, v, "include_authorized_operations", False)
+    elif differs(v, "include_authorized_operations", False):
+        refuse(w, v, "include_authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeGroupsResponse_DescribedGroupMember(Reader r):
+cdef object read_DescribedGroupMember(Reader r):
     v = PyType_GenericAlloc(CLASS[67], 0)
     read_string(r, v, "member_id", False)
     if r.version >= 4:
@@ -2375,7 +2446,7 @@ cdef object read_DescribeGroupsResponse_DescribedGroupMember(Reader r):
     return v
 
 
-cdef int write_DescribeGroupsResponse_DescribedGroupMember(Writer w, object v) except -1:
+cdef int write_DescribedGroupMember(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     if w.version >= 4:
         write_string(w, v, "group_instance_id", w.version >= 4)
@@ -2399,7 +2470,7 @@ cdef object read_DescribeGroupsResponse_DescribedGroup(Reader r):
     read_string(r, v, "group_state", False)
     read_string(r, v, "protocol_type", False)
     read_string(r, v, "protocol_data", False)
-    read_structs(r, v, "members", False, read_DescribeGroupsResponse_DescribedGroupMember)
+    read_structs(r, v, "members", False, read_DescribedGroupMember)
     if r.version >= 3:
         read_int32(r, v, "authorized_operations")
     else:
@@ -2413,17 +2484,17 @@ cdef int write_DescribeGroupsResponse_DescribedGroup(Writer w, object v) except 
     write_int16(w, v, "error_code")
     if w.version >= 6:
         write_string(w, v, "error_message", w.version >= 6)
-    else:
-        refuse(w, v, "error_message", None)
+    elif differs(v, "error_message", None):
+        refuse(w, v, "error_message")
     write_string(w, v, "group_id", False)
     write_string(w, v, "group_state", False)
     write_string(w, v, "protocol_type", False)
     write_string(w, v, "protocol_data", False)
-    write_structs(w, v, "members", False, write_DescribeGroupsResponse_DescribedGroupMember)
+    write_structs(w, v, "members", False, write_DescribedGroupMember)
     if w.version >= 3:
         write_int32(w, v, "authorized_operations")
-    else:
-        refuse(w, v, "authorized_operations", -2147483648)
+    elif differs(v, "authorized_operations", -2147483648):
+        refuse(w, v, "authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2468,18 +2539,18 @@ cdef object read_ListGroupsRequest(Reader r):
 cdef int write_ListGroupsRequest(Writer w, object v) except -1:
     if w.version >= 4:
         write_strings(w, v, "states_filter", False)
-    else:
-        refuse(w, v, "states_filter", ())
+    elif differs(v, "states_filter", ()):
+        refuse(w, v, "states_filter")
     if w.version >= 5:
         write_strings(w, v, "types_filter", False)
-    else:
-        refuse(w, v, "types_filter", ())
+    elif differs(v, "types_filter", ()):
+        refuse(w, v, "types_filter")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ListGroupsResponse_ListedGroup(Reader r):
+cdef object read_ListedGroup(Reader r):
     v = PyType_GenericAlloc(CLASS[71], 0)
     read_string(r, v, "group_id", False)
     read_string(r, v, "protocol_type", False)
@@ -2496,7 +2567,7 @@ cdef object read_ListGroupsResponse_ListedGroup(Reader r):
     return v
 
 
-cdef int write_ListGroupsResponse_ListedGroup(Writer w, object v) except -1:
+cdef int write_ListedGroup(Writer w, object v) except -1:
     write_string(w, v, "group_id", False)
     write_string(w, v, "protocol_type", False)
     if w.version >= 4:
@@ -2515,7 +2586,7 @@ cdef object read_ListGroupsResponse(Reader r):
     else:
         v.throttle_time_ms = 0
     read_int16(r, v, "error_code")
-    read_structs(r, v, "groups", False, read_ListGroupsResponse_ListedGroup)
+    read_structs(r, v, "groups", False, read_ListedGroup)
     if r.flexible:
         skip_tags(r)
     return v
@@ -2525,7 +2596,7 @@ cdef int write_ListGroupsResponse(Writer w, object v) except -1:
     if w.version >= 1:
         write_int32(w, v, "throttle_time_ms")
     write_int16(w, v, "error_code")
-    write_structs(w, v, "groups", False, write_ListGroupsResponse_ListedGroup)
+    write_structs(w, v, "groups", False, write_ListedGroup)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2580,7 +2651,7 @@ cdef int write_ApiVersionsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_ApiVersionsResponse_ApiVersion(Reader r):
+cdef object read_ApiVersion(Reader r):
     v = PyType_GenericAlloc(CLASS[76], 0)
     read_int16(r, v, "api_key")
     read_int16(r, v, "min_version")
@@ -2590,7 +2661,7 @@ cdef object read_ApiVersionsResponse_ApiVersion(Reader r):
     return v
 
 
-cdef int write_ApiVersionsResponse_ApiVersion(Writer w, object v) except -1:
+cdef int write_ApiVersion(Writer w, object v) except -1:
     write_int16(w, v, "api_key")
     write_int16(w, v, "min_version")
     write_int16(w, v, "max_version")
@@ -2599,7 +2670,7 @@ cdef int write_ApiVersionsResponse_ApiVersion(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_ApiVersionsResponse_SupportedFeatureKey(Reader r):
+cdef object read_SupportedFeatureKey(Reader r):
     v = PyType_GenericAlloc(CLASS[77], 0)
     if r.version >= 3:
         read_string(r, v, "name", False)
@@ -2618,25 +2689,25 @@ cdef object read_ApiVersionsResponse_SupportedFeatureKey(Reader r):
     return v
 
 
-cdef int write_ApiVersionsResponse_SupportedFeatureKey(Writer w, object v) except -1:
+cdef int write_SupportedFeatureKey(Writer w, object v) except -1:
     if w.version >= 3:
         write_string(w, v, "name", False)
-    else:
-        refuse(w, v, "name", "")
+    elif differs(v, "name", ""):
+        refuse(w, v, "name")
     if w.version >= 3:
         write_int16(w, v, "min_version")
-    else:
-        refuse(w, v, "min_version", 0)
+    elif differs(v, "min_version", 0):
+        refuse(w, v, "min_version")
     if w.version >= 3:
         write_int16(w, v, "max_version")
-    else:
-        refuse(w, v, "max_version", 0)
+    elif differs(v, "max_version", 0):
+        refuse(w, v, "max_version")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ApiVersionsResponse_FinalizedFeatureKey(Reader r):
+cdef object read_FinalizedFeatureKey(Reader r):
     v = PyType_GenericAlloc(CLASS[78], 0)
     if r.version >= 3:
         read_string(r, v, "name", False)
@@ -2655,19 +2726,19 @@ cdef object read_ApiVersionsResponse_FinalizedFeatureKey(Reader r):
     return v
 
 
-cdef int write_ApiVersionsResponse_FinalizedFeatureKey(Writer w, object v) except -1:
+cdef int write_FinalizedFeatureKey(Writer w, object v) except -1:
     if w.version >= 3:
         write_string(w, v, "name", False)
-    else:
-        refuse(w, v, "name", "")
+    elif differs(v, "name", ""):
+        refuse(w, v, "name")
     if w.version >= 3:
         write_int16(w, v, "max_version_level")
-    else:
-        refuse(w, v, "max_version_level", 0)
+    elif differs(v, "max_version_level", 0):
+        refuse(w, v, "max_version_level")
     if w.version >= 3:
         write_int16(w, v, "min_version_level")
-    else:
-        refuse(w, v, "min_version_level", 0)
+    elif differs(v, "min_version_level", 0):
+        refuse(w, v, "min_version_level")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2676,7 +2747,7 @@ cdef int write_ApiVersionsResponse_FinalizedFeatureKey(Writer w, object v) excep
 cdef object read_ApiVersionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[79], 0)
     read_int16(r, v, "error_code")
-    read_structs(r, v, "api_keys", False, read_ApiVersionsResponse_ApiVersion)
+    read_structs(r, v, "api_keys", False, read_ApiVersion)
     if r.version >= 1:
         read_int32(r, v, "throttle_time_ms")
     else:
@@ -2692,11 +2763,11 @@ cdef object read_ApiVersionsResponse(Reader r):
         while count > 0:
             tag = enter_tag(r, &outer)
             if tag == 0 and r.version >= 3:
-                read_structs(r, v, "supported_features", False, read_ApiVersionsResponse_SupportedFeatureKey)
+                read_structs(r, v, "supported_features", False, read_SupportedFeatureKey)
             elif tag == 1 and r.version >= 3:
                 read_int64(r, v, "finalized_features_epoch")
             elif tag == 2 and r.version >= 3:
-                read_structs(r, v, "finalized_features", False, read_ApiVersionsResponse_FinalizedFeatureKey)
+                read_structs(r, v, "finalized_features", False, read_FinalizedFeatureKey)
             elif tag == 3 and r.version >= 3:
                 read_bool(r, v, "zk_migration_ready")
             else:
@@ -2708,7 +2779,7 @@ cdef object read_ApiVersionsResponse(Reader r):
 
 cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
-    write_structs(w, v, "api_keys", False, write_ApiVersionsResponse_ApiVersion)
+    write_structs(w, v, "api_keys", False, write_ApiVersion)
     if w.version >= 1:
         write_int32(w, v, "throttle_time_ms")
     cdef Py_ssize_t place, count_place
@@ -2718,7 +2789,7 @@ cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
         plain_number(w, 0, 1)
         if w.version >= 3 and differs(v, "supported_features", ()):
             place = begin_tag(w, 0)
-            write_structs(w, v, "supported_features", False, write_ApiVersionsResponse_SupportedFeatureKey)
+            write_structs(w, v, "supported_features", False, write_SupportedFeatureKey)
             end_tag(w, place)
             count += 1
         if w.version >= 3 and differs(v, "finalized_features_epoch", -1):
@@ -2728,7 +2799,7 @@ cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
             count += 1
         if w.version >= 3 and differs(v, "finalized_features", ()):
             place = begin_tag(w, 2)
-            write_structs(w, v, "finalized_features", False, write_ApiVersionsResponse_FinalizedFeatureKey)
+            write_structs(w, v, "finalized_features", False, write_FinalizedFeatureKey)
             end_tag(w, place)
             count += 1
         if w.version >= 3 and differs(v, "zk_migration_ready", False):
@@ -2740,7 +2811,7 @@ cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_CreateTopicsRequest_CreatableReplicaAssignment(Reader r):
+cdef object read_CreatableReplicaAssignment(Reader r):
     v = PyType_GenericAlloc(CLASS[80], 0)
     read_int32(r, v, "partition_index")
     read_numbers(r, v, "broker_ids", False, 4)
@@ -2749,7 +2820,7 @@ cdef object read_CreateTopicsRequest_CreatableReplicaAssignment(Reader r):
     return v
 
 
-cdef int write_CreateTopicsRequest_CreatableReplicaAssignment(Writer w, object v) except -1:
+cdef int write_CreatableReplicaAssignment(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_numbers(w, v, "broker_ids", False, 4)
     if w.flexible:
@@ -2757,7 +2828,7 @@ cdef int write_CreateTopicsRequest_CreatableReplicaAssignment(Writer w, object v
     return 0
 
 
-cdef object read_CreateTopicsRequest_CreatableTopicConfig(Reader r):
+cdef object read_CreatableTopicConfig(Reader r):
     v = PyType_GenericAlloc(CLASS[81], 0)
     read_string(r, v, "name", False)
     read_string(r, v, "value", True)
@@ -2766,7 +2837,7 @@ cdef object read_CreateTopicsRequest_CreatableTopicConfig(Reader r):
     return v
 
 
-cdef int write_CreateTopicsRequest_CreatableTopicConfig(Writer w, object v) except -1:
+cdef int write_CreatableTopicConfig(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_string(w, v, "value", True)
     if w.flexible:
@@ -2774,24 +2845,24 @@ cdef int write_CreateTopicsRequest_CreatableTopicConfig(Writer w, object v) exce
     return 0
 
 
-cdef object read_CreateTopicsRequest_CreatableTopic(Reader r):
+cdef object read_CreatableTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[82], 0)
     read_string(r, v, "name", False)
     read_int32(r, v, "num_partitions")
     read_int16(r, v, "replication_factor")
-    read_structs(r, v, "assignments", False, read_CreateTopicsRequest_CreatableReplicaAssignment)
-    read_structs(r, v, "configs", False, read_CreateTopicsRequest_CreatableTopicConfig)
+    read_structs(r, v, "assignments", False, read_CreatableReplicaAssignment)
+    read_structs(r, v, "configs", False, read_CreatableTopicConfig)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_CreateTopicsRequest_CreatableTopic(Writer w, object v) except -1:
+cdef int write_CreatableTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_int32(w, v, "num_partitions")
     write_int16(w, v, "replication_factor")
-    write_structs(w, v, "assignments", False, write_CreateTopicsRequest_CreatableReplicaAssignment)
-    write_structs(w, v, "configs", False, write_CreateTopicsRequest_CreatableTopicConfig)
+    write_structs(w, v, "assignments", False, write_CreatableReplicaAssignment)
+    write_structs(w, v, "configs", False, write_CreatableTopicConfig)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2799,7 +2870,7 @@ cdef int write_CreateTopicsRequest_CreatableTopic(Writer w, object v) except -1:
 
 cdef object read_CreateTopicsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[83], 0)
-    read_structs(r, v, "topics", False, read_CreateTopicsRequest_CreatableTopic)
+    read_structs(r, v, "topics", False, read_CreatableTopic)
     read_int32(r, v, "timeout_ms")
     read_bool(r, v, "validate_only")
     if r.flexible:
@@ -2808,7 +2879,7 @@ cdef object read_CreateTopicsRequest(Reader r):
 
 
 cdef int write_CreateTopicsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "topics", False, write_CreateTopicsRequest_CreatableTopic)
+    write_structs(w, v, "topics", False, write_CreatableTopic)
     write_int32(w, v, "timeout_ms")
     write_bool(w, v, "validate_only")
     if w.flexible:
@@ -2816,7 +2887,7 @@ cdef int write_CreateTopicsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_CreateTopicsResponse_CreatableTopicConfigs(Reader r):
+cdef object read_CreatableTopicConfigs(Reader r):
     v = PyType_GenericAlloc(CLASS[84], 0)
     if r.version >= 5:
         read_string(r, v, "name", False)
@@ -2843,31 +2914,31 @@ cdef object read_CreateTopicsResponse_CreatableTopicConfigs(Reader r):
     return v
 
 
-cdef int write_CreateTopicsResponse_CreatableTopicConfigs(Writer w, object v) except -1:
+cdef int write_CreatableTopicConfigs(Writer w, object v) except -1:
     if w.version >= 5:
         write_string(w, v, "name", False)
-    else:
-        refuse(w, v, "name", "")
+    elif differs(v, "name", ""):
+        refuse(w, v, "name")
     if w.version >= 5:
         write_string(w, v, "value", w.version >= 5)
-    else:
-        refuse(w, v, "value", "")
+    elif differs(v, "value", ""):
+        refuse(w, v, "value")
     if w.version >= 5:
         write_bool(w, v, "read_only")
-    else:
-        refuse(w, v, "read_only", False)
+    elif differs(v, "read_only", False):
+        refuse(w, v, "read_only")
     if w.version >= 5:
         write_int8(w, v, "config_source")
     if w.version >= 5:
         write_bool(w, v, "is_sensitive")
-    else:
-        refuse(w, v, "is_sensitive", False)
+    elif differs(v, "is_sensitive", False):
+        refuse(w, v, "is_sensitive")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_CreateTopicsResponse_CreatableTopicResult(Reader r):
+cdef object read_CreatableTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[85], 0)
     read_string(r, v, "name", False)
     if r.version >= 7:
@@ -2886,7 +2957,7 @@ cdef object read_CreateTopicsResponse_CreatableTopicResult(Reader r):
     else:
         v.replication_factor = -1
     if r.version >= 5:
-        read_structs(r, v, "configs", r.version >= 5, read_CreateTopicsResponse_CreatableTopicConfigs)
+        read_structs(r, v, "configs", r.version >= 5, read_CreatableTopicConfigs)
     else:
         v.configs = []
     cdef int64_t count, tag
@@ -2904,7 +2975,7 @@ cdef object read_CreateTopicsResponse_CreatableTopicResult(Reader r):
     return v
 
 
-cdef int write_CreateTopicsResponse_CreatableTopicResult(Writer w, object v) except -1:
+cdef int write_CreatableTopicResult(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     if w.version >= 7:
         write_uuid(w, v, "topic_id")
@@ -2915,7 +2986,7 @@ cdef int write_CreateTopicsResponse_CreatableTopicResult(Writer w, object v) exc
     if w.version >= 5:
         write_int16(w, v, "replication_factor")
     if w.version >= 5:
-        write_structs(w, v, "configs", w.version >= 5, write_CreateTopicsResponse_CreatableTopicConfigs)
+        write_structs(w, v, "configs", w.version >= 5, write_CreatableTopicConfigs)
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -2933,7 +3004,7 @@ cdef int write_CreateTopicsResponse_CreatableTopicResult(Writer w, object v) exc
 cdef object read_CreateTopicsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[86], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_CreateTopicsResponse_CreatableTopicResult)
+    read_structs(r, v, "topics", False, read_CreatableTopicResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -2941,13 +3012,13 @@ cdef object read_CreateTopicsResponse(Reader r):
 
 cdef int write_CreateTopicsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_CreateTopicsResponse_CreatableTopicResult)
+    write_structs(w, v, "topics", False, write_CreatableTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DeleteTopicsRequest_DeleteTopicState(Reader r):
+cdef object read_DeleteTopicState(Reader r):
     v = PyType_GenericAlloc(CLASS[87], 0)
     if r.version >= 6:
         read_string(r, v, "name", r.version >= 6)
@@ -2962,15 +3033,15 @@ cdef object read_DeleteTopicsRequest_DeleteTopicState(Reader r):
     return v
 
 
-cdef int write_DeleteTopicsRequest_DeleteTopicState(Writer w, object v) except -1:
+cdef int write_DeleteTopicState(Writer w, object v) except -1:
     if w.version >= 6:
         write_string(w, v, "name", w.version >= 6)
-    else:
-        refuse(w, v, "name", None)
+    elif differs(v, "name", None):
+        refuse(w, v, "name")
     if w.version >= 6:
         write_uuid(w, v, "topic_id")
-    else:
-        refuse(w, v, "topic_id", "")
+    elif differs(v, "topic_id", ""):
+        refuse(w, v, "topic_id")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2979,7 +3050,7 @@ cdef int write_DeleteTopicsRequest_DeleteTopicState(Writer w, object v) except -
 cdef object read_DeleteTopicsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[88], 0)
     if r.version >= 6:
-        read_structs(r, v, "topics", False, read_DeleteTopicsRequest_DeleteTopicState)
+        read_structs(r, v, "topics", False, read_DeleteTopicState)
     else:
         v.topics = []
     if r.version <= 5:
@@ -2994,9 +3065,9 @@ cdef object read_DeleteTopicsRequest(Reader r):
 
 cdef int write_DeleteTopicsRequest(Writer w, object v) except -1:
     if w.version >= 6:
-        write_structs(w, v, "topics", False, write_DeleteTopicsRequest_DeleteTopicState)
-    else:
-        refuse(w, v, "topics", ())
+        write_structs(w, v, "topics", False, write_DeleteTopicState)
+    elif differs(v, "topics", ()):
+        refuse(w, v, "topics")
     if w.version <= 5:
         write_strings(w, v, "topic_names", False)
     write_int32(w, v, "timeout_ms")
@@ -3005,7 +3076,7 @@ cdef int write_DeleteTopicsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DeleteTopicsResponse_DeletableTopicResult(Reader r):
+cdef object read_DeletableTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[89], 0)
     read_string(r, v, "name", r.version >= 6)
     if r.version >= 6:
@@ -3022,7 +3093,7 @@ cdef object read_DeleteTopicsResponse_DeletableTopicResult(Reader r):
     return v
 
 
-cdef int write_DeleteTopicsResponse_DeletableTopicResult(Writer w, object v) except -1:
+cdef int write_DeletableTopicResult(Writer w, object v) except -1:
     write_string(w, v, "name", w.version >= 6)
     if w.version >= 6:
         write_uuid(w, v, "topic_id")
@@ -3037,7 +3108,7 @@ cdef int write_DeleteTopicsResponse_DeletableTopicResult(Writer w, object v) exc
 cdef object read_DeleteTopicsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[90], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "responses", False, read_DeleteTopicsResponse_DeletableTopicResult)
+    read_structs(r, v, "responses", False, read_DeletableTopicResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3045,13 +3116,13 @@ cdef object read_DeleteTopicsResponse(Reader r):
 
 cdef int write_DeleteTopicsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "responses", False, write_DeleteTopicsResponse_DeletableTopicResult)
+    write_structs(w, v, "responses", False, write_DeletableTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DeleteRecordsRequest_DeleteRecordsPartition(Reader r):
+cdef object read_DeleteRecordsPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[91], 0)
     read_int32(r, v, "partition_index")
     read_int64(r, v, "offset")
@@ -3060,7 +3131,7 @@ cdef object read_DeleteRecordsRequest_DeleteRecordsPartition(Reader r):
     return v
 
 
-cdef int write_DeleteRecordsRequest_DeleteRecordsPartition(Writer w, object v) except -1:
+cdef int write_DeleteRecordsPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int64(w, v, "offset")
     if w.flexible:
@@ -3068,18 +3139,18 @@ cdef int write_DeleteRecordsRequest_DeleteRecordsPartition(Writer w, object v) e
     return 0
 
 
-cdef object read_DeleteRecordsRequest_DeleteRecordsTopic(Reader r):
+cdef object read_DeleteRecordsTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[92], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_DeleteRecordsRequest_DeleteRecordsPartition)
+    read_structs(r, v, "partitions", False, read_DeleteRecordsPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DeleteRecordsRequest_DeleteRecordsTopic(Writer w, object v) except -1:
+cdef int write_DeleteRecordsTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_DeleteRecordsRequest_DeleteRecordsPartition)
+    write_structs(w, v, "partitions", False, write_DeleteRecordsPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3087,7 +3158,7 @@ cdef int write_DeleteRecordsRequest_DeleteRecordsTopic(Writer w, object v) excep
 
 cdef object read_DeleteRecordsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[93], 0)
-    read_structs(r, v, "topics", False, read_DeleteRecordsRequest_DeleteRecordsTopic)
+    read_structs(r, v, "topics", False, read_DeleteRecordsTopic)
     read_int32(r, v, "timeout_ms")
     if r.flexible:
         skip_tags(r)
@@ -3095,14 +3166,14 @@ cdef object read_DeleteRecordsRequest(Reader r):
 
 
 cdef int write_DeleteRecordsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "topics", False, write_DeleteRecordsRequest_DeleteRecordsTopic)
+    write_structs(w, v, "topics", False, write_DeleteRecordsTopic)
     write_int32(w, v, "timeout_ms")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DeleteRecordsResponse_DeleteRecordsPartitionResult(Reader r):
+cdef object read_DeleteRecordsPartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[94], 0)
     read_int32(r, v, "partition_index")
     read_int64(r, v, "low_watermark")
@@ -3112,7 +3183,7 @@ cdef object read_DeleteRecordsResponse_DeleteRecordsPartitionResult(Reader r):
     return v
 
 
-cdef int write_DeleteRecordsResponse_DeleteRecordsPartitionResult(Writer w, object v) except -1:
+cdef int write_DeleteRecordsPartitionResult(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int64(w, v, "low_watermark")
     write_int16(w, v, "error_code")
@@ -3121,18 +3192,18 @@ cdef int write_DeleteRecordsResponse_DeleteRecordsPartitionResult(Writer w, obje
     return 0
 
 
-cdef object read_DeleteRecordsResponse_DeleteRecordsTopicResult(Reader r):
+cdef object read_DeleteRecordsTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[95], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_DeleteRecordsResponse_DeleteRecordsPartitionResult)
+    read_structs(r, v, "partitions", False, read_DeleteRecordsPartitionResult)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DeleteRecordsResponse_DeleteRecordsTopicResult(Writer w, object v) except -1:
+cdef int write_DeleteRecordsTopicResult(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_DeleteRecordsResponse_DeleteRecordsPartitionResult)
+    write_structs(w, v, "partitions", False, write_DeleteRecordsPartitionResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3141,7 +3212,7 @@ cdef int write_DeleteRecordsResponse_DeleteRecordsTopicResult(Writer w, object v
 cdef object read_DeleteRecordsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[96], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_DeleteRecordsResponse_DeleteRecordsTopicResult)
+    read_structs(r, v, "topics", False, read_DeleteRecordsTopicResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3149,7 +3220,7 @@ cdef object read_DeleteRecordsResponse(Reader r):
 
 cdef int write_DeleteRecordsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_DeleteRecordsResponse_DeleteRecordsTopicResult)
+    write_structs(w, v, "topics", False, write_DeleteRecordsTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3185,20 +3256,20 @@ cdef int write_InitProducerIdRequest(Writer w, object v) except -1:
     write_int32(w, v, "transaction_timeout_ms")
     if w.version >= 3:
         write_int64(w, v, "producer_id")
-    else:
-        refuse(w, v, "producer_id", -1)
+    elif differs(v, "producer_id", -1):
+        refuse(w, v, "producer_id")
     if w.version >= 3:
         write_int16(w, v, "producer_epoch")
-    else:
-        refuse(w, v, "producer_epoch", -1)
+    elif differs(v, "producer_epoch", -1):
+        refuse(w, v, "producer_epoch")
     if w.version >= 6:
         write_bool(w, v, "enable2_pc")
-    else:
-        refuse(w, v, "enable2_pc", False)
+    elif differs(v, "enable2_pc", False):
+        refuse(w, v, "enable2_pc")
     if w.version >= 6:
         write_bool(w, v, "keep_prepared_txn")
-    else:
-        refuse(w, v, "keep_prepared_txn", False)
+    elif differs(v, "keep_prepared_txn", False):
+        refuse(w, v, "keep_prepared_txn")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3230,18 +3301,18 @@ cdef int write_InitProducerIdResponse(Writer w, object v) except -1:
     write_int16(w, v, "producer_epoch")
     if w.version >= 6:
         write_int64(w, v, "ongoing_txn_producer_id")
-    else:
-        refuse(w, v, "ongoing_txn_producer_id", -1)
+    elif differs(v, "ongoing_txn_producer_id", -1):
+        refuse(w, v, "ongoing_txn_producer_id")
     if w.version >= 6:
         write_int16(w, v, "ongoing_txn_producer_epoch")
-    else:
-        refuse(w, v, "ongoing_txn_producer_epoch", -1)
+    elif differs(v, "ongoing_txn_producer_epoch", -1):
+        refuse(w, v, "ongoing_txn_producer_epoch")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetForLeaderEpochRequest_OffsetForLeaderPartition(Reader r):
+cdef object read_OffsetForLeaderPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[99], 0)
     read_int32(r, v, "partition")
     read_int32(r, v, "current_leader_epoch")
@@ -3251,7 +3322,7 @@ cdef object read_OffsetForLeaderEpochRequest_OffsetForLeaderPartition(Reader r):
     return v
 
 
-cdef int write_OffsetForLeaderEpochRequest_OffsetForLeaderPartition(Writer w, object v) except -1:
+cdef int write_OffsetForLeaderPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition")
     write_int32(w, v, "current_leader_epoch")
     write_int32(w, v, "leader_epoch")
@@ -3260,18 +3331,18 @@ cdef int write_OffsetForLeaderEpochRequest_OffsetForLeaderPartition(Writer w, ob
     return 0
 
 
-cdef object read_OffsetForLeaderEpochRequest_OffsetForLeaderTopic(Reader r):
+cdef object read_OffsetForLeaderTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[100], 0)
     read_string(r, v, "topic", False)
-    read_structs(r, v, "partitions", False, read_OffsetForLeaderEpochRequest_OffsetForLeaderPartition)
+    read_structs(r, v, "partitions", False, read_OffsetForLeaderPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_OffsetForLeaderEpochRequest_OffsetForLeaderTopic(Writer w, object v) except -1:
+cdef int write_OffsetForLeaderTopic(Writer w, object v) except -1:
     write_string(w, v, "topic", False)
-    write_structs(w, v, "partitions", False, write_OffsetForLeaderEpochRequest_OffsetForLeaderPartition)
+    write_structs(w, v, "partitions", False, write_OffsetForLeaderPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3283,7 +3354,7 @@ cdef object read_OffsetForLeaderEpochRequest(Reader r):
         read_int32(r, v, "replica_id")
     else:
         v.replica_id = -2
-    read_structs(r, v, "topics", False, read_OffsetForLeaderEpochRequest_OffsetForLeaderTopic)
+    read_structs(r, v, "topics", False, read_OffsetForLeaderTopic)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3292,7 +3363,7 @@ cdef object read_OffsetForLeaderEpochRequest(Reader r):
 cdef int write_OffsetForLeaderEpochRequest(Writer w, object v) except -1:
     if w.version >= 3:
         write_int32(w, v, "replica_id")
-    write_structs(w, v, "topics", False, write_OffsetForLeaderEpochRequest_OffsetForLeaderTopic)
+    write_structs(w, v, "topics", False, write_OffsetForLeaderTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3319,7 +3390,7 @@ cdef int write_OffsetForLeaderEpochResponse_EpochEndOffset(Writer w, object v) e
     return 0
 
 
-cdef object read_OffsetForLeaderEpochResponse_OffsetForLeaderTopicResult(Reader r):
+cdef object read_OffsetForLeaderTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[103], 0)
     read_string(r, v, "topic", False)
     read_structs(r, v, "partitions", False, read_OffsetForLeaderEpochResponse_EpochEndOffset)
@@ -3328,7 +3399,7 @@ cdef object read_OffsetForLeaderEpochResponse_OffsetForLeaderTopicResult(Reader 
     return v
 
 
-cdef int write_OffsetForLeaderEpochResponse_OffsetForLeaderTopicResult(Writer w, object v) except -1:
+cdef int write_OffsetForLeaderTopicResult(Writer w, object v) except -1:
     write_string(w, v, "topic", False)
     write_structs(w, v, "partitions", False, write_OffsetForLeaderEpochResponse_EpochEndOffset)
     if w.flexible:
@@ -3339,7 +3410,7 @@ cdef int write_OffsetForLeaderEpochResponse_OffsetForLeaderTopicResult(Writer w,
 cdef object read_OffsetForLeaderEpochResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[104], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_OffsetForLeaderEpochResponse_OffsetForLeaderTopicResult)
+    read_structs(r, v, "topics", False, read_OffsetForLeaderTopicResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3347,13 +3418,13 @@ cdef object read_OffsetForLeaderEpochResponse(Reader r):
 
 cdef int write_OffsetForLeaderEpochResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_OffsetForLeaderEpochResponse_OffsetForLeaderTopicResult)
+    write_structs(w, v, "topics", False, write_OffsetForLeaderTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic(Reader r):
+cdef object read_AddPartitionsToTxnTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[105], 0)
     read_string(r, v, "name", False)
     read_numbers(r, v, "partitions", False, 4)
@@ -3362,7 +3433,7 @@ cdef object read_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic(Reader r):
     return v
 
 
-cdef int write_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic(Writer w, object v) except -1:
+cdef int write_AddPartitionsToTxnTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_numbers(w, v, "partitions", False, 4)
     if w.flexible:
@@ -3370,7 +3441,7 @@ cdef int write_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic(Writer w, objec
     return 0
 
 
-cdef object read_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction(Reader r):
+cdef object read_AddPartitionsToTxnTransaction(Reader r):
     v = PyType_GenericAlloc(CLASS[106], 0)
     if r.version >= 4:
         read_string(r, v, "transactional_id", False)
@@ -3389,7 +3460,7 @@ cdef object read_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction(Reader 
     else:
         v.verify_only = False
     if r.version >= 4:
-        read_structs(r, v, "topics", False, read_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic)
+        read_structs(r, v, "topics", False, read_AddPartitionsToTxnTopic)
     else:
         v.topics = []
     if r.flexible:
@@ -3397,27 +3468,27 @@ cdef object read_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction(Reader 
     return v
 
 
-cdef int write_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction(Writer w, object v) except -1:
+cdef int write_AddPartitionsToTxnTransaction(Writer w, object v) except -1:
     if w.version >= 4:
         write_string(w, v, "transactional_id", False)
-    else:
-        refuse(w, v, "transactional_id", "")
+    elif differs(v, "transactional_id", ""):
+        refuse(w, v, "transactional_id")
     if w.version >= 4:
         write_int64(w, v, "producer_id")
-    else:
-        refuse(w, v, "producer_id", 0)
+    elif differs(v, "producer_id", 0):
+        refuse(w, v, "producer_id")
     if w.version >= 4:
         write_int16(w, v, "producer_epoch")
-    else:
-        refuse(w, v, "producer_epoch", 0)
+    elif differs(v, "producer_epoch", 0):
+        refuse(w, v, "producer_epoch")
     if w.version >= 4:
         write_bool(w, v, "verify_only")
-    else:
-        refuse(w, v, "verify_only", False)
+    elif differs(v, "verify_only", False):
+        refuse(w, v, "verify_only")
     if w.version >= 4:
-        write_structs(w, v, "topics", False, write_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic)
-    else:
-        refuse(w, v, "topics", ())
+        write_structs(w, v, "topics", False, write_AddPartitionsToTxnTopic)
+    elif differs(v, "topics", ()):
+        refuse(w, v, "topics")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3426,7 +3497,7 @@ cdef int write_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction(Writer w,
 cdef object read_AddPartitionsToTxnRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[107], 0)
     if r.version >= 4:
-        read_structs(r, v, "transactions", False, read_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction)
+        read_structs(r, v, "transactions", False, read_AddPartitionsToTxnTransaction)
     else:
         v.transactions = []
     if r.version <= 3:
@@ -3442,7 +3513,7 @@ cdef object read_AddPartitionsToTxnRequest(Reader r):
     else:
         v.v3_and_below_producer_epoch = 0
     if r.version <= 3:
-        read_structs(r, v, "v3_and_below_topics", False, read_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic)
+        read_structs(r, v, "v3_and_below_topics", False, read_AddPartitionsToTxnTopic)
     else:
         v.v3_and_below_topics = []
     if r.flexible:
@@ -3452,48 +3523,48 @@ cdef object read_AddPartitionsToTxnRequest(Reader r):
 
 cdef int write_AddPartitionsToTxnRequest(Writer w, object v) except -1:
     if w.version >= 4:
-        write_structs(w, v, "transactions", False, write_AddPartitionsToTxnRequest_AddPartitionsToTxnTransaction)
-    else:
-        refuse(w, v, "transactions", ())
+        write_structs(w, v, "transactions", False, write_AddPartitionsToTxnTransaction)
+    elif differs(v, "transactions", ()):
+        refuse(w, v, "transactions")
     if w.version <= 3:
         write_string(w, v, "v3_and_below_transactional_id", False)
-    else:
-        refuse(w, v, "v3_and_below_transactional_id", "")
+    elif differs(v, "v3_and_below_transactional_id", ""):
+        refuse(w, v, "v3_and_below_transactional_id")
     if w.version <= 3:
         write_int64(w, v, "v3_and_below_producer_id")
-    else:
-        refuse(w, v, "v3_and_below_producer_id", 0)
+    elif differs(v, "v3_and_below_producer_id", 0):
+        refuse(w, v, "v3_and_below_producer_id")
     if w.version <= 3:
         write_int16(w, v, "v3_and_below_producer_epoch")
-    else:
-        refuse(w, v, "v3_and_below_producer_epoch", 0)
+    elif differs(v, "v3_and_below_producer_epoch", 0):
+        refuse(w, v, "v3_and_below_producer_epoch")
     if w.version <= 3:
-        write_structs(w, v, "v3_and_below_topics", False, write_AddPartitionsToTxnRequest_AddPartitionsToTxnTopic)
-    else:
-        refuse(w, v, "v3_and_below_topics", ())
+        write_structs(w, v, "v3_and_below_topics", False, write_AddPartitionsToTxnTopic)
+    elif differs(v, "v3_and_below_topics", ()):
+        refuse(w, v, "v3_and_below_topics")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AddPartitionsToTxnResponse_AddPartitionsToTxnTopicResult(Reader r):
+cdef object read_AddPartitionsToTxnTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[108], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "results_by_partition", False, read_AddPartitionsToTxnResponse_AddPartitionsToTxnPartitionResult)
+    read_structs(r, v, "results_by_partition", False, read_AddPartitionsToTxnPartitionResult)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_AddPartitionsToTxnResponse_AddPartitionsToTxnTopicResult(Writer w, object v) except -1:
+cdef int write_AddPartitionsToTxnTopicResult(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "results_by_partition", False, write_AddPartitionsToTxnResponse_AddPartitionsToTxnPartitionResult)
+    write_structs(w, v, "results_by_partition", False, write_AddPartitionsToTxnPartitionResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AddPartitionsToTxnResponse_AddPartitionsToTxnPartitionResult(Reader r):
+cdef object read_AddPartitionsToTxnPartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[109], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "partition_error_code")
@@ -3502,7 +3573,7 @@ cdef object read_AddPartitionsToTxnResponse_AddPartitionsToTxnPartitionResult(Re
     return v
 
 
-cdef int write_AddPartitionsToTxnResponse_AddPartitionsToTxnPartitionResult(Writer w, object v) except -1:
+cdef int write_AddPartitionsToTxnPartitionResult(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "partition_error_code")
     if w.flexible:
@@ -3510,14 +3581,14 @@ cdef int write_AddPartitionsToTxnResponse_AddPartitionsToTxnPartitionResult(Writ
     return 0
 
 
-cdef object read_AddPartitionsToTxnResponse_AddPartitionsToTxnResult(Reader r):
+cdef object read_AddPartitionsToTxnResult(Reader r):
     v = PyType_GenericAlloc(CLASS[110], 0)
     if r.version >= 4:
         read_string(r, v, "transactional_id", False)
     else:
         v.transactional_id = ""
     if r.version >= 4:
-        read_structs(r, v, "topic_results", False, read_AddPartitionsToTxnResponse_AddPartitionsToTxnTopicResult)
+        read_structs(r, v, "topic_results", False, read_AddPartitionsToTxnTopicResult)
     else:
         v.topic_results = []
     if r.flexible:
@@ -3525,15 +3596,15 @@ cdef object read_AddPartitionsToTxnResponse_AddPartitionsToTxnResult(Reader r):
     return v
 
 
-cdef int write_AddPartitionsToTxnResponse_AddPartitionsToTxnResult(Writer w, object v) except -1:
+cdef int write_AddPartitionsToTxnResult(Writer w, object v) except -1:
     if w.version >= 4:
         write_string(w, v, "transactional_id", False)
-    else:
-        refuse(w, v, "transactional_id", "")
+    elif differs(v, "transactional_id", ""):
+        refuse(w, v, "transactional_id")
     if w.version >= 4:
-        write_structs(w, v, "topic_results", False, write_AddPartitionsToTxnResponse_AddPartitionsToTxnTopicResult)
-    else:
-        refuse(w, v, "topic_results", ())
+        write_structs(w, v, "topic_results", False, write_AddPartitionsToTxnTopicResult)
+    elif differs(v, "topic_results", ()):
+        refuse(w, v, "topic_results")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3547,11 +3618,11 @@ cdef object read_AddPartitionsToTxnResponse(Reader r):
     else:
         v.error_code = 0
     if r.version >= 4:
-        read_structs(r, v, "results_by_transaction", False, read_AddPartitionsToTxnResponse_AddPartitionsToTxnResult)
+        read_structs(r, v, "results_by_transaction", False, read_AddPartitionsToTxnResult)
     else:
         v.results_by_transaction = []
     if r.version <= 3:
-        read_structs(r, v, "results_by_topic_v3_and_below", False, read_AddPartitionsToTxnResponse_AddPartitionsToTxnTopicResult)
+        read_structs(r, v, "results_by_topic_v3_and_below", False, read_AddPartitionsToTxnTopicResult)
     else:
         v.results_by_topic_v3_and_below = []
     if r.flexible:
@@ -3564,13 +3635,13 @@ cdef int write_AddPartitionsToTxnResponse(Writer w, object v) except -1:
     if w.version >= 4:
         write_int16(w, v, "error_code")
     if w.version >= 4:
-        write_structs(w, v, "results_by_transaction", False, write_AddPartitionsToTxnResponse_AddPartitionsToTxnResult)
-    else:
-        refuse(w, v, "results_by_transaction", ())
+        write_structs(w, v, "results_by_transaction", False, write_AddPartitionsToTxnResult)
+    elif differs(v, "results_by_transaction", ()):
+        refuse(w, v, "results_by_transaction")
     if w.version <= 3:
-        write_structs(w, v, "results_by_topic_v3_and_below", False, write_AddPartitionsToTxnResponse_AddPartitionsToTxnTopicResult)
-    else:
-        refuse(w, v, "results_by_topic_v3_and_below", ())
+        write_structs(w, v, "results_by_topic_v3_and_below", False, write_AddPartitionsToTxnTopicResult)
+    elif differs(v, "results_by_topic_v3_and_below", ()):
+        refuse(w, v, "results_by_topic_v3_and_below")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3664,7 +3735,7 @@ cdef int write_EndTxnResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_TxnOffsetCommitRequest_TxnOffsetCommitRequestPartition(Reader r):
+cdef object read_TxnOffsetCommitRequestPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[116], 0)
     read_int32(r, v, "partition_index")
     read_int64(r, v, "committed_offset")
@@ -3678,7 +3749,7 @@ cdef object read_TxnOffsetCommitRequest_TxnOffsetCommitRequestPartition(Reader r
     return v
 
 
-cdef int write_TxnOffsetCommitRequest_TxnOffsetCommitRequestPartition(Writer w, object v) except -1:
+cdef int write_TxnOffsetCommitRequestPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int64(w, v, "committed_offset")
     if w.version >= 2:
@@ -3689,18 +3760,18 @@ cdef int write_TxnOffsetCommitRequest_TxnOffsetCommitRequestPartition(Writer w, 
     return 0
 
 
-cdef object read_TxnOffsetCommitRequest_TxnOffsetCommitRequestTopic(Reader r):
+cdef object read_TxnOffsetCommitRequestTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[117], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_TxnOffsetCommitRequest_TxnOffsetCommitRequestPartition)
+    read_structs(r, v, "partitions", False, read_TxnOffsetCommitRequestPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_TxnOffsetCommitRequest_TxnOffsetCommitRequestTopic(Writer w, object v) except -1:
+cdef int write_TxnOffsetCommitRequestTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_TxnOffsetCommitRequest_TxnOffsetCommitRequestPartition)
+    write_structs(w, v, "partitions", False, write_TxnOffsetCommitRequestPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3724,7 +3795,7 @@ cdef object read_TxnOffsetCommitRequest(Reader r):
         read_string(r, v, "group_instance_id", r.version >= 3)
     else:
         v.group_instance_id = None
-    read_structs(r, v, "topics", False, read_TxnOffsetCommitRequest_TxnOffsetCommitRequestTopic)
+    read_structs(r, v, "topics", False, read_TxnOffsetCommitRequestTopic)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3737,23 +3808,23 @@ cdef int write_TxnOffsetCommitRequest(Writer w, object v) except -1:
     write_int16(w, v, "producer_epoch")
     if w.version >= 3:
         write_int32(w, v, "generation_id")
-    else:
-        refuse(w, v, "generation_id", -1)
+    elif differs(v, "generation_id", -1):
+        refuse(w, v, "generation_id")
     if w.version >= 3:
         write_string(w, v, "member_id", False)
-    else:
-        refuse(w, v, "member_id", "")
+    elif differs(v, "member_id", ""):
+        refuse(w, v, "member_id")
     if w.version >= 3:
         write_string(w, v, "group_instance_id", w.version >= 3)
-    else:
-        refuse(w, v, "group_instance_id", None)
-    write_structs(w, v, "topics", False, write_TxnOffsetCommitRequest_TxnOffsetCommitRequestTopic)
+    elif differs(v, "group_instance_id", None):
+        refuse(w, v, "group_instance_id")
+    write_structs(w, v, "topics", False, write_TxnOffsetCommitRequestTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_TxnOffsetCommitResponse_TxnOffsetCommitResponsePartition(Reader r):
+cdef object read_TxnOffsetCommitResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[119], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
@@ -3762,7 +3833,7 @@ cdef object read_TxnOffsetCommitResponse_TxnOffsetCommitResponsePartition(Reader
     return v
 
 
-cdef int write_TxnOffsetCommitResponse_TxnOffsetCommitResponsePartition(Writer w, object v) except -1:
+cdef int write_TxnOffsetCommitResponsePartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     if w.flexible:
@@ -3770,18 +3841,18 @@ cdef int write_TxnOffsetCommitResponse_TxnOffsetCommitResponsePartition(Writer w
     return 0
 
 
-cdef object read_TxnOffsetCommitResponse_TxnOffsetCommitResponseTopic(Reader r):
+cdef object read_TxnOffsetCommitResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[120], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_TxnOffsetCommitResponse_TxnOffsetCommitResponsePartition)
+    read_structs(r, v, "partitions", False, read_TxnOffsetCommitResponsePartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_TxnOffsetCommitResponse_TxnOffsetCommitResponseTopic(Writer w, object v) except -1:
+cdef int write_TxnOffsetCommitResponseTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_TxnOffsetCommitResponse_TxnOffsetCommitResponsePartition)
+    write_structs(w, v, "partitions", False, write_TxnOffsetCommitResponsePartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3790,7 +3861,7 @@ cdef int write_TxnOffsetCommitResponse_TxnOffsetCommitResponseTopic(Writer w, ob
 cdef object read_TxnOffsetCommitResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[121], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_TxnOffsetCommitResponse_TxnOffsetCommitResponseTopic)
+    read_structs(r, v, "topics", False, read_TxnOffsetCommitResponseTopic)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3798,7 +3869,7 @@ cdef object read_TxnOffsetCommitResponse(Reader r):
 
 cdef int write_TxnOffsetCommitResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_TxnOffsetCommitResponse_TxnOffsetCommitResponseTopic)
+    write_structs(w, v, "topics", False, write_TxnOffsetCommitResponseTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3831,7 +3902,7 @@ cdef int write_DescribeAclsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DescribeAclsResponse_AclDescription(Reader r):
+cdef object read_AclDescription(Reader r):
     v = PyType_GenericAlloc(CLASS[123], 0)
     read_string(r, v, "principal", False)
     read_string(r, v, "host", False)
@@ -3842,7 +3913,7 @@ cdef object read_DescribeAclsResponse_AclDescription(Reader r):
     return v
 
 
-cdef int write_DescribeAclsResponse_AclDescription(Writer w, object v) except -1:
+cdef int write_AclDescription(Writer w, object v) except -1:
     write_string(w, v, "principal", False)
     write_string(w, v, "host", False)
     write_int8(w, v, "operation")
@@ -3852,22 +3923,22 @@ cdef int write_DescribeAclsResponse_AclDescription(Writer w, object v) except -1
     return 0
 
 
-cdef object read_DescribeAclsResponse_DescribeAclsResource(Reader r):
+cdef object read_DescribeAclsResource(Reader r):
     v = PyType_GenericAlloc(CLASS[124], 0)
     read_int8(r, v, "resource_type")
     read_string(r, v, "resource_name", False)
     read_int8(r, v, "pattern_type")
-    read_structs(r, v, "acls", False, read_DescribeAclsResponse_AclDescription)
+    read_structs(r, v, "acls", False, read_AclDescription)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeAclsResponse_DescribeAclsResource(Writer w, object v) except -1:
+cdef int write_DescribeAclsResource(Writer w, object v) except -1:
     write_int8(w, v, "resource_type")
     write_string(w, v, "resource_name", False)
     write_int8(w, v, "pattern_type")
-    write_structs(w, v, "acls", False, write_DescribeAclsResponse_AclDescription)
+    write_structs(w, v, "acls", False, write_AclDescription)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3878,7 +3949,7 @@ cdef object read_DescribeAclsResponse(Reader r):
     read_int32(r, v, "throttle_time_ms")
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "resources", False, read_DescribeAclsResponse_DescribeAclsResource)
+    read_structs(r, v, "resources", False, read_DescribeAclsResource)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3888,13 +3959,13 @@ cdef int write_DescribeAclsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "resources", False, write_DescribeAclsResponse_DescribeAclsResource)
+    write_structs(w, v, "resources", False, write_DescribeAclsResource)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_CreateAclsRequest_AclCreation(Reader r):
+cdef object read_AclCreation(Reader r):
     v = PyType_GenericAlloc(CLASS[126], 0)
     read_int8(r, v, "resource_type")
     read_string(r, v, "resource_name", False)
@@ -3908,7 +3979,7 @@ cdef object read_CreateAclsRequest_AclCreation(Reader r):
     return v
 
 
-cdef int write_CreateAclsRequest_AclCreation(Writer w, object v) except -1:
+cdef int write_AclCreation(Writer w, object v) except -1:
     write_int8(w, v, "resource_type")
     write_string(w, v, "resource_name", False)
     write_int8(w, v, "resource_pattern_type")
@@ -3923,20 +3994,20 @@ cdef int write_CreateAclsRequest_AclCreation(Writer w, object v) except -1:
 
 cdef object read_CreateAclsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[127], 0)
-    read_structs(r, v, "creations", False, read_CreateAclsRequest_AclCreation)
+    read_structs(r, v, "creations", False, read_AclCreation)
     if r.flexible:
         skip_tags(r)
     return v
 
 
 cdef int write_CreateAclsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "creations", False, write_CreateAclsRequest_AclCreation)
+    write_structs(w, v, "creations", False, write_AclCreation)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_CreateAclsResponse_AclCreationResult(Reader r):
+cdef object read_AclCreationResult(Reader r):
     v = PyType_GenericAlloc(CLASS[128], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
@@ -3945,7 +4016,7 @@ cdef object read_CreateAclsResponse_AclCreationResult(Reader r):
     return v
 
 
-cdef int write_CreateAclsResponse_AclCreationResult(Writer w, object v) except -1:
+cdef int write_AclCreationResult(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
     if w.flexible:
@@ -3956,7 +4027,7 @@ cdef int write_CreateAclsResponse_AclCreationResult(Writer w, object v) except -
 cdef object read_CreateAclsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[129], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "results", False, read_CreateAclsResponse_AclCreationResult)
+    read_structs(r, v, "results", False, read_AclCreationResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3964,13 +4035,13 @@ cdef object read_CreateAclsResponse(Reader r):
 
 cdef int write_CreateAclsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "results", False, write_CreateAclsResponse_AclCreationResult)
+    write_structs(w, v, "results", False, write_AclCreationResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DeleteAclsRequest_DeleteAclsFilter(Reader r):
+cdef object read_DeleteAclsFilter(Reader r):
     v = PyType_GenericAlloc(CLASS[130], 0)
     read_int8(r, v, "resource_type_filter")
     read_string(r, v, "resource_name_filter", True)
@@ -3984,7 +4055,7 @@ cdef object read_DeleteAclsRequest_DeleteAclsFilter(Reader r):
     return v
 
 
-cdef int write_DeleteAclsRequest_DeleteAclsFilter(Writer w, object v) except -1:
+cdef int write_DeleteAclsFilter(Writer w, object v) except -1:
     write_int8(w, v, "resource_type_filter")
     write_string(w, v, "resource_name_filter", True)
     write_int8(w, v, "pattern_type_filter")
@@ -3999,20 +4070,20 @@ cdef int write_DeleteAclsRequest_DeleteAclsFilter(Writer w, object v) except -1:
 
 cdef object read_DeleteAclsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[131], 0)
-    read_structs(r, v, "filters", False, read_DeleteAclsRequest_DeleteAclsFilter)
+    read_structs(r, v, "filters", False, read_DeleteAclsFilter)
     if r.flexible:
         skip_tags(r)
     return v
 
 
 cdef int write_DeleteAclsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "filters", False, write_DeleteAclsRequest_DeleteAclsFilter)
+    write_structs(w, v, "filters", False, write_DeleteAclsFilter)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DeleteAclsResponse_DeleteAclsMatchingAcl(Reader r):
+cdef object read_DeleteAclsMatchingAcl(Reader r):
     v = PyType_GenericAlloc(CLASS[132], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
@@ -4028,7 +4099,7 @@ cdef object read_DeleteAclsResponse_DeleteAclsMatchingAcl(Reader r):
     return v
 
 
-cdef int write_DeleteAclsResponse_DeleteAclsMatchingAcl(Writer w, object v) except -1:
+cdef int write_DeleteAclsMatchingAcl(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
     write_int8(w, v, "resource_type")
@@ -4043,20 +4114,20 @@ cdef int write_DeleteAclsResponse_DeleteAclsMatchingAcl(Writer w, object v) exce
     return 0
 
 
-cdef object read_DeleteAclsResponse_DeleteAclsFilterResult(Reader r):
+cdef object read_DeleteAclsFilterResult(Reader r):
     v = PyType_GenericAlloc(CLASS[133], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "matching_acls", False, read_DeleteAclsResponse_DeleteAclsMatchingAcl)
+    read_structs(r, v, "matching_acls", False, read_DeleteAclsMatchingAcl)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DeleteAclsResponse_DeleteAclsFilterResult(Writer w, object v) except -1:
+cdef int write_DeleteAclsFilterResult(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "matching_acls", False, write_DeleteAclsResponse_DeleteAclsMatchingAcl)
+    write_structs(w, v, "matching_acls", False, write_DeleteAclsMatchingAcl)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4065,7 +4136,7 @@ cdef int write_DeleteAclsResponse_DeleteAclsFilterResult(Writer w, object v) exc
 cdef object read_DeleteAclsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[134], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "filter_results", False, read_DeleteAclsResponse_DeleteAclsFilterResult)
+    read_structs(r, v, "filter_results", False, read_DeleteAclsFilterResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4073,13 +4144,13 @@ cdef object read_DeleteAclsResponse(Reader r):
 
 cdef int write_DeleteAclsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "filter_results", False, write_DeleteAclsResponse_DeleteAclsFilterResult)
+    write_structs(w, v, "filter_results", False, write_DeleteAclsFilterResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeConfigsRequest_DescribeConfigsResource(Reader r):
+cdef object read_DescribeConfigsResource(Reader r):
     v = PyType_GenericAlloc(CLASS[135], 0)
     read_int8(r, v, "resource_type")
     read_string(r, v, "resource_name", False)
@@ -4089,7 +4160,7 @@ cdef object read_DescribeConfigsRequest_DescribeConfigsResource(Reader r):
     return v
 
 
-cdef int write_DescribeConfigsRequest_DescribeConfigsResource(Writer w, object v) except -1:
+cdef int write_DescribeConfigsResource(Writer w, object v) except -1:
     write_int8(w, v, "resource_type")
     write_string(w, v, "resource_name", False)
     write_strings(w, v, "configuration_keys", True)
@@ -4100,7 +4171,7 @@ cdef int write_DescribeConfigsRequest_DescribeConfigsResource(Writer w, object v
 
 cdef object read_DescribeConfigsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[136], 0)
-    read_structs(r, v, "resources", False, read_DescribeConfigsRequest_DescribeConfigsResource)
+    read_structs(r, v, "resources", False, read_DescribeConfigsResource)
     read_bool(r, v, "include_synonyms")
     if r.version >= 3:
         read_bool(r, v, "include_documentation")
@@ -4112,18 +4183,18 @@ cdef object read_DescribeConfigsRequest(Reader r):
 
 
 cdef int write_DescribeConfigsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "resources", False, write_DescribeConfigsRequest_DescribeConfigsResource)
+    write_structs(w, v, "resources", False, write_DescribeConfigsResource)
     write_bool(w, v, "include_synonyms")
     if w.version >= 3:
         write_bool(w, v, "include_documentation")
-    else:
-        refuse(w, v, "include_documentation", False)
+    elif differs(v, "include_documentation", False):
+        refuse(w, v, "include_documentation")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeConfigsResponse_DescribeConfigsSynonym(Reader r):
+cdef object read_DescribeConfigsSynonym(Reader r):
     v = PyType_GenericAlloc(CLASS[137], 0)
     read_string(r, v, "name", False)
     read_string(r, v, "value", True)
@@ -4133,7 +4204,7 @@ cdef object read_DescribeConfigsResponse_DescribeConfigsSynonym(Reader r):
     return v
 
 
-cdef int write_DescribeConfigsResponse_DescribeConfigsSynonym(Writer w, object v) except -1:
+cdef int write_DescribeConfigsSynonym(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_string(w, v, "value", True)
     write_int8(w, v, "source")
@@ -4142,14 +4213,14 @@ cdef int write_DescribeConfigsResponse_DescribeConfigsSynonym(Writer w, object v
     return 0
 
 
-cdef object read_DescribeConfigsResponse_DescribeConfigsResourceResult(Reader r):
+cdef object read_DescribeConfigsResourceResult(Reader r):
     v = PyType_GenericAlloc(CLASS[138], 0)
     read_string(r, v, "name", False)
     read_string(r, v, "value", True)
     read_bool(r, v, "read_only")
     read_int8(r, v, "config_source")
     read_bool(r, v, "is_sensitive")
-    read_structs(r, v, "synonyms", False, read_DescribeConfigsResponse_DescribeConfigsSynonym)
+    read_structs(r, v, "synonyms", False, read_DescribeConfigsSynonym)
     if r.version >= 3:
         read_int8(r, v, "config_type")
     else:
@@ -4163,13 +4234,13 @@ cdef object read_DescribeConfigsResponse_DescribeConfigsResourceResult(Reader r)
     return v
 
 
-cdef int write_DescribeConfigsResponse_DescribeConfigsResourceResult(Writer w, object v) except -1:
+cdef int write_DescribeConfigsResourceResult(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_string(w, v, "value", True)
     write_bool(w, v, "read_only")
     write_int8(w, v, "config_source")
     write_bool(w, v, "is_sensitive")
-    write_structs(w, v, "synonyms", False, write_DescribeConfigsResponse_DescribeConfigsSynonym)
+    write_structs(w, v, "synonyms", False, write_DescribeConfigsSynonym)
     if w.version >= 3:
         write_int8(w, v, "config_type")
     if w.version >= 3:
@@ -4179,24 +4250,24 @@ cdef int write_DescribeConfigsResponse_DescribeConfigsResourceResult(Writer w, o
     return 0
 
 
-cdef object read_DescribeConfigsResponse_DescribeConfigsResult(Reader r):
+cdef object read_DescribeConfigsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[139], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
     read_int8(r, v, "resource_type")
     read_string(r, v, "resource_name", False)
-    read_structs(r, v, "configs", False, read_DescribeConfigsResponse_DescribeConfigsResourceResult)
+    read_structs(r, v, "configs", False, read_DescribeConfigsResourceResult)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeConfigsResponse_DescribeConfigsResult(Writer w, object v) except -1:
+cdef int write_DescribeConfigsResult(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
     write_int8(w, v, "resource_type")
     write_string(w, v, "resource_name", False)
-    write_structs(w, v, "configs", False, write_DescribeConfigsResponse_DescribeConfigsResourceResult)
+    write_structs(w, v, "configs", False, write_DescribeConfigsResourceResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4205,7 +4276,7 @@ cdef int write_DescribeConfigsResponse_DescribeConfigsResult(Writer w, object v)
 cdef object read_DescribeConfigsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[140], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "results", False, read_DescribeConfigsResponse_DescribeConfigsResult)
+    read_structs(r, v, "results", False, read_DescribeConfigsResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4213,7 +4284,7 @@ cdef object read_DescribeConfigsResponse(Reader r):
 
 cdef int write_DescribeConfigsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "results", False, write_DescribeConfigsResponse_DescribeConfigsResult)
+    write_structs(w, v, "results", False, write_DescribeConfigsResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4310,7 +4381,7 @@ cdef int write_AlterConfigsResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_AlterReplicaLogDirsRequest_AlterReplicaLogDirTopic(Reader r):
+cdef object read_AlterReplicaLogDirTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[146], 0)
     read_string(r, v, "name", False)
     read_numbers(r, v, "partitions", False, 4)
@@ -4319,7 +4390,7 @@ cdef object read_AlterReplicaLogDirsRequest_AlterReplicaLogDirTopic(Reader r):
     return v
 
 
-cdef int write_AlterReplicaLogDirsRequest_AlterReplicaLogDirTopic(Writer w, object v) except -1:
+cdef int write_AlterReplicaLogDirTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_numbers(w, v, "partitions", False, 4)
     if w.flexible:
@@ -4327,18 +4398,18 @@ cdef int write_AlterReplicaLogDirsRequest_AlterReplicaLogDirTopic(Writer w, obje
     return 0
 
 
-cdef object read_AlterReplicaLogDirsRequest_AlterReplicaLogDir(Reader r):
+cdef object read_AlterReplicaLogDir(Reader r):
     v = PyType_GenericAlloc(CLASS[147], 0)
     read_string(r, v, "path", False)
-    read_structs(r, v, "topics", False, read_AlterReplicaLogDirsRequest_AlterReplicaLogDirTopic)
+    read_structs(r, v, "topics", False, read_AlterReplicaLogDirTopic)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_AlterReplicaLogDirsRequest_AlterReplicaLogDir(Writer w, object v) except -1:
+cdef int write_AlterReplicaLogDir(Writer w, object v) except -1:
     write_string(w, v, "path", False)
-    write_structs(w, v, "topics", False, write_AlterReplicaLogDirsRequest_AlterReplicaLogDirTopic)
+    write_structs(w, v, "topics", False, write_AlterReplicaLogDirTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4346,20 +4417,20 @@ cdef int write_AlterReplicaLogDirsRequest_AlterReplicaLogDir(Writer w, object v)
 
 cdef object read_AlterReplicaLogDirsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[148], 0)
-    read_structs(r, v, "dirs", False, read_AlterReplicaLogDirsRequest_AlterReplicaLogDir)
+    read_structs(r, v, "dirs", False, read_AlterReplicaLogDir)
     if r.flexible:
         skip_tags(r)
     return v
 
 
 cdef int write_AlterReplicaLogDirsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "dirs", False, write_AlterReplicaLogDirsRequest_AlterReplicaLogDir)
+    write_structs(w, v, "dirs", False, write_AlterReplicaLogDir)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AlterReplicaLogDirsResponse_AlterReplicaLogDirPartitionResult(Reader r):
+cdef object read_AlterReplicaLogDirPartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[149], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
@@ -4368,7 +4439,7 @@ cdef object read_AlterReplicaLogDirsResponse_AlterReplicaLogDirPartitionResult(R
     return v
 
 
-cdef int write_AlterReplicaLogDirsResponse_AlterReplicaLogDirPartitionResult(Writer w, object v) except -1:
+cdef int write_AlterReplicaLogDirPartitionResult(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     if w.flexible:
@@ -4376,18 +4447,18 @@ cdef int write_AlterReplicaLogDirsResponse_AlterReplicaLogDirPartitionResult(Wri
     return 0
 
 
-cdef object read_AlterReplicaLogDirsResponse_AlterReplicaLogDirTopicResult(Reader r):
+cdef object read_AlterReplicaLogDirTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[150], 0)
     read_string(r, v, "topic_name", False)
-    read_structs(r, v, "partitions", False, read_AlterReplicaLogDirsResponse_AlterReplicaLogDirPartitionResult)
+    read_structs(r, v, "partitions", False, read_AlterReplicaLogDirPartitionResult)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_AlterReplicaLogDirsResponse_AlterReplicaLogDirTopicResult(Writer w, object v) except -1:
+cdef int write_AlterReplicaLogDirTopicResult(Writer w, object v) except -1:
     write_string(w, v, "topic_name", False)
-    write_structs(w, v, "partitions", False, write_AlterReplicaLogDirsResponse_AlterReplicaLogDirPartitionResult)
+    write_structs(w, v, "partitions", False, write_AlterReplicaLogDirPartitionResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4396,7 +4467,7 @@ cdef int write_AlterReplicaLogDirsResponse_AlterReplicaLogDirTopicResult(Writer 
 cdef object read_AlterReplicaLogDirsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[151], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "results", False, read_AlterReplicaLogDirsResponse_AlterReplicaLogDirTopicResult)
+    read_structs(r, v, "results", False, read_AlterReplicaLogDirTopicResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4404,13 +4475,13 @@ cdef object read_AlterReplicaLogDirsResponse(Reader r):
 
 cdef int write_AlterReplicaLogDirsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "results", False, write_AlterReplicaLogDirsResponse_AlterReplicaLogDirTopicResult)
+    write_structs(w, v, "results", False, write_AlterReplicaLogDirTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeLogDirsRequest_DescribableLogDirTopic(Reader r):
+cdef object read_DescribableLogDirTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[152], 0)
     read_string(r, v, "topic", False)
     read_numbers(r, v, "partitions", False, 4)
@@ -4419,7 +4490,7 @@ cdef object read_DescribeLogDirsRequest_DescribableLogDirTopic(Reader r):
     return v
 
 
-cdef int write_DescribeLogDirsRequest_DescribableLogDirTopic(Writer w, object v) except -1:
+cdef int write_DescribableLogDirTopic(Writer w, object v) except -1:
     write_string(w, v, "topic", False)
     write_numbers(w, v, "partitions", False, 4)
     if w.flexible:
@@ -4429,20 +4500,20 @@ cdef int write_DescribeLogDirsRequest_DescribableLogDirTopic(Writer w, object v)
 
 cdef object read_DescribeLogDirsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[153], 0)
-    read_structs(r, v, "topics", True, read_DescribeLogDirsRequest_DescribableLogDirTopic)
+    read_structs(r, v, "topics", True, read_DescribableLogDirTopic)
     if r.flexible:
         skip_tags(r)
     return v
 
 
 cdef int write_DescribeLogDirsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "topics", True, write_DescribeLogDirsRequest_DescribableLogDirTopic)
+    write_structs(w, v, "topics", True, write_DescribableLogDirTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeLogDirsResponse_DescribeLogDirsPartition(Reader r):
+cdef object read_DescribeLogDirsPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[154], 0)
     read_int32(r, v, "partition_index")
     read_int64(r, v, "partition_size")
@@ -4453,7 +4524,7 @@ cdef object read_DescribeLogDirsResponse_DescribeLogDirsPartition(Reader r):
     return v
 
 
-cdef int write_DescribeLogDirsResponse_DescribeLogDirsPartition(Writer w, object v) except -1:
+cdef int write_DescribeLogDirsPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int64(w, v, "partition_size")
     write_int64(w, v, "offset_lag")
@@ -4463,28 +4534,28 @@ cdef int write_DescribeLogDirsResponse_DescribeLogDirsPartition(Writer w, object
     return 0
 
 
-cdef object read_DescribeLogDirsResponse_DescribeLogDirsTopic(Reader r):
+cdef object read_DescribeLogDirsTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[155], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_DescribeLogDirsResponse_DescribeLogDirsPartition)
+    read_structs(r, v, "partitions", False, read_DescribeLogDirsPartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeLogDirsResponse_DescribeLogDirsTopic(Writer w, object v) except -1:
+cdef int write_DescribeLogDirsTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_DescribeLogDirsResponse_DescribeLogDirsPartition)
+    write_structs(w, v, "partitions", False, write_DescribeLogDirsPartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeLogDirsResponse_DescribeLogDirsResult(Reader r):
+cdef object read_DescribeLogDirsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[156], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "log_dir", False)
-    read_structs(r, v, "topics", False, read_DescribeLogDirsResponse_DescribeLogDirsTopic)
+    read_structs(r, v, "topics", False, read_DescribeLogDirsTopic)
     if r.version >= 4:
         read_int64(r, v, "total_bytes")
     else:
@@ -4502,10 +4573,10 @@ cdef object read_DescribeLogDirsResponse_DescribeLogDirsResult(Reader r):
     return v
 
 
-cdef int write_DescribeLogDirsResponse_DescribeLogDirsResult(Writer w, object v) except -1:
+cdef int write_DescribeLogDirsResult(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "log_dir", False)
-    write_structs(w, v, "topics", False, write_DescribeLogDirsResponse_DescribeLogDirsTopic)
+    write_structs(w, v, "topics", False, write_DescribeLogDirsTopic)
     if w.version >= 4:
         write_int64(w, v, "total_bytes")
     if w.version >= 4:
@@ -4524,7 +4595,7 @@ cdef object read_DescribeLogDirsResponse(Reader r):
         read_int16(r, v, "error_code")
     else:
         v.error_code = 0
-    read_structs(r, v, "results", False, read_DescribeLogDirsResponse_DescribeLogDirsResult)
+    read_structs(r, v, "results", False, read_DescribeLogDirsResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4534,7 +4605,7 @@ cdef int write_DescribeLogDirsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
     if w.version >= 3:
         write_int16(w, v, "error_code")
-    write_structs(w, v, "results", False, write_DescribeLogDirsResponse_DescribeLogDirsResult)
+    write_structs(w, v, "results", False, write_DescribeLogDirsResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4580,7 +4651,7 @@ cdef int write_SaslAuthenticateResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_CreatePartitionsRequest_CreatePartitionsAssignment(Reader r):
+cdef object read_CreatePartitionsAssignment(Reader r):
     v = PyType_GenericAlloc(CLASS[160], 0)
     read_numbers(r, v, "broker_ids", False, 4)
     if r.flexible:
@@ -4588,27 +4659,27 @@ cdef object read_CreatePartitionsRequest_CreatePartitionsAssignment(Reader r):
     return v
 
 
-cdef int write_CreatePartitionsRequest_CreatePartitionsAssignment(Writer w, object v) except -1:
+cdef int write_CreatePartitionsAssignment(Writer w, object v) except -1:
     write_numbers(w, v, "broker_ids", False, 4)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_CreatePartitionsRequest_CreatePartitionsTopic(Reader r):
+cdef object read_CreatePartitionsTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[161], 0)
     read_string(r, v, "name", False)
     read_int32(r, v, "count")
-    read_structs(r, v, "assignments", True, read_CreatePartitionsRequest_CreatePartitionsAssignment)
+    read_structs(r, v, "assignments", True, read_CreatePartitionsAssignment)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_CreatePartitionsRequest_CreatePartitionsTopic(Writer w, object v) except -1:
+cdef int write_CreatePartitionsTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_int32(w, v, "count")
-    write_structs(w, v, "assignments", True, write_CreatePartitionsRequest_CreatePartitionsAssignment)
+    write_structs(w, v, "assignments", True, write_CreatePartitionsAssignment)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4616,7 +4687,7 @@ cdef int write_CreatePartitionsRequest_CreatePartitionsTopic(Writer w, object v)
 
 cdef object read_CreatePartitionsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[162], 0)
-    read_structs(r, v, "topics", False, read_CreatePartitionsRequest_CreatePartitionsTopic)
+    read_structs(r, v, "topics", False, read_CreatePartitionsTopic)
     read_int32(r, v, "timeout_ms")
     read_bool(r, v, "validate_only")
     if r.flexible:
@@ -4625,7 +4696,7 @@ cdef object read_CreatePartitionsRequest(Reader r):
 
 
 cdef int write_CreatePartitionsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "topics", False, write_CreatePartitionsRequest_CreatePartitionsTopic)
+    write_structs(w, v, "topics", False, write_CreatePartitionsTopic)
     write_int32(w, v, "timeout_ms")
     write_bool(w, v, "validate_only")
     if w.flexible:
@@ -4633,7 +4704,7 @@ cdef int write_CreatePartitionsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_CreatePartitionsResponse_CreatePartitionsTopicResult(Reader r):
+cdef object read_CreatePartitionsTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[163], 0)
     read_string(r, v, "name", False)
     read_int16(r, v, "error_code")
@@ -4643,7 +4714,7 @@ cdef object read_CreatePartitionsResponse_CreatePartitionsTopicResult(Reader r):
     return v
 
 
-cdef int write_CreatePartitionsResponse_CreatePartitionsTopicResult(Writer w, object v) except -1:
+cdef int write_CreatePartitionsTopicResult(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
@@ -4655,7 +4726,7 @@ cdef int write_CreatePartitionsResponse_CreatePartitionsTopicResult(Writer w, ob
 cdef object read_CreatePartitionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[164], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "results", False, read_CreatePartitionsResponse_CreatePartitionsTopicResult)
+    read_structs(r, v, "results", False, read_CreatePartitionsTopicResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4663,7 +4734,7 @@ cdef object read_CreatePartitionsResponse(Reader r):
 
 cdef int write_CreatePartitionsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "results", False, write_CreatePartitionsResponse_CreatePartitionsTopicResult)
+    write_structs(w, v, "results", False, write_CreatePartitionsTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4684,7 +4755,7 @@ cdef int write_DeleteGroupsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DeleteGroupsResponse_DeletableGroupResult(Reader r):
+cdef object read_DeletableGroupResult(Reader r):
     v = PyType_GenericAlloc(CLASS[166], 0)
     read_string(r, v, "group_id", False)
     read_int16(r, v, "error_code")
@@ -4693,7 +4764,7 @@ cdef object read_DeleteGroupsResponse_DeletableGroupResult(Reader r):
     return v
 
 
-cdef int write_DeleteGroupsResponse_DeletableGroupResult(Writer w, object v) except -1:
+cdef int write_DeletableGroupResult(Writer w, object v) except -1:
     write_string(w, v, "group_id", False)
     write_int16(w, v, "error_code")
     if w.flexible:
@@ -4704,7 +4775,7 @@ cdef int write_DeleteGroupsResponse_DeletableGroupResult(Writer w, object v) exc
 cdef object read_DeleteGroupsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[167], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "results", False, read_DeleteGroupsResponse_DeletableGroupResult)
+    read_structs(r, v, "results", False, read_DeletableGroupResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4712,7 +4783,7 @@ cdef object read_DeleteGroupsResponse(Reader r):
 
 cdef int write_DeleteGroupsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "results", False, write_DeleteGroupsResponse_DeletableGroupResult)
+    write_structs(w, v, "results", False, write_DeletableGroupResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4751,8 +4822,8 @@ cdef object read_ElectLeadersRequest(Reader r):
 cdef int write_ElectLeadersRequest(Writer w, object v) except -1:
     if w.version >= 1:
         write_int8(w, v, "election_type")
-    else:
-        refuse(w, v, "election_type", 0)
+    elif differs(v, "election_type", 0):
+        refuse(w, v, "election_type")
     write_structs(w, v, "topic_partitions", True, write_ElectLeadersRequest_TopicPartitions)
     write_int32(w, v, "timeout_ms")
     if w.flexible:
@@ -4760,7 +4831,7 @@ cdef int write_ElectLeadersRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_ElectLeadersResponse_PartitionResult(Reader r):
+cdef object read_PartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[170], 0)
     read_int32(r, v, "partition_id")
     read_int16(r, v, "error_code")
@@ -4770,7 +4841,7 @@ cdef object read_ElectLeadersResponse_PartitionResult(Reader r):
     return v
 
 
-cdef int write_ElectLeadersResponse_PartitionResult(Writer w, object v) except -1:
+cdef int write_PartitionResult(Writer w, object v) except -1:
     write_int32(w, v, "partition_id")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
@@ -4779,18 +4850,18 @@ cdef int write_ElectLeadersResponse_PartitionResult(Writer w, object v) except -
     return 0
 
 
-cdef object read_ElectLeadersResponse_ReplicaElectionResult(Reader r):
+cdef object read_ReplicaElectionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[171], 0)
     read_string(r, v, "topic", False)
-    read_structs(r, v, "partition_result", False, read_ElectLeadersResponse_PartitionResult)
+    read_structs(r, v, "partition_result", False, read_PartitionResult)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_ElectLeadersResponse_ReplicaElectionResult(Writer w, object v) except -1:
+cdef int write_ReplicaElectionResult(Writer w, object v) except -1:
     write_string(w, v, "topic", False)
-    write_structs(w, v, "partition_result", False, write_ElectLeadersResponse_PartitionResult)
+    write_structs(w, v, "partition_result", False, write_PartitionResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4803,7 +4874,7 @@ cdef object read_ElectLeadersResponse(Reader r):
         read_int16(r, v, "error_code")
     else:
         v.error_code = 0
-    read_structs(r, v, "replica_election_results", False, read_ElectLeadersResponse_ReplicaElectionResult)
+    read_structs(r, v, "replica_election_results", False, read_ReplicaElectionResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4813,9 +4884,9 @@ cdef int write_ElectLeadersResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
     if w.version >= 1:
         write_int16(w, v, "error_code")
-    else:
-        refuse(w, v, "error_code", 0)
-    write_structs(w, v, "replica_election_results", False, write_ElectLeadersResponse_ReplicaElectionResult)
+    elif differs(v, "error_code", 0):
+        refuse(w, v, "error_code")
+    write_structs(w, v, "replica_election_results", False, write_ReplicaElectionResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4914,7 +4985,7 @@ cdef int write_IncrementalAlterConfigsResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_AlterPartitionReassignmentsRequest_ReassignablePartition(Reader r):
+cdef object read_ReassignablePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[178], 0)
     read_int32(r, v, "partition_index")
     read_numbers(r, v, "replicas", True, 4)
@@ -4923,7 +4994,7 @@ cdef object read_AlterPartitionReassignmentsRequest_ReassignablePartition(Reader
     return v
 
 
-cdef int write_AlterPartitionReassignmentsRequest_ReassignablePartition(Writer w, object v) except -1:
+cdef int write_ReassignablePartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_numbers(w, v, "replicas", True, 4)
     if w.flexible:
@@ -4931,18 +5002,18 @@ cdef int write_AlterPartitionReassignmentsRequest_ReassignablePartition(Writer w
     return 0
 
 
-cdef object read_AlterPartitionReassignmentsRequest_ReassignableTopic(Reader r):
+cdef object read_ReassignableTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[179], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_AlterPartitionReassignmentsRequest_ReassignablePartition)
+    read_structs(r, v, "partitions", False, read_ReassignablePartition)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_AlterPartitionReassignmentsRequest_ReassignableTopic(Writer w, object v) except -1:
+cdef int write_ReassignableTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_AlterPartitionReassignmentsRequest_ReassignablePartition)
+    write_structs(w, v, "partitions", False, write_ReassignablePartition)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4955,7 +5026,7 @@ cdef object read_AlterPartitionReassignmentsRequest(Reader r):
         read_bool(r, v, "allow_replication_factor_change")
     else:
         v.allow_replication_factor_change = True
-    read_structs(r, v, "topics", False, read_AlterPartitionReassignmentsRequest_ReassignableTopic)
+    read_structs(r, v, "topics", False, read_ReassignableTopic)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4965,15 +5036,15 @@ cdef int write_AlterPartitionReassignmentsRequest(Writer w, object v) except -1:
     write_int32(w, v, "timeout_ms")
     if w.version >= 1:
         write_bool(w, v, "allow_replication_factor_change")
-    else:
-        refuse(w, v, "allow_replication_factor_change", True)
-    write_structs(w, v, "topics", False, write_AlterPartitionReassignmentsRequest_ReassignableTopic)
+    elif differs(v, "allow_replication_factor_change", True):
+        refuse(w, v, "allow_replication_factor_change")
+    write_structs(w, v, "topics", False, write_ReassignableTopic)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AlterPartitionReassignmentsResponse_ReassignablePartitionResponse(Reader r):
+cdef object read_ReassignablePartitionResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[181], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
@@ -4983,7 +5054,7 @@ cdef object read_AlterPartitionReassignmentsResponse_ReassignablePartitionRespon
     return v
 
 
-cdef int write_AlterPartitionReassignmentsResponse_ReassignablePartitionResponse(Writer w, object v) except -1:
+cdef int write_ReassignablePartitionResponse(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
@@ -4992,18 +5063,18 @@ cdef int write_AlterPartitionReassignmentsResponse_ReassignablePartitionResponse
     return 0
 
 
-cdef object read_AlterPartitionReassignmentsResponse_ReassignableTopicResponse(Reader r):
+cdef object read_ReassignableTopicResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[182], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_AlterPartitionReassignmentsResponse_ReassignablePartitionResponse)
+    read_structs(r, v, "partitions", False, read_ReassignablePartitionResponse)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_AlterPartitionReassignmentsResponse_ReassignableTopicResponse(Writer w, object v) except -1:
+cdef int write_ReassignableTopicResponse(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_AlterPartitionReassignmentsResponse_ReassignablePartitionResponse)
+    write_structs(w, v, "partitions", False, write_ReassignablePartitionResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5018,7 +5089,7 @@ cdef object read_AlterPartitionReassignmentsResponse(Reader r):
         v.allow_replication_factor_change = True
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "responses", False, read_AlterPartitionReassignmentsResponse_ReassignableTopicResponse)
+    read_structs(r, v, "responses", False, read_ReassignableTopicResponse)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5030,13 +5101,13 @@ cdef int write_AlterPartitionReassignmentsResponse(Writer w, object v) except -1
         write_bool(w, v, "allow_replication_factor_change")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "responses", False, write_AlterPartitionReassignmentsResponse_ReassignableTopicResponse)
+    write_structs(w, v, "responses", False, write_ReassignableTopicResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ListPartitionReassignmentsRequest_ListPartitionReassignmentsTopics(Reader r):
+cdef object read_ListPartitionReassignmentsTopics(Reader r):
     v = PyType_GenericAlloc(CLASS[184], 0)
     read_string(r, v, "name", False)
     read_numbers(r, v, "partition_indexes", False, 4)
@@ -5045,7 +5116,7 @@ cdef object read_ListPartitionReassignmentsRequest_ListPartitionReassignmentsTop
     return v
 
 
-cdef int write_ListPartitionReassignmentsRequest_ListPartitionReassignmentsTopics(Writer w, object v) except -1:
+cdef int write_ListPartitionReassignmentsTopics(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_numbers(w, v, "partition_indexes", False, 4)
     if w.flexible:
@@ -5056,7 +5127,7 @@ cdef int write_ListPartitionReassignmentsRequest_ListPartitionReassignmentsTopic
 cdef object read_ListPartitionReassignmentsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[185], 0)
     read_int32(r, v, "timeout_ms")
-    read_structs(r, v, "topics", True, read_ListPartitionReassignmentsRequest_ListPartitionReassignmentsTopics)
+    read_structs(r, v, "topics", True, read_ListPartitionReassignmentsTopics)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5064,13 +5135,13 @@ cdef object read_ListPartitionReassignmentsRequest(Reader r):
 
 cdef int write_ListPartitionReassignmentsRequest(Writer w, object v) except -1:
     write_int32(w, v, "timeout_ms")
-    write_structs(w, v, "topics", True, write_ListPartitionReassignmentsRequest_ListPartitionReassignmentsTopics)
+    write_structs(w, v, "topics", True, write_ListPartitionReassignmentsTopics)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ListPartitionReassignmentsResponse_OngoingPartitionReassignment(Reader r):
+cdef object read_OngoingPartitionReassignment(Reader r):
     v = PyType_GenericAlloc(CLASS[186], 0)
     read_int32(r, v, "partition_index")
     read_numbers(r, v, "replicas", False, 4)
@@ -5081,7 +5152,7 @@ cdef object read_ListPartitionReassignmentsResponse_OngoingPartitionReassignment
     return v
 
 
-cdef int write_ListPartitionReassignmentsResponse_OngoingPartitionReassignment(Writer w, object v) except -1:
+cdef int write_OngoingPartitionReassignment(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_numbers(w, v, "replicas", False, 4)
     write_numbers(w, v, "adding_replicas", False, 4)
@@ -5091,18 +5162,18 @@ cdef int write_ListPartitionReassignmentsResponse_OngoingPartitionReassignment(W
     return 0
 
 
-cdef object read_ListPartitionReassignmentsResponse_OngoingTopicReassignment(Reader r):
+cdef object read_OngoingTopicReassignment(Reader r):
     v = PyType_GenericAlloc(CLASS[187], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_ListPartitionReassignmentsResponse_OngoingPartitionReassignment)
+    read_structs(r, v, "partitions", False, read_OngoingPartitionReassignment)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_ListPartitionReassignmentsResponse_OngoingTopicReassignment(Writer w, object v) except -1:
+cdef int write_OngoingTopicReassignment(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_ListPartitionReassignmentsResponse_OngoingPartitionReassignment)
+    write_structs(w, v, "partitions", False, write_OngoingPartitionReassignment)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5113,7 +5184,7 @@ cdef object read_ListPartitionReassignmentsResponse(Reader r):
     read_int32(r, v, "throttle_time_ms")
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "topics", False, read_ListPartitionReassignmentsResponse_OngoingTopicReassignment)
+    read_structs(r, v, "topics", False, read_OngoingTopicReassignment)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5123,72 +5194,72 @@ cdef int write_ListPartitionReassignmentsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "topics", False, write_ListPartitionReassignmentsResponse_OngoingTopicReassignment)
+    write_structs(w, v, "topics", False, write_OngoingTopicReassignment)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_OffsetDeleteRequest_OffsetDeleteRequestPartition(Reader r):
+cdef object read_OffsetDeleteRequestPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[189], 0)
     read_int32(r, v, "partition_index")
     return v
 
 
-cdef int write_OffsetDeleteRequest_OffsetDeleteRequestPartition(Writer w, object v) except -1:
+cdef int write_OffsetDeleteRequestPartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     return 0
 
 
-cdef object read_OffsetDeleteRequest_OffsetDeleteRequestTopic(Reader r):
+cdef object read_OffsetDeleteRequestTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[190], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_OffsetDeleteRequest_OffsetDeleteRequestPartition)
+    read_structs(r, v, "partitions", False, read_OffsetDeleteRequestPartition)
     return v
 
 
-cdef int write_OffsetDeleteRequest_OffsetDeleteRequestTopic(Writer w, object v) except -1:
+cdef int write_OffsetDeleteRequestTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_OffsetDeleteRequest_OffsetDeleteRequestPartition)
+    write_structs(w, v, "partitions", False, write_OffsetDeleteRequestPartition)
     return 0
 
 
 cdef object read_OffsetDeleteRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[191], 0)
     read_string(r, v, "group_id", False)
-    read_structs(r, v, "topics", False, read_OffsetDeleteRequest_OffsetDeleteRequestTopic)
+    read_structs(r, v, "topics", False, read_OffsetDeleteRequestTopic)
     return v
 
 
 cdef int write_OffsetDeleteRequest(Writer w, object v) except -1:
     write_string(w, v, "group_id", False)
-    write_structs(w, v, "topics", False, write_OffsetDeleteRequest_OffsetDeleteRequestTopic)
+    write_structs(w, v, "topics", False, write_OffsetDeleteRequestTopic)
     return 0
 
 
-cdef object read_OffsetDeleteResponse_OffsetDeleteResponsePartition(Reader r):
+cdef object read_OffsetDeleteResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[192], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
     return v
 
 
-cdef int write_OffsetDeleteResponse_OffsetDeleteResponsePartition(Writer w, object v) except -1:
+cdef int write_OffsetDeleteResponsePartition(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     return 0
 
 
-cdef object read_OffsetDeleteResponse_OffsetDeleteResponseTopic(Reader r):
+cdef object read_OffsetDeleteResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[193], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_OffsetDeleteResponse_OffsetDeleteResponsePartition)
+    read_structs(r, v, "partitions", False, read_OffsetDeleteResponsePartition)
     return v
 
 
-cdef int write_OffsetDeleteResponse_OffsetDeleteResponseTopic(Writer w, object v) except -1:
+cdef int write_OffsetDeleteResponseTopic(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_OffsetDeleteResponse_OffsetDeleteResponsePartition)
+    write_structs(w, v, "partitions", False, write_OffsetDeleteResponsePartition)
     return 0
 
 
@@ -5196,18 +5267,18 @@ cdef object read_OffsetDeleteResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[194], 0)
     read_int16(r, v, "error_code")
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_OffsetDeleteResponse_OffsetDeleteResponseTopic)
+    read_structs(r, v, "topics", False, read_OffsetDeleteResponseTopic)
     return v
 
 
 cdef int write_OffsetDeleteResponse(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_OffsetDeleteResponse_OffsetDeleteResponseTopic)
+    write_structs(w, v, "topics", False, write_OffsetDeleteResponseTopic)
     return 0
 
 
-cdef object read_DescribeClientQuotasRequest_ComponentData(Reader r):
+cdef object read_ComponentData(Reader r):
     v = PyType_GenericAlloc(CLASS[195], 0)
     read_string(r, v, "entity_type", False)
     read_int8(r, v, "match_type")
@@ -5217,7 +5288,7 @@ cdef object read_DescribeClientQuotasRequest_ComponentData(Reader r):
     return v
 
 
-cdef int write_DescribeClientQuotasRequest_ComponentData(Writer w, object v) except -1:
+cdef int write_ComponentData(Writer w, object v) except -1:
     write_string(w, v, "entity_type", False)
     write_int8(w, v, "match_type")
     write_string(w, v, "match", True)
@@ -5228,7 +5299,7 @@ cdef int write_DescribeClientQuotasRequest_ComponentData(Writer w, object v) exc
 
 cdef object read_DescribeClientQuotasRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[196], 0)
-    read_structs(r, v, "components", False, read_DescribeClientQuotasRequest_ComponentData)
+    read_structs(r, v, "components", False, read_ComponentData)
     read_bool(r, v, "strict")
     if r.flexible:
         skip_tags(r)
@@ -5236,7 +5307,7 @@ cdef object read_DescribeClientQuotasRequest(Reader r):
 
 
 cdef int write_DescribeClientQuotasRequest(Writer w, object v) except -1:
-    write_structs(w, v, "components", False, write_DescribeClientQuotasRequest_ComponentData)
+    write_structs(w, v, "components", False, write_ComponentData)
     write_bool(w, v, "strict")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5260,7 +5331,7 @@ cdef int write_DescribeClientQuotasResponse_EntityData(Writer w, object v) excep
     return 0
 
 
-cdef object read_DescribeClientQuotasResponse_ValueData(Reader r):
+cdef object read_ValueData(Reader r):
     v = PyType_GenericAlloc(CLASS[198], 0)
     read_string(r, v, "key", False)
     read_float64(r, v, "value")
@@ -5269,7 +5340,7 @@ cdef object read_DescribeClientQuotasResponse_ValueData(Reader r):
     return v
 
 
-cdef int write_DescribeClientQuotasResponse_ValueData(Writer w, object v) except -1:
+cdef int write_ValueData(Writer w, object v) except -1:
     write_string(w, v, "key", False)
     write_float64(w, v, "value")
     if w.flexible:
@@ -5280,7 +5351,7 @@ cdef int write_DescribeClientQuotasResponse_ValueData(Writer w, object v) except
 cdef object read_DescribeClientQuotasResponse_EntryData(Reader r):
     v = PyType_GenericAlloc(CLASS[199], 0)
     read_structs(r, v, "entity", False, read_DescribeClientQuotasResponse_EntityData)
-    read_structs(r, v, "values", False, read_DescribeClientQuotasResponse_ValueData)
+    read_structs(r, v, "values", False, read_ValueData)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5288,7 +5359,7 @@ cdef object read_DescribeClientQuotasResponse_EntryData(Reader r):
 
 cdef int write_DescribeClientQuotasResponse_EntryData(Writer w, object v) except -1:
     write_structs(w, v, "entity", False, write_DescribeClientQuotasResponse_EntityData)
-    write_structs(w, v, "values", False, write_DescribeClientQuotasResponse_ValueData)
+    write_structs(w, v, "values", False, write_ValueData)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5332,7 +5403,7 @@ cdef int write_AlterClientQuotasRequest_EntityData(Writer w, object v) except -1
     return 0
 
 
-cdef object read_AlterClientQuotasRequest_OpData(Reader r):
+cdef object read_OpData(Reader r):
     v = PyType_GenericAlloc(CLASS[202], 0)
     read_string(r, v, "key", False)
     read_float64(r, v, "value")
@@ -5342,7 +5413,7 @@ cdef object read_AlterClientQuotasRequest_OpData(Reader r):
     return v
 
 
-cdef int write_AlterClientQuotasRequest_OpData(Writer w, object v) except -1:
+cdef int write_OpData(Writer w, object v) except -1:
     write_string(w, v, "key", False)
     write_float64(w, v, "value")
     write_bool(w, v, "remove")
@@ -5354,7 +5425,7 @@ cdef int write_AlterClientQuotasRequest_OpData(Writer w, object v) except -1:
 cdef object read_AlterClientQuotasRequest_EntryData(Reader r):
     v = PyType_GenericAlloc(CLASS[203], 0)
     read_structs(r, v, "entity", False, read_AlterClientQuotasRequest_EntityData)
-    read_structs(r, v, "ops", False, read_AlterClientQuotasRequest_OpData)
+    read_structs(r, v, "ops", False, read_OpData)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5362,7 +5433,7 @@ cdef object read_AlterClientQuotasRequest_EntryData(Reader r):
 
 cdef int write_AlterClientQuotasRequest_EntryData(Writer w, object v) except -1:
     write_structs(w, v, "entity", False, write_AlterClientQuotasRequest_EntityData)
-    write_structs(w, v, "ops", False, write_AlterClientQuotasRequest_OpData)
+    write_structs(w, v, "ops", False, write_OpData)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5438,7 +5509,7 @@ cdef int write_AlterClientQuotasResponse(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DescribeUserScramCredentialsRequest_UserName(Reader r):
+cdef object read_UserName(Reader r):
     v = PyType_GenericAlloc(CLASS[208], 0)
     read_string(r, v, "name", False)
     if r.flexible:
@@ -5446,7 +5517,7 @@ cdef object read_DescribeUserScramCredentialsRequest_UserName(Reader r):
     return v
 
 
-cdef int write_DescribeUserScramCredentialsRequest_UserName(Writer w, object v) except -1:
+cdef int write_UserName(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5455,20 +5526,20 @@ cdef int write_DescribeUserScramCredentialsRequest_UserName(Writer w, object v) 
 
 cdef object read_DescribeUserScramCredentialsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[209], 0)
-    read_structs(r, v, "users", True, read_DescribeUserScramCredentialsRequest_UserName)
+    read_structs(r, v, "users", True, read_UserName)
     if r.flexible:
         skip_tags(r)
     return v
 
 
 cdef int write_DescribeUserScramCredentialsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "users", True, write_DescribeUserScramCredentialsRequest_UserName)
+    write_structs(w, v, "users", True, write_UserName)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeUserScramCredentialsResponse_CredentialInfo(Reader r):
+cdef object read_CredentialInfo(Reader r):
     v = PyType_GenericAlloc(CLASS[210], 0)
     read_int8(r, v, "mechanism")
     read_int32(r, v, "iterations")
@@ -5477,7 +5548,7 @@ cdef object read_DescribeUserScramCredentialsResponse_CredentialInfo(Reader r):
     return v
 
 
-cdef int write_DescribeUserScramCredentialsResponse_CredentialInfo(Writer w, object v) except -1:
+cdef int write_CredentialInfo(Writer w, object v) except -1:
     write_int8(w, v, "mechanism")
     write_int32(w, v, "iterations")
     if w.flexible:
@@ -5485,22 +5556,22 @@ cdef int write_DescribeUserScramCredentialsResponse_CredentialInfo(Writer w, obj
     return 0
 
 
-cdef object read_DescribeUserScramCredentialsResponse_DescribeUserScramCredentialsResult(Reader r):
+cdef object read_DescribeUserScramCredentialsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[211], 0)
     read_string(r, v, "user", False)
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "credential_infos", False, read_DescribeUserScramCredentialsResponse_CredentialInfo)
+    read_structs(r, v, "credential_infos", False, read_CredentialInfo)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeUserScramCredentialsResponse_DescribeUserScramCredentialsResult(Writer w, object v) except -1:
+cdef int write_DescribeUserScramCredentialsResult(Writer w, object v) except -1:
     write_string(w, v, "user", False)
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "credential_infos", False, write_DescribeUserScramCredentialsResponse_CredentialInfo)
+    write_structs(w, v, "credential_infos", False, write_CredentialInfo)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5511,7 +5582,7 @@ cdef object read_DescribeUserScramCredentialsResponse(Reader r):
     read_int32(r, v, "throttle_time_ms")
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "results", False, read_DescribeUserScramCredentialsResponse_DescribeUserScramCredentialsResult)
+    read_structs(r, v, "results", False, read_DescribeUserScramCredentialsResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5521,13 +5592,13 @@ cdef int write_DescribeUserScramCredentialsResponse(Writer w, object v) except -
     write_int32(w, v, "throttle_time_ms")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "results", False, write_DescribeUserScramCredentialsResponse_DescribeUserScramCredentialsResult)
+    write_structs(w, v, "results", False, write_DescribeUserScramCredentialsResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AlterUserScramCredentialsRequest_ScramCredentialDeletion(Reader r):
+cdef object read_ScramCredentialDeletion(Reader r):
     v = PyType_GenericAlloc(CLASS[213], 0)
     read_string(r, v, "name", False)
     read_int8(r, v, "mechanism")
@@ -5536,7 +5607,7 @@ cdef object read_AlterUserScramCredentialsRequest_ScramCredentialDeletion(Reader
     return v
 
 
-cdef int write_AlterUserScramCredentialsRequest_ScramCredentialDeletion(Writer w, object v) except -1:
+cdef int write_ScramCredentialDeletion(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_int8(w, v, "mechanism")
     if w.flexible:
@@ -5544,7 +5615,7 @@ cdef int write_AlterUserScramCredentialsRequest_ScramCredentialDeletion(Writer w
     return 0
 
 
-cdef object read_AlterUserScramCredentialsRequest_ScramCredentialUpsertion(Reader r):
+cdef object read_ScramCredentialUpsertion(Reader r):
     v = PyType_GenericAlloc(CLASS[214], 0)
     read_string(r, v, "name", False)
     read_int8(r, v, "mechanism")
@@ -5556,7 +5627,7 @@ cdef object read_AlterUserScramCredentialsRequest_ScramCredentialUpsertion(Reade
     return v
 
 
-cdef int write_AlterUserScramCredentialsRequest_ScramCredentialUpsertion(Writer w, object v) except -1:
+cdef int write_ScramCredentialUpsertion(Writer w, object v) except -1:
     write_string(w, v, "name", False)
     write_int8(w, v, "mechanism")
     write_int32(w, v, "iterations")
@@ -5569,22 +5640,22 @@ cdef int write_AlterUserScramCredentialsRequest_ScramCredentialUpsertion(Writer 
 
 cdef object read_AlterUserScramCredentialsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[215], 0)
-    read_structs(r, v, "deletions", False, read_AlterUserScramCredentialsRequest_ScramCredentialDeletion)
-    read_structs(r, v, "upsertions", False, read_AlterUserScramCredentialsRequest_ScramCredentialUpsertion)
+    read_structs(r, v, "deletions", False, read_ScramCredentialDeletion)
+    read_structs(r, v, "upsertions", False, read_ScramCredentialUpsertion)
     if r.flexible:
         skip_tags(r)
     return v
 
 
 cdef int write_AlterUserScramCredentialsRequest(Writer w, object v) except -1:
-    write_structs(w, v, "deletions", False, write_AlterUserScramCredentialsRequest_ScramCredentialDeletion)
-    write_structs(w, v, "upsertions", False, write_AlterUserScramCredentialsRequest_ScramCredentialUpsertion)
+    write_structs(w, v, "deletions", False, write_ScramCredentialDeletion)
+    write_structs(w, v, "upsertions", False, write_ScramCredentialUpsertion)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_AlterUserScramCredentialsResponse_AlterUserScramCredentialsResult(Reader r):
+cdef object read_AlterUserScramCredentialsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[216], 0)
     read_string(r, v, "user", False)
     read_int16(r, v, "error_code")
@@ -5594,7 +5665,7 @@ cdef object read_AlterUserScramCredentialsResponse_AlterUserScramCredentialsResu
     return v
 
 
-cdef int write_AlterUserScramCredentialsResponse_AlterUserScramCredentialsResult(Writer w, object v) except -1:
+cdef int write_AlterUserScramCredentialsResult(Writer w, object v) except -1:
     write_string(w, v, "user", False)
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
@@ -5606,7 +5677,7 @@ cdef int write_AlterUserScramCredentialsResponse_AlterUserScramCredentialsResult
 cdef object read_AlterUserScramCredentialsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[217], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "results", False, read_AlterUserScramCredentialsResponse_AlterUserScramCredentialsResult)
+    read_structs(r, v, "results", False, read_AlterUserScramCredentialsResult)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5614,7 +5685,7 @@ cdef object read_AlterUserScramCredentialsResponse(Reader r):
 
 cdef int write_AlterUserScramCredentialsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "results", False, write_AlterUserScramCredentialsResponse_AlterUserScramCredentialsResult)
+    write_structs(w, v, "results", False, write_AlterUserScramCredentialsResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5692,8 +5763,8 @@ cdef int write_DescribeQuorumResponse_ReplicaState(Writer w, object v) except -1
     write_int32(w, v, "replica_id")
     if w.version >= 2:
         write_uuid(w, v, "replica_directory_id")
-    else:
-        refuse(w, v, "replica_directory_id", "")
+    elif differs(v, "replica_directory_id", ""):
+        refuse(w, v, "replica_directory_id")
     write_int64(w, v, "log_end_offset")
     if w.version >= 1:
         write_int64(w, v, "last_fetch_timestamp")
@@ -5754,7 +5825,7 @@ cdef int write_DescribeQuorumResponse_TopicData(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DescribeQuorumResponse_Listener(Reader r):
+cdef object read_Listener(Reader r):
     v = PyType_GenericAlloc(CLASS[224], 0)
     if r.version >= 2:
         read_string(r, v, "name", False)
@@ -5773,32 +5844,32 @@ cdef object read_DescribeQuorumResponse_Listener(Reader r):
     return v
 
 
-cdef int write_DescribeQuorumResponse_Listener(Writer w, object v) except -1:
+cdef int write_Listener(Writer w, object v) except -1:
     if w.version >= 2:
         write_string(w, v, "name", False)
-    else:
-        refuse(w, v, "name", "")
+    elif differs(v, "name", ""):
+        refuse(w, v, "name")
     if w.version >= 2:
         write_string(w, v, "host", False)
-    else:
-        refuse(w, v, "host", "")
+    elif differs(v, "host", ""):
+        refuse(w, v, "host")
     if w.version >= 2:
         write_uint16(w, v, "port")
-    else:
-        refuse(w, v, "port", 0)
+    elif differs(v, "port", 0):
+        refuse(w, v, "port")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeQuorumResponse_Node(Reader r):
+cdef object read_Node(Reader r):
     v = PyType_GenericAlloc(CLASS[225], 0)
     if r.version >= 2:
         read_int32(r, v, "node_id")
     else:
         v.node_id = 0
     if r.version >= 2:
-        read_structs(r, v, "listeners", False, read_DescribeQuorumResponse_Listener)
+        read_structs(r, v, "listeners", False, read_Listener)
     else:
         v.listeners = []
     if r.flexible:
@@ -5806,15 +5877,15 @@ cdef object read_DescribeQuorumResponse_Node(Reader r):
     return v
 
 
-cdef int write_DescribeQuorumResponse_Node(Writer w, object v) except -1:
+cdef int write_Node(Writer w, object v) except -1:
     if w.version >= 2:
         write_int32(w, v, "node_id")
-    else:
-        refuse(w, v, "node_id", 0)
+    elif differs(v, "node_id", 0):
+        refuse(w, v, "node_id")
     if w.version >= 2:
-        write_structs(w, v, "listeners", False, write_DescribeQuorumResponse_Listener)
-    else:
-        refuse(w, v, "listeners", ())
+        write_structs(w, v, "listeners", False, write_Listener)
+    elif differs(v, "listeners", ()):
+        refuse(w, v, "listeners")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5829,7 +5900,7 @@ cdef object read_DescribeQuorumResponse(Reader r):
         v.error_message = ""
     read_structs(r, v, "topics", False, read_DescribeQuorumResponse_TopicData)
     if r.version >= 2:
-        read_structs(r, v, "nodes", False, read_DescribeQuorumResponse_Node)
+        read_structs(r, v, "nodes", False, read_Node)
     else:
         v.nodes = []
     if r.flexible:
@@ -5843,15 +5914,15 @@ cdef int write_DescribeQuorumResponse(Writer w, object v) except -1:
         write_string(w, v, "error_message", w.version >= 2)
     write_structs(w, v, "topics", False, write_DescribeQuorumResponse_TopicData)
     if w.version >= 2:
-        write_structs(w, v, "nodes", False, write_DescribeQuorumResponse_Node)
-    else:
-        refuse(w, v, "nodes", ())
+        write_structs(w, v, "nodes", False, write_Node)
+    elif differs(v, "nodes", ()):
+        refuse(w, v, "nodes")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_UpdateFeaturesRequest_FeatureUpdateKey(Reader r):
+cdef object read_FeatureUpdateKey(Reader r):
     v = PyType_GenericAlloc(CLASS[227], 0)
     read_string(r, v, "feature", False)
     read_int16(r, v, "max_version_level")
@@ -5868,17 +5939,17 @@ cdef object read_UpdateFeaturesRequest_FeatureUpdateKey(Reader r):
     return v
 
 
-cdef int write_UpdateFeaturesRequest_FeatureUpdateKey(Writer w, object v) except -1:
+cdef int write_FeatureUpdateKey(Writer w, object v) except -1:
     write_string(w, v, "feature", False)
     write_int16(w, v, "max_version_level")
     if w.version <= 0:
         write_bool(w, v, "allow_downgrade")
-    else:
-        refuse(w, v, "allow_downgrade", False)
+    elif differs(v, "allow_downgrade", False):
+        refuse(w, v, "allow_downgrade")
     if w.version >= 1:
         write_int8(w, v, "upgrade_type")
-    else:
-        refuse(w, v, "upgrade_type", 1)
+    elif differs(v, "upgrade_type", 1):
+        refuse(w, v, "upgrade_type")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5887,7 +5958,7 @@ cdef int write_UpdateFeaturesRequest_FeatureUpdateKey(Writer w, object v) except
 cdef object read_UpdateFeaturesRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[228], 0)
     read_int32(r, v, "timeout_ms")
-    read_structs(r, v, "feature_updates", False, read_UpdateFeaturesRequest_FeatureUpdateKey)
+    read_structs(r, v, "feature_updates", False, read_FeatureUpdateKey)
     if r.version >= 1:
         read_bool(r, v, "validate_only")
     else:
@@ -5899,17 +5970,17 @@ cdef object read_UpdateFeaturesRequest(Reader r):
 
 cdef int write_UpdateFeaturesRequest(Writer w, object v) except -1:
     write_int32(w, v, "timeout_ms")
-    write_structs(w, v, "feature_updates", False, write_UpdateFeaturesRequest_FeatureUpdateKey)
+    write_structs(w, v, "feature_updates", False, write_FeatureUpdateKey)
     if w.version >= 1:
         write_bool(w, v, "validate_only")
-    else:
-        refuse(w, v, "validate_only", False)
+    elif differs(v, "validate_only", False):
+        refuse(w, v, "validate_only")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_UpdateFeaturesResponse_UpdatableFeatureResult(Reader r):
+cdef object read_UpdatableFeatureResult(Reader r):
     v = PyType_GenericAlloc(CLASS[229], 0)
     read_string(r, v, "feature", False)
     read_int16(r, v, "error_code")
@@ -5919,7 +5990,7 @@ cdef object read_UpdateFeaturesResponse_UpdatableFeatureResult(Reader r):
     return v
 
 
-cdef int write_UpdateFeaturesResponse_UpdatableFeatureResult(Writer w, object v) except -1:
+cdef int write_UpdatableFeatureResult(Writer w, object v) except -1:
     write_string(w, v, "feature", False)
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
@@ -5934,7 +6005,7 @@ cdef object read_UpdateFeaturesResponse(Reader r):
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
     if r.version <= 1:
-        read_structs(r, v, "results", False, read_UpdateFeaturesResponse_UpdatableFeatureResult)
+        read_structs(r, v, "results", False, read_UpdatableFeatureResult)
     else:
         v.results = []
     if r.flexible:
@@ -5947,7 +6018,7 @@ cdef int write_UpdateFeaturesResponse(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
     if w.version <= 1:
-        write_structs(w, v, "results", False, write_UpdateFeaturesResponse_UpdatableFeatureResult)
+        write_structs(w, v, "results", False, write_UpdatableFeatureResult)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5973,18 +6044,18 @@ cdef int write_DescribeClusterRequest(Writer w, object v) except -1:
     write_bool(w, v, "include_cluster_authorized_operations")
     if w.version >= 1:
         write_int8(w, v, "endpoint_type")
-    else:
-        refuse(w, v, "endpoint_type", 1)
+    elif differs(v, "endpoint_type", 1):
+        refuse(w, v, "endpoint_type")
     if w.version >= 2:
         write_bool(w, v, "include_fenced_brokers")
-    else:
-        refuse(w, v, "include_fenced_brokers", False)
+    elif differs(v, "include_fenced_brokers", False):
+        refuse(w, v, "include_fenced_brokers")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeClusterResponse_DescribeClusterBroker(Reader r):
+cdef object read_DescribeClusterBroker(Reader r):
     v = PyType_GenericAlloc(CLASS[232], 0)
     read_int32(r, v, "broker_id")
     read_string(r, v, "host", False)
@@ -5999,15 +6070,15 @@ cdef object read_DescribeClusterResponse_DescribeClusterBroker(Reader r):
     return v
 
 
-cdef int write_DescribeClusterResponse_DescribeClusterBroker(Writer w, object v) except -1:
+cdef int write_DescribeClusterBroker(Writer w, object v) except -1:
     write_int32(w, v, "broker_id")
     write_string(w, v, "host", False)
     write_int32(w, v, "port")
     write_string(w, v, "rack", True)
     if w.version >= 2:
         write_bool(w, v, "is_fenced")
-    else:
-        refuse(w, v, "is_fenced", False)
+    elif differs(v, "is_fenced", False):
+        refuse(w, v, "is_fenced")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6024,7 +6095,7 @@ cdef object read_DescribeClusterResponse(Reader r):
         v.endpoint_type = 1
     read_string(r, v, "cluster_id", False)
     read_int32(r, v, "controller_id")
-    read_structs(r, v, "brokers", False, read_DescribeClusterResponse_DescribeClusterBroker)
+    read_structs(r, v, "brokers", False, read_DescribeClusterBroker)
     read_int32(r, v, "cluster_authorized_operations")
     if r.flexible:
         skip_tags(r)
@@ -6037,11 +6108,11 @@ cdef int write_DescribeClusterResponse(Writer w, object v) except -1:
     write_string(w, v, "error_message", True)
     if w.version >= 1:
         write_int8(w, v, "endpoint_type")
-    else:
-        refuse(w, v, "endpoint_type", 1)
+    elif differs(v, "endpoint_type", 1):
+        refuse(w, v, "endpoint_type")
     write_string(w, v, "cluster_id", False)
     write_int32(w, v, "controller_id")
-    write_structs(w, v, "brokers", False, write_DescribeClusterResponse_DescribeClusterBroker)
+    write_structs(w, v, "brokers", False, write_DescribeClusterBroker)
     write_int32(w, v, "cluster_authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6080,7 +6151,7 @@ cdef int write_DescribeProducersRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DescribeProducersResponse_ProducerState(Reader r):
+cdef object read_ProducerState(Reader r):
     v = PyType_GenericAlloc(CLASS[236], 0)
     read_int64(r, v, "producer_id")
     read_int32(r, v, "producer_epoch")
@@ -6093,7 +6164,7 @@ cdef object read_DescribeProducersResponse_ProducerState(Reader r):
     return v
 
 
-cdef int write_DescribeProducersResponse_ProducerState(Writer w, object v) except -1:
+cdef int write_ProducerState(Writer w, object v) except -1:
     write_int64(w, v, "producer_id")
     write_int32(w, v, "producer_epoch")
     write_int32(w, v, "last_sequence")
@@ -6105,39 +6176,39 @@ cdef int write_DescribeProducersResponse_ProducerState(Writer w, object v) excep
     return 0
 
 
-cdef object read_DescribeProducersResponse_PartitionResponse(Reader r):
+cdef object read_PartitionResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[237], 0)
     read_int32(r, v, "partition_index")
     read_int16(r, v, "error_code")
     read_string(r, v, "error_message", True)
-    read_structs(r, v, "active_producers", False, read_DescribeProducersResponse_ProducerState)
+    read_structs(r, v, "active_producers", False, read_ProducerState)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeProducersResponse_PartitionResponse(Writer w, object v) except -1:
+cdef int write_PartitionResponse(Writer w, object v) except -1:
     write_int32(w, v, "partition_index")
     write_int16(w, v, "error_code")
     write_string(w, v, "error_message", True)
-    write_structs(w, v, "active_producers", False, write_DescribeProducersResponse_ProducerState)
+    write_structs(w, v, "active_producers", False, write_ProducerState)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_DescribeProducersResponse_TopicResponse(Reader r):
+cdef object read_TopicResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[238], 0)
     read_string(r, v, "name", False)
-    read_structs(r, v, "partitions", False, read_DescribeProducersResponse_PartitionResponse)
+    read_structs(r, v, "partitions", False, read_PartitionResponse)
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeProducersResponse_TopicResponse(Writer w, object v) except -1:
+cdef int write_TopicResponse(Writer w, object v) except -1:
     write_string(w, v, "name", False)
-    write_structs(w, v, "partitions", False, write_DescribeProducersResponse_PartitionResponse)
+    write_structs(w, v, "partitions", False, write_PartitionResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6146,7 +6217,7 @@ cdef int write_DescribeProducersResponse_TopicResponse(Writer w, object v) excep
 cdef object read_DescribeProducersResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[239], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_DescribeProducersResponse_TopicResponse)
+    read_structs(r, v, "topics", False, read_TopicResponse)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6154,7 +6225,7 @@ cdef object read_DescribeProducersResponse(Reader r):
 
 cdef int write_DescribeProducersResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_DescribeProducersResponse_TopicResponse)
+    write_structs(w, v, "topics", False, write_TopicResponse)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6260,12 +6331,12 @@ cdef int write_ListTransactionsRequest(Writer w, object v) except -1:
     write_numbers(w, v, "producer_id_filters", False, 8)
     if w.version >= 1:
         write_int64(w, v, "duration_filter")
-    else:
-        refuse(w, v, "duration_filter", -1)
+    elif differs(v, "duration_filter", -1):
+        refuse(w, v, "duration_filter")
     if w.version >= 2:
         write_string(w, v, "transactional_id_pattern", w.version >= 2)
-    else:
-        refuse(w, v, "transactional_id_pattern", None)
+    elif differs(v, "transactional_id_pattern", None):
+        refuse(w, v, "transactional_id_pattern")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6358,8 +6429,8 @@ cdef int write_ConsumerGroupHeartbeatRequest(Writer w, object v) except -1:
     write_strings(w, v, "subscribed_topic_names", True)
     if w.version >= 1:
         write_string(w, v, "subscribed_topic_regex", w.version >= 1)
-    else:
-        refuse(w, v, "subscribed_topic_regex", None)
+    elif differs(v, "subscribed_topic_regex", None):
+        refuse(w, v, "subscribed_topic_regex")
     write_string(w, v, "server_assignor", True)
     write_structs(w, v, "topic_partitions", True, write_ConsumerGroupHeartbeatRequest_TopicPartitions)
     if w.flexible:
@@ -6477,7 +6548,7 @@ cdef int write_ConsumerGroupDescribeResponse_Assignment(Writer w, object v) exce
     return 0
 
 
-cdef object read_ConsumerGroupDescribeResponse_Member(Reader r):
+cdef object read_Member(Reader r):
     v = PyType_GenericAlloc(CLASS[255], 0)
     read_string(r, v, "member_id", False)
     read_string(r, v, "instance_id", True)
@@ -6498,7 +6569,7 @@ cdef object read_ConsumerGroupDescribeResponse_Member(Reader r):
     return v
 
 
-cdef int write_ConsumerGroupDescribeResponse_Member(Writer w, object v) except -1:
+cdef int write_Member(Writer w, object v) except -1:
     write_string(w, v, "member_id", False)
     write_string(w, v, "instance_id", True)
     write_string(w, v, "rack_id", True)
@@ -6525,7 +6596,7 @@ cdef object read_ConsumerGroupDescribeResponse_DescribedGroup(Reader r):
     read_int32(r, v, "group_epoch")
     read_int32(r, v, "assignment_epoch")
     read_string(r, v, "assignor_name", False)
-    read_structs(r, v, "members", False, read_ConsumerGroupDescribeResponse_Member)
+    read_structs(r, v, "members", False, read_Member)
     read_int32(r, v, "authorized_operations")
     if r.flexible:
         skip_tags(r)
@@ -6540,7 +6611,7 @@ cdef int write_ConsumerGroupDescribeResponse_DescribedGroup(Writer w, object v) 
     write_int32(w, v, "group_epoch")
     write_int32(w, v, "assignment_epoch")
     write_string(w, v, "assignor_name", False)
-    write_structs(w, v, "members", False, write_ConsumerGroupDescribeResponse_Member)
+    write_structs(w, v, "members", False, write_Member)
     write_int32(w, v, "authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6578,14 +6649,14 @@ cdef object read_ListConfigResourcesRequest(Reader r):
 cdef int write_ListConfigResourcesRequest(Writer w, object v) except -1:
     if w.version >= 1:
         write_numbers(w, v, "resource_types", False, 1)
-    else:
-        refuse(w, v, "resource_types", ())
+    elif differs(v, "resource_types", ()):
+        refuse(w, v, "resource_types")
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
 
 
-cdef object read_ListConfigResourcesResponse_ConfigResource(Reader r):
+cdef object read_ConfigResource(Reader r):
     v = PyType_GenericAlloc(CLASS[259], 0)
     read_string(r, v, "resource_name", False)
     if r.version >= 1:
@@ -6597,7 +6668,7 @@ cdef object read_ListConfigResourcesResponse_ConfigResource(Reader r):
     return v
 
 
-cdef int write_ListConfigResourcesResponse_ConfigResource(Writer w, object v) except -1:
+cdef int write_ConfigResource(Writer w, object v) except -1:
     write_string(w, v, "resource_name", False)
     if w.version >= 1:
         write_int8(w, v, "resource_type")
@@ -6610,7 +6681,7 @@ cdef object read_ListConfigResourcesResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[260], 0)
     read_int32(r, v, "throttle_time_ms")
     read_int16(r, v, "error_code")
-    read_structs(r, v, "config_resources", False, read_ListConfigResourcesResponse_ConfigResource)
+    read_structs(r, v, "config_resources", False, read_ConfigResource)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6619,7 +6690,7 @@ cdef object read_ListConfigResourcesResponse(Reader r):
 cdef int write_ListConfigResourcesResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
     write_int16(w, v, "error_code")
-    write_structs(w, v, "config_resources", False, write_ListConfigResourcesResponse_ConfigResource)
+    write_structs(w, v, "config_resources", False, write_ConfigResource)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6676,7 +6747,7 @@ cdef int write_DescribeTopicPartitionsRequest(Writer w, object v) except -1:
     return 0
 
 
-cdef object read_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponsePartition(Reader r):
+cdef object read_DescribeTopicPartitionsResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[264], 0)
     read_int16(r, v, "error_code")
     read_int32(r, v, "partition_index")
@@ -6692,7 +6763,7 @@ cdef object read_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponse
     return v
 
 
-cdef int write_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponsePartition(Writer w, object v) except -1:
+cdef int write_DescribeTopicPartitionsResponsePartition(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_int32(w, v, "partition_index")
     write_int32(w, v, "leader_id")
@@ -6707,25 +6778,25 @@ cdef int write_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponsePa
     return 0
 
 
-cdef object read_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponseTopic(Reader r):
+cdef object read_DescribeTopicPartitionsResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[265], 0)
     read_int16(r, v, "error_code")
     read_string(r, v, "name", True)
     read_uuid(r, v, "topic_id")
     read_bool(r, v, "is_internal")
-    read_structs(r, v, "partitions", False, read_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponsePartition)
+    read_structs(r, v, "partitions", False, read_DescribeTopicPartitionsResponsePartition)
     read_int32(r, v, "topic_authorized_operations")
     if r.flexible:
         skip_tags(r)
     return v
 
 
-cdef int write_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponseTopic(Writer w, object v) except -1:
+cdef int write_DescribeTopicPartitionsResponseTopic(Writer w, object v) except -1:
     write_int16(w, v, "error_code")
     write_string(w, v, "name", True)
     write_uuid(w, v, "topic_id")
     write_bool(w, v, "is_internal")
-    write_structs(w, v, "partitions", False, write_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponsePartition)
+    write_structs(w, v, "partitions", False, write_DescribeTopicPartitionsResponsePartition)
     write_int32(w, v, "topic_authorized_operations")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6752,7 +6823,7 @@ cdef int write_DescribeTopicPartitionsResponse_Cursor(Writer w, object v) except
 cdef object read_DescribeTopicPartitionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[267], 0)
     read_int32(r, v, "throttle_time_ms")
-    read_structs(r, v, "topics", False, read_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponseTopic)
+    read_structs(r, v, "topics", False, read_DescribeTopicPartitionsResponseTopic)
     read_struct(r, v, "next_cursor", True, read_DescribeTopicPartitionsResponse_Cursor)
     if r.flexible:
         skip_tags(r)
@@ -6761,7 +6832,7 @@ cdef object read_DescribeTopicPartitionsResponse(Reader r):
 
 cdef int write_DescribeTopicPartitionsResponse(Writer w, object v) except -1:
     write_int32(w, v, "throttle_time_ms")
-    write_structs(w, v, "topics", False, write_DescribeTopicPartitionsResponse_DescribeTopicPartitionsResponseTopic)
+    write_structs(w, v, "topics", False, write_DescribeTopicPartitionsResponseTopic)
     write_struct(w, v, "next_cursor", True, write_DescribeTopicPartitionsResponse_Cursor)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6770,6 +6841,7 @@ cdef int write_DescribeTopicPartitionsResponse(Writer w, object v) except -1:
 
 cdef enum:
     API_VERSIONS = 18
+
 
 know(0, read_ProduceRequest, write_ProduceRequest, 0, 3, 13, 9)
 know(1, read_ProduceResponse, write_ProduceResponse, 0, 3, 13, 9)
@@ -6877,6 +6949,7 @@ know(102, read_ListConfigResourcesRequest, write_ListConfigResourcesRequest, 74,
 know(103, read_ListConfigResourcesResponse, write_ListConfigResourcesResponse, 74, 0, 1, 0)
 know(104, read_DescribeTopicPartitionsRequest, write_DescribeTopicPartitionsRequest, 75, 0, 0, 0)
 know(105, read_DescribeTopicPartitionsResponse, write_DescribeTopicPartitionsResponse, 75, 0, 0, 0)
+
 
 def bind(tuple classes, tuple names):
     """Takes the classes, in the order of the functions above, and the names of the messages. Once."""

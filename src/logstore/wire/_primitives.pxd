@@ -4,7 +4,7 @@ Functions that read take the name of the field and set it; functions that write 
 generated code is one call a field, which is what keeps its C small.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 
 cdef class Reader:
@@ -77,5 +77,5 @@ cdef int plain_number(Writer w, int64_t value, int size) except -1
 cdef int plain_old_text(Writer w, object value, str name) except -1
 cdef Py_ssize_t begin_tag(Writer w, uint32_t number) except -1
 cdef int end_tag(Writer w, Py_ssize_t place) except -1
-cdef int refuse(Writer w, object v, str name, object default) except -1
+cdef int refuse(Writer w, object v, str name) except -1
 cdef bint differs(object v, str name, object default) except -1

@@ -13,8 +13,9 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.number cimport PyNumber_Index
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from logstore._bytes cimport (
@@ -403,7 +404,7 @@ cdef int refuse_none(Writer w, str name) except -1:
 cdef int number(Writer w, object value, str name, int size, int64_t low, int64_t high) except -1:
     cdef int64_t found = 0
     try:
-        found = value
+        found = value if isinstance(value, int) else PyNumber_Index(value)
     except (TypeError, OverflowError):
         wrong(name, value, f"an integer from {low} to {high}")
     if not low <= found <= high:
@@ -679,9 +680,7 @@ cdef bint differs(object v, str name, object default) except -1:
     return value != default
 
 
-cdef int refuse(Writer w, object v, str name, object default) except -1:
-    """Raises if a field that the version does not carry, and that must not be dropped, was given."""
-    if differs(v, name, default):
-        raise UnsupportedVersionError(
-            f"{type(v).__qualname__}.{name} is not in version {w.version} and cannot be dropped silently")
-    return 0
+cdef int refuse(Writer w, object v, str name) except -1:
+    """A field that the version does not carry, and that must not be dropped, was given."""
+    raise UnsupportedVersionError(
+        f"{type(v).__qualname__}.{name} is not in version {w.version} and cannot be dropped silently")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from logstore.wire import _messages
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 class Struct:
     """A struct inside a message: fields of Kafka's names in snake case, all given by keyword."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
@@ -70,6 +69,3 @@ class Message(Struct):
         """
         found: Self = _messages.decode(cls.NUMBER, buffer, version, position)
         return found
-
-
-__all__ = ["Message", "Sequence", "Struct"]

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+
 class ProduceRequest(Message):
-    __slots__ = ("acks", "timeout_ms", "topic_data", "transactional_id")
+    __slots__ = (
+        "transactional_id",
+        "acks",
+        "timeout_ms",
+        "topic_data",
+    )
     API_KEY = 0
     IS_REQUEST = True
     MIN_VERSION = 3
@@ -25,7 +31,10 @@ class ProduceRequest(Message):
     NUMBER = 0
 
     class PartitionProduceData(Struct):
-        __slots__ = ("index", "records")
+        __slots__ = (
+            "index",
+            "records",
+        )
 
         def __init__(
             self,
@@ -33,11 +42,15 @@ class ProduceRequest(Message):
             index: int = 0,
             records: Buffer | None = None,
         ) -> None:
-            self.index: int = index
-            self.records: Buffer | None = records
+            self.index = index
+            self.records = records
 
     class TopicProduceData(Struct):
-        __slots__ = ("name", "partition_data", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "partition_data",
+        )
 
         def __init__(
             self,
@@ -46,9 +59,9 @@ class ProduceRequest(Message):
             topic_id: str = "",
             partition_data: Sequence[ProduceRequest.PartitionProduceData] = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.partition_data: Sequence[ProduceRequest.PartitionProduceData] = partition_data
+            self.name = name
+            self.topic_id = topic_id
+            self.partition_data = partition_data
 
     def __init__(
         self,
@@ -58,14 +71,18 @@ class ProduceRequest(Message):
         timeout_ms: int = 0,
         topic_data: Sequence[ProduceRequest.TopicProduceData] = (),
     ) -> None:
-        self.transactional_id: str | None = transactional_id
-        self.acks: int = acks
-        self.timeout_ms: int = timeout_ms
-        self.topic_data: Sequence[ProduceRequest.TopicProduceData] = topic_data
+        self.transactional_id = transactional_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.topic_data = topic_data
 
 
 class ProduceResponse(Message):
-    __slots__ = ("node_endpoints", "responses", "throttle_time_ms")
+    __slots__ = (
+        "responses",
+        "throttle_time_ms",
+        "node_endpoints",
+    )
     API_KEY = 0
     IS_REQUEST = False
     MIN_VERSION = 3
@@ -74,7 +91,10 @@ class ProduceResponse(Message):
     NUMBER = 1
 
     class BatchIndexAndErrorMessage(Struct):
-        __slots__ = ("batch_index", "batch_index_error_message")
+        __slots__ = (
+            "batch_index",
+            "batch_index_error_message",
+        )
 
         def __init__(
             self,
@@ -82,11 +102,14 @@ class ProduceResponse(Message):
             batch_index: int = 0,
             batch_index_error_message: str | None = None,
         ) -> None:
-            self.batch_index: int = batch_index
-            self.batch_index_error_message: str | None = batch_index_error_message
+            self.batch_index = batch_index
+            self.batch_index_error_message = batch_index_error_message
 
     class LeaderIdAndEpoch(Struct):
-        __slots__ = ("leader_epoch", "leader_id")
+        __slots__ = (
+            "leader_id",
+            "leader_epoch",
+        )
 
         def __init__(
             self,
@@ -94,19 +117,19 @@ class ProduceResponse(Message):
             leader_id: int = -1,
             leader_epoch: int = -1,
         ) -> None:
-            self.leader_id: int = leader_id
-            self.leader_epoch: int = leader_epoch
+            self.leader_id = leader_id
+            self.leader_epoch = leader_epoch
 
     class PartitionProduceResponse(Struct):
         __slots__ = (
-            "base_offset",
-            "current_leader",
-            "error_code",
-            "error_message",
             "index",
+            "error_code",
+            "base_offset",
             "log_append_time_ms",
             "log_start_offset",
             "record_errors",
+            "error_message",
+            "current_leader",
         )
 
         def __init__(
@@ -121,19 +144,21 @@ class ProduceResponse(Message):
             error_message: str | None = None,
             current_leader: ProduceResponse.LeaderIdAndEpoch | None = None,
         ) -> None:
-            self.index: int = index
-            self.error_code: int = error_code
-            self.base_offset: int = base_offset
-            self.log_append_time_ms: int = log_append_time_ms
-            self.log_start_offset: int = log_start_offset
-            self.record_errors: Sequence[ProduceResponse.BatchIndexAndErrorMessage] = record_errors
-            self.error_message: str | None = error_message
-            self.current_leader: ProduceResponse.LeaderIdAndEpoch = (
-                ProduceResponse.LeaderIdAndEpoch() if current_leader is None else current_leader
-            )
+            self.index = index
+            self.error_code = error_code
+            self.base_offset = base_offset
+            self.log_append_time_ms = log_append_time_ms
+            self.log_start_offset = log_start_offset
+            self.record_errors = record_errors
+            self.error_message = error_message
+            self.current_leader = current_leader or ProduceResponse.LeaderIdAndEpoch()
 
     class TopicProduceResponse(Struct):
-        __slots__ = ("name", "partition_responses", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "partition_responses",
+        )
 
         def __init__(
             self,
@@ -142,12 +167,17 @@ class ProduceResponse(Message):
             topic_id: str = "",
             partition_responses: Sequence[ProduceResponse.PartitionProduceResponse] = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.partition_responses: Sequence[ProduceResponse.PartitionProduceResponse] = partition_responses
+            self.name = name
+            self.topic_id = topic_id
+            self.partition_responses = partition_responses
 
     class NodeEndpoint(Struct):
-        __slots__ = ("host", "node_id", "port", "rack")
+        __slots__ = (
+            "node_id",
+            "host",
+            "port",
+            "rack",
+        )
 
         def __init__(
             self,
@@ -157,10 +187,10 @@ class ProduceResponse(Message):
             port: int = 0,
             rack: str | None = None,
         ) -> None:
-            self.node_id: int = node_id
-            self.host: str = host
-            self.port: int = port
-            self.rack: str | None = rack
+            self.node_id = node_id
+            self.host = host
+            self.port = port
+            self.rack = rack
 
     def __init__(
         self,
@@ -169,25 +199,25 @@ class ProduceResponse(Message):
         throttle_time_ms: int = 0,
         node_endpoints: Sequence[ProduceResponse.NodeEndpoint] = (),
     ) -> None:
-        self.responses: Sequence[ProduceResponse.TopicProduceResponse] = responses
-        self.throttle_time_ms: int = throttle_time_ms
-        self.node_endpoints: Sequence[ProduceResponse.NodeEndpoint] = node_endpoints
+        self.responses = responses
+        self.throttle_time_ms = throttle_time_ms
+        self.node_endpoints = node_endpoints
 
 
 class FetchRequest(Message):
     __slots__ = (
         "cluster_id",
-        "forgotten_topics_data",
-        "isolation_level",
-        "max_bytes",
-        "max_wait_ms",
-        "min_bytes",
-        "rack_id",
         "replica_id",
         "replica_state",
-        "session_epoch",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "isolation_level",
         "session_id",
+        "session_epoch",
         "topics",
+        "forgotten_topics_data",
+        "rack_id",
     )
     API_KEY = 1
     IS_REQUEST = True
@@ -197,7 +227,10 @@ class FetchRequest(Message):
     NUMBER = 2
 
     class ReplicaState(Struct):
-        __slots__ = ("replica_epoch", "replica_id")
+        __slots__ = (
+            "replica_id",
+            "replica_epoch",
+        )
 
         def __init__(
             self,
@@ -205,19 +238,19 @@ class FetchRequest(Message):
             replica_id: int = -1,
             replica_epoch: int = -1,
         ) -> None:
-            self.replica_id: int = replica_id
-            self.replica_epoch: int = replica_epoch
+            self.replica_id = replica_id
+            self.replica_epoch = replica_epoch
 
     class FetchPartition(Struct):
         __slots__ = (
+            "partition",
             "current_leader_epoch",
             "fetch_offset",
-            "high_watermark",
             "last_fetched_epoch",
             "log_start_offset",
-            "partition",
             "partition_max_bytes",
             "replica_directory_id",
+            "high_watermark",
         )
 
         def __init__(
@@ -232,17 +265,21 @@ class FetchRequest(Message):
             replica_directory_id: str = "",
             high_watermark: int = 9223372036854775807,
         ) -> None:
-            self.partition: int = partition
-            self.current_leader_epoch: int = current_leader_epoch
-            self.fetch_offset: int = fetch_offset
-            self.last_fetched_epoch: int = last_fetched_epoch
-            self.log_start_offset: int = log_start_offset
-            self.partition_max_bytes: int = partition_max_bytes
-            self.replica_directory_id: str = replica_directory_id
-            self.high_watermark: int = high_watermark
+            self.partition = partition
+            self.current_leader_epoch = current_leader_epoch
+            self.fetch_offset = fetch_offset
+            self.last_fetched_epoch = last_fetched_epoch
+            self.log_start_offset = log_start_offset
+            self.partition_max_bytes = partition_max_bytes
+            self.replica_directory_id = replica_directory_id
+            self.high_watermark = high_watermark
 
     class FetchTopic(Struct):
-        __slots__ = ("partitions", "topic", "topic_id")
+        __slots__ = (
+            "topic",
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -251,12 +288,16 @@ class FetchRequest(Message):
             topic_id: str = "",
             partitions: Sequence[FetchRequest.FetchPartition] = (),
         ) -> None:
-            self.topic: str = topic
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[FetchRequest.FetchPartition] = partitions
+            self.topic = topic
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     class ForgottenTopic(Struct):
-        __slots__ = ("partitions", "topic", "topic_id")
+        __slots__ = (
+            "topic",
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -265,9 +306,9 @@ class FetchRequest(Message):
             topic_id: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic: str = topic
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[int] = partitions
+            self.topic = topic
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -285,24 +326,28 @@ class FetchRequest(Message):
         forgotten_topics_data: Sequence[FetchRequest.ForgottenTopic] = (),
         rack_id: str = "",
     ) -> None:
-        self.cluster_id: str | None = cluster_id
-        self.replica_id: int = replica_id
-        self.replica_state: FetchRequest.ReplicaState = (
-            FetchRequest.ReplicaState() if replica_state is None else replica_state
-        )
-        self.max_wait_ms: int = max_wait_ms
-        self.min_bytes: int = min_bytes
-        self.max_bytes: int = max_bytes
-        self.isolation_level: int = isolation_level
-        self.session_id: int = session_id
-        self.session_epoch: int = session_epoch
-        self.topics: Sequence[FetchRequest.FetchTopic] = topics
-        self.forgotten_topics_data: Sequence[FetchRequest.ForgottenTopic] = forgotten_topics_data
-        self.rack_id: str = rack_id
+        self.cluster_id = cluster_id
+        self.replica_id = replica_id
+        self.replica_state = replica_state or FetchRequest.ReplicaState()
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation_level = isolation_level
+        self.session_id = session_id
+        self.session_epoch = session_epoch
+        self.topics = topics
+        self.forgotten_topics_data = forgotten_topics_data
+        self.rack_id = rack_id
 
 
 class FetchResponse(Message):
-    __slots__ = ("error_code", "node_endpoints", "responses", "session_id", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "session_id",
+        "responses",
+        "node_endpoints",
+    )
     API_KEY = 1
     IS_REQUEST = False
     MIN_VERSION = 4
@@ -311,7 +356,10 @@ class FetchResponse(Message):
     NUMBER = 3
 
     class EpochEndOffset(Struct):
-        __slots__ = ("end_offset", "epoch")
+        __slots__ = (
+            "epoch",
+            "end_offset",
+        )
 
         def __init__(
             self,
@@ -319,11 +367,14 @@ class FetchResponse(Message):
             epoch: int = -1,
             end_offset: int = -1,
         ) -> None:
-            self.epoch: int = epoch
-            self.end_offset: int = end_offset
+            self.epoch = epoch
+            self.end_offset = end_offset
 
     class LeaderIdAndEpoch(Struct):
-        __slots__ = ("leader_epoch", "leader_id")
+        __slots__ = (
+            "leader_id",
+            "leader_epoch",
+        )
 
         def __init__(
             self,
@@ -331,11 +382,14 @@ class FetchResponse(Message):
             leader_id: int = -1,
             leader_epoch: int = -1,
         ) -> None:
-            self.leader_id: int = leader_id
-            self.leader_epoch: int = leader_epoch
+            self.leader_id = leader_id
+            self.leader_epoch = leader_epoch
 
     class SnapshotId(Struct):
-        __slots__ = ("end_offset", "epoch")
+        __slots__ = (
+            "end_offset",
+            "epoch",
+        )
 
         def __init__(
             self,
@@ -343,11 +397,14 @@ class FetchResponse(Message):
             end_offset: int = -1,
             epoch: int = -1,
         ) -> None:
-            self.end_offset: int = end_offset
-            self.epoch: int = epoch
+            self.end_offset = end_offset
+            self.epoch = epoch
 
     class AbortedTransaction(Struct):
-        __slots__ = ("first_offset", "producer_id")
+        __slots__ = (
+            "producer_id",
+            "first_offset",
+        )
 
         def __init__(
             self,
@@ -355,22 +412,22 @@ class FetchResponse(Message):
             producer_id: int = 0,
             first_offset: int = 0,
         ) -> None:
-            self.producer_id: int = producer_id
-            self.first_offset: int = first_offset
+            self.producer_id = producer_id
+            self.first_offset = first_offset
 
     class PartitionData(Struct):
         __slots__ = (
-            "aborted_transactions",
-            "current_leader",
-            "diverging_epoch",
+            "partition_index",
             "error_code",
             "high_watermark",
             "last_stable_offset",
             "log_start_offset",
-            "partition_index",
+            "diverging_epoch",
+            "current_leader",
+            "snapshot_id",
+            "aborted_transactions",
             "preferred_read_replica",
             "records",
-            "snapshot_id",
         )
 
         def __init__(
@@ -388,26 +445,24 @@ class FetchResponse(Message):
             preferred_read_replica: int = -1,
             records: Buffer | None = None,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
-            self.high_watermark: int = high_watermark
-            self.last_stable_offset: int = last_stable_offset
-            self.log_start_offset: int = log_start_offset
-            self.diverging_epoch: FetchResponse.EpochEndOffset = (
-                FetchResponse.EpochEndOffset() if diverging_epoch is None else diverging_epoch
-            )
-            self.current_leader: FetchResponse.LeaderIdAndEpoch = (
-                FetchResponse.LeaderIdAndEpoch() if current_leader is None else current_leader
-            )
-            self.snapshot_id: FetchResponse.SnapshotId = (
-                FetchResponse.SnapshotId() if snapshot_id is None else snapshot_id
-            )
-            self.aborted_transactions: Sequence[FetchResponse.AbortedTransaction] | None = aborted_transactions
-            self.preferred_read_replica: int = preferred_read_replica
-            self.records: Buffer | None = records
+            self.partition_index = partition_index
+            self.error_code = error_code
+            self.high_watermark = high_watermark
+            self.last_stable_offset = last_stable_offset
+            self.log_start_offset = log_start_offset
+            self.diverging_epoch = diverging_epoch or FetchResponse.EpochEndOffset()
+            self.current_leader = current_leader or FetchResponse.LeaderIdAndEpoch()
+            self.snapshot_id = snapshot_id or FetchResponse.SnapshotId()
+            self.aborted_transactions = aborted_transactions
+            self.preferred_read_replica = preferred_read_replica
+            self.records = records
 
     class FetchableTopicResponse(Struct):
-        __slots__ = ("partitions", "topic", "topic_id")
+        __slots__ = (
+            "topic",
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -416,12 +471,17 @@ class FetchResponse(Message):
             topic_id: str = "",
             partitions: Sequence[FetchResponse.PartitionData] = (),
         ) -> None:
-            self.topic: str = topic
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[FetchResponse.PartitionData] = partitions
+            self.topic = topic
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     class NodeEndpoint(Struct):
-        __slots__ = ("host", "node_id", "port", "rack")
+        __slots__ = (
+            "node_id",
+            "host",
+            "port",
+            "rack",
+        )
 
         def __init__(
             self,
@@ -431,10 +491,10 @@ class FetchResponse(Message):
             port: int = 0,
             rack: str | None = None,
         ) -> None:
-            self.node_id: int = node_id
-            self.host: str = host
-            self.port: int = port
-            self.rack: str | None = rack
+            self.node_id = node_id
+            self.host = host
+            self.port = port
+            self.rack = rack
 
     def __init__(
         self,
@@ -445,15 +505,20 @@ class FetchResponse(Message):
         responses: Sequence[FetchResponse.FetchableTopicResponse] = (),
         node_endpoints: Sequence[FetchResponse.NodeEndpoint] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.session_id: int = session_id
-        self.responses: Sequence[FetchResponse.FetchableTopicResponse] = responses
-        self.node_endpoints: Sequence[FetchResponse.NodeEndpoint] = node_endpoints
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.session_id = session_id
+        self.responses = responses
+        self.node_endpoints = node_endpoints
 
 
 class ListOffsetsRequest(Message):
-    __slots__ = ("isolation_level", "replica_id", "timeout_ms", "topics")
+    __slots__ = (
+        "replica_id",
+        "isolation_level",
+        "topics",
+        "timeout_ms",
+    )
     API_KEY = 2
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -462,7 +527,11 @@ class ListOffsetsRequest(Message):
     NUMBER = 4
 
     class ListOffsetsPartition(Struct):
-        __slots__ = ("current_leader_epoch", "partition_index", "timestamp")
+        __slots__ = (
+            "partition_index",
+            "current_leader_epoch",
+            "timestamp",
+        )
 
         def __init__(
             self,
@@ -471,12 +540,15 @@ class ListOffsetsRequest(Message):
             current_leader_epoch: int = -1,
             timestamp: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.current_leader_epoch: int = current_leader_epoch
-            self.timestamp: int = timestamp
+            self.partition_index = partition_index
+            self.current_leader_epoch = current_leader_epoch
+            self.timestamp = timestamp
 
     class ListOffsetsTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -484,8 +556,8 @@ class ListOffsetsRequest(Message):
             name: str = "",
             partitions: Sequence[ListOffsetsRequest.ListOffsetsPartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[ListOffsetsRequest.ListOffsetsPartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -495,14 +567,17 @@ class ListOffsetsRequest(Message):
         topics: Sequence[ListOffsetsRequest.ListOffsetsTopic] = (),
         timeout_ms: int = 0,
     ) -> None:
-        self.replica_id: int = replica_id
-        self.isolation_level: int = isolation_level
-        self.topics: Sequence[ListOffsetsRequest.ListOffsetsTopic] = topics
-        self.timeout_ms: int = timeout_ms
+        self.replica_id = replica_id
+        self.isolation_level = isolation_level
+        self.topics = topics
+        self.timeout_ms = timeout_ms
 
 
 class ListOffsetsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 2
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -511,7 +586,13 @@ class ListOffsetsResponse(Message):
     NUMBER = 5
 
     class ListOffsetsPartitionResponse(Struct):
-        __slots__ = ("error_code", "leader_epoch", "offset", "partition_index", "timestamp")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+            "timestamp",
+            "offset",
+            "leader_epoch",
+        )
 
         def __init__(
             self,
@@ -522,14 +603,17 @@ class ListOffsetsResponse(Message):
             offset: int = -1,
             leader_epoch: int = -1,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
-            self.timestamp: int = timestamp
-            self.offset: int = offset
-            self.leader_epoch: int = leader_epoch
+            self.partition_index = partition_index
+            self.error_code = error_code
+            self.timestamp = timestamp
+            self.offset = offset
+            self.leader_epoch = leader_epoch
 
     class ListOffsetsTopicResponse(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -537,8 +621,8 @@ class ListOffsetsResponse(Message):
             name: str = "",
             partitions: Sequence[ListOffsetsResponse.ListOffsetsPartitionResponse] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[ListOffsetsResponse.ListOffsetsPartitionResponse] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -546,16 +630,16 @@ class ListOffsetsResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[ListOffsetsResponse.ListOffsetsTopicResponse] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[ListOffsetsResponse.ListOffsetsTopicResponse] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class MetadataRequest(Message):
     __slots__ = (
+        "topics",
         "allow_auto_topic_creation",
         "include_cluster_authorized_operations",
         "include_topic_authorized_operations",
-        "topics",
     )
     API_KEY = 3
     IS_REQUEST = True
@@ -565,7 +649,10 @@ class MetadataRequest(Message):
     NUMBER = 6
 
     class MetadataRequestTopic(Struct):
-        __slots__ = ("name", "topic_id")
+        __slots__ = (
+            "topic_id",
+            "name",
+        )
 
         def __init__(
             self,
@@ -573,8 +660,8 @@ class MetadataRequest(Message):
             topic_id: str = "",
             name: str | None = "",
         ) -> None:
-            self.topic_id: str = topic_id
-            self.name: str | None = name
+            self.topic_id = topic_id
+            self.name = name
 
     def __init__(
         self,
@@ -584,21 +671,21 @@ class MetadataRequest(Message):
         include_cluster_authorized_operations: bool = False,
         include_topic_authorized_operations: bool = False,
     ) -> None:
-        self.topics: Sequence[MetadataRequest.MetadataRequestTopic] | None = topics
-        self.allow_auto_topic_creation: bool = allow_auto_topic_creation
-        self.include_cluster_authorized_operations: bool = include_cluster_authorized_operations
-        self.include_topic_authorized_operations: bool = include_topic_authorized_operations
+        self.topics = topics
+        self.allow_auto_topic_creation = allow_auto_topic_creation
+        self.include_cluster_authorized_operations = include_cluster_authorized_operations
+        self.include_topic_authorized_operations = include_topic_authorized_operations
 
 
 class MetadataResponse(Message):
     __slots__ = (
+        "throttle_time_ms",
         "brokers",
-        "cluster_authorized_operations",
         "cluster_id",
         "controller_id",
-        "error_code",
-        "throttle_time_ms",
         "topics",
+        "cluster_authorized_operations",
+        "error_code",
     )
     API_KEY = 3
     IS_REQUEST = False
@@ -608,7 +695,12 @@ class MetadataResponse(Message):
     NUMBER = 7
 
     class MetadataResponseBroker(Struct):
-        __slots__ = ("host", "node_id", "port", "rack")
+        __slots__ = (
+            "node_id",
+            "host",
+            "port",
+            "rack",
+        )
 
         def __init__(
             self,
@@ -618,20 +710,20 @@ class MetadataResponse(Message):
             port: int = 0,
             rack: str | None = None,
         ) -> None:
-            self.node_id: int = node_id
-            self.host: str = host
-            self.port: int = port
-            self.rack: str | None = rack
+            self.node_id = node_id
+            self.host = host
+            self.port = port
+            self.rack = rack
 
     class MetadataResponsePartition(Struct):
         __slots__ = (
             "error_code",
-            "isr_nodes",
-            "leader_epoch",
-            "leader_id",
-            "offline_replicas",
             "partition_index",
+            "leader_id",
+            "leader_epoch",
             "replica_nodes",
+            "isr_nodes",
+            "offline_replicas",
         )
 
         def __init__(
@@ -645,16 +737,23 @@ class MetadataResponse(Message):
             isr_nodes: Sequence[int] = (),
             offline_replicas: Sequence[int] = (),
         ) -> None:
-            self.error_code: int = error_code
-            self.partition_index: int = partition_index
-            self.leader_id: int = leader_id
-            self.leader_epoch: int = leader_epoch
-            self.replica_nodes: Sequence[int] = replica_nodes
-            self.isr_nodes: Sequence[int] = isr_nodes
-            self.offline_replicas: Sequence[int] = offline_replicas
+            self.error_code = error_code
+            self.partition_index = partition_index
+            self.leader_id = leader_id
+            self.leader_epoch = leader_epoch
+            self.replica_nodes = replica_nodes
+            self.isr_nodes = isr_nodes
+            self.offline_replicas = offline_replicas
 
     class MetadataResponseTopic(Struct):
-        __slots__ = ("error_code", "is_internal", "name", "partitions", "topic_authorized_operations", "topic_id")
+        __slots__ = (
+            "error_code",
+            "name",
+            "topic_id",
+            "is_internal",
+            "partitions",
+            "topic_authorized_operations",
+        )
 
         def __init__(
             self,
@@ -666,12 +765,12 @@ class MetadataResponse(Message):
             partitions: Sequence[MetadataResponse.MetadataResponsePartition] = (),
             topic_authorized_operations: int = -2147483648,
         ) -> None:
-            self.error_code: int = error_code
-            self.name: str | None = name
-            self.topic_id: str = topic_id
-            self.is_internal: bool = is_internal
-            self.partitions: Sequence[MetadataResponse.MetadataResponsePartition] = partitions
-            self.topic_authorized_operations: int = topic_authorized_operations
+            self.error_code = error_code
+            self.name = name
+            self.topic_id = topic_id
+            self.is_internal = is_internal
+            self.partitions = partitions
+            self.topic_authorized_operations = topic_authorized_operations
 
     def __init__(
         self,
@@ -684,21 +783,21 @@ class MetadataResponse(Message):
         cluster_authorized_operations: int = -2147483648,
         error_code: int = 0,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.brokers: Sequence[MetadataResponse.MetadataResponseBroker] = brokers
-        self.cluster_id: str | None = cluster_id
-        self.controller_id: int = controller_id
-        self.topics: Sequence[MetadataResponse.MetadataResponseTopic] = topics
-        self.cluster_authorized_operations: int = cluster_authorized_operations
-        self.error_code: int = error_code
+        self.throttle_time_ms = throttle_time_ms
+        self.brokers = brokers
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+        self.topics = topics
+        self.cluster_authorized_operations = cluster_authorized_operations
+        self.error_code = error_code
 
 
 class OffsetCommitRequest(Message):
     __slots__ = (
-        "generation_id_or_member_epoch",
         "group_id",
-        "group_instance_id",
+        "generation_id_or_member_epoch",
         "member_id",
+        "group_instance_id",
         "retention_time_ms",
         "topics",
     )
@@ -710,7 +809,12 @@ class OffsetCommitRequest(Message):
     NUMBER = 8
 
     class OffsetCommitRequestPartition(Struct):
-        __slots__ = ("committed_leader_epoch", "committed_metadata", "committed_offset", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "committed_offset",
+            "committed_leader_epoch",
+            "committed_metadata",
+        )
 
         def __init__(
             self,
@@ -720,13 +824,17 @@ class OffsetCommitRequest(Message):
             committed_leader_epoch: int = -1,
             committed_metadata: str | None = "",
         ) -> None:
-            self.partition_index: int = partition_index
-            self.committed_offset: int = committed_offset
-            self.committed_leader_epoch: int = committed_leader_epoch
-            self.committed_metadata: str | None = committed_metadata
+            self.partition_index = partition_index
+            self.committed_offset = committed_offset
+            self.committed_leader_epoch = committed_leader_epoch
+            self.committed_metadata = committed_metadata
 
     class OffsetCommitRequestTopic(Struct):
-        __slots__ = ("name", "partitions", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -735,9 +843,9 @@ class OffsetCommitRequest(Message):
             topic_id: str = "",
             partitions: Sequence[OffsetCommitRequest.OffsetCommitRequestPartition] = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[OffsetCommitRequest.OffsetCommitRequestPartition] = partitions
+            self.name = name
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -749,16 +857,19 @@ class OffsetCommitRequest(Message):
         retention_time_ms: int = -1,
         topics: Sequence[OffsetCommitRequest.OffsetCommitRequestTopic] = (),
     ) -> None:
-        self.group_id: str = group_id
-        self.generation_id_or_member_epoch: int = generation_id_or_member_epoch
-        self.member_id: str = member_id
-        self.group_instance_id: str | None = group_instance_id
-        self.retention_time_ms: int = retention_time_ms
-        self.topics: Sequence[OffsetCommitRequest.OffsetCommitRequestTopic] = topics
+        self.group_id = group_id
+        self.generation_id_or_member_epoch = generation_id_or_member_epoch
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.retention_time_ms = retention_time_ms
+        self.topics = topics
 
 
 class OffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 8
     IS_REQUEST = False
     MIN_VERSION = 2
@@ -767,7 +878,10 @@ class OffsetCommitResponse(Message):
     NUMBER = 9
 
     class OffsetCommitResponsePartition(Struct):
-        __slots__ = ("error_code", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -775,11 +889,15 @@ class OffsetCommitResponse(Message):
             partition_index: int = 0,
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.error_code = error_code
 
     class OffsetCommitResponseTopic(Struct):
-        __slots__ = ("name", "partitions", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -788,9 +906,9 @@ class OffsetCommitResponse(Message):
             topic_id: str = "",
             partitions: Sequence[OffsetCommitResponse.OffsetCommitResponsePartition] = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[OffsetCommitResponse.OffsetCommitResponsePartition] = partitions
+            self.name = name
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -798,12 +916,17 @@ class OffsetCommitResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[OffsetCommitResponse.OffsetCommitResponseTopic] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[OffsetCommitResponse.OffsetCommitResponseTopic] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class OffsetFetchRequest(Message):
-    __slots__ = ("group_id", "groups", "require_stable", "topics")
+    __slots__ = (
+        "group_id",
+        "topics",
+        "groups",
+        "require_stable",
+    )
     API_KEY = 9
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -812,7 +935,10 @@ class OffsetFetchRequest(Message):
     NUMBER = 10
 
     class OffsetFetchRequestTopic(Struct):
-        __slots__ = ("name", "partition_indexes")
+        __slots__ = (
+            "name",
+            "partition_indexes",
+        )
 
         def __init__(
             self,
@@ -820,11 +946,15 @@ class OffsetFetchRequest(Message):
             name: str = "",
             partition_indexes: Sequence[int] = (),
         ) -> None:
-            self.name: str = name
-            self.partition_indexes: Sequence[int] = partition_indexes
+            self.name = name
+            self.partition_indexes = partition_indexes
 
     class OffsetFetchRequestTopics(Struct):
-        __slots__ = ("name", "partition_indexes", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "partition_indexes",
+        )
 
         def __init__(
             self,
@@ -833,12 +963,17 @@ class OffsetFetchRequest(Message):
             topic_id: str = "",
             partition_indexes: Sequence[int] = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.partition_indexes: Sequence[int] = partition_indexes
+            self.name = name
+            self.topic_id = topic_id
+            self.partition_indexes = partition_indexes
 
     class OffsetFetchRequestGroup(Struct):
-        __slots__ = ("group_id", "member_epoch", "member_id", "topics")
+        __slots__ = (
+            "group_id",
+            "member_id",
+            "member_epoch",
+            "topics",
+        )
 
         def __init__(
             self,
@@ -848,10 +983,10 @@ class OffsetFetchRequest(Message):
             member_epoch: int = -1,
             topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopics] | None = (),
         ) -> None:
-            self.group_id: str = group_id
-            self.member_id: str | None = member_id
-            self.member_epoch: int = member_epoch
-            self.topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopics] | None = topics
+            self.group_id = group_id
+            self.member_id = member_id
+            self.member_epoch = member_epoch
+            self.topics = topics
 
     def __init__(
         self,
@@ -861,14 +996,19 @@ class OffsetFetchRequest(Message):
         groups: Sequence[OffsetFetchRequest.OffsetFetchRequestGroup] = (),
         require_stable: bool = False,
     ) -> None:
-        self.group_id: str = group_id
-        self.topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic] | None = topics
-        self.groups: Sequence[OffsetFetchRequest.OffsetFetchRequestGroup] = groups
-        self.require_stable: bool = require_stable
+        self.group_id = group_id
+        self.topics = topics
+        self.groups = groups
+        self.require_stable = require_stable
 
 
 class OffsetFetchResponse(Message):
-    __slots__ = ("error_code", "groups", "throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+        "error_code",
+        "groups",
+    )
     API_KEY = 9
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -877,7 +1017,13 @@ class OffsetFetchResponse(Message):
     NUMBER = 11
 
     class OffsetFetchResponsePartition(Struct):
-        __slots__ = ("committed_leader_epoch", "committed_offset", "error_code", "metadata", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "committed_offset",
+            "committed_leader_epoch",
+            "metadata",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -888,14 +1034,17 @@ class OffsetFetchResponse(Message):
             metadata: str | None = "",
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.committed_offset: int = committed_offset
-            self.committed_leader_epoch: int = committed_leader_epoch
-            self.metadata: str | None = metadata
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.committed_offset = committed_offset
+            self.committed_leader_epoch = committed_leader_epoch
+            self.metadata = metadata
+            self.error_code = error_code
 
     class OffsetFetchResponseTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -903,11 +1052,17 @@ class OffsetFetchResponse(Message):
             name: str = "",
             partitions: Sequence[OffsetFetchResponse.OffsetFetchResponsePartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[OffsetFetchResponse.OffsetFetchResponsePartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     class OffsetFetchResponsePartitions(Struct):
-        __slots__ = ("committed_leader_epoch", "committed_offset", "error_code", "metadata", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "committed_offset",
+            "committed_leader_epoch",
+            "metadata",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -918,14 +1073,18 @@ class OffsetFetchResponse(Message):
             metadata: str | None = "",
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.committed_offset: int = committed_offset
-            self.committed_leader_epoch: int = committed_leader_epoch
-            self.metadata: str | None = metadata
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.committed_offset = committed_offset
+            self.committed_leader_epoch = committed_leader_epoch
+            self.metadata = metadata
+            self.error_code = error_code
 
     class OffsetFetchResponseTopics(Struct):
-        __slots__ = ("name", "partitions", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -934,12 +1093,16 @@ class OffsetFetchResponse(Message):
             topic_id: str = "",
             partitions: Sequence[OffsetFetchResponse.OffsetFetchResponsePartitions] = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[OffsetFetchResponse.OffsetFetchResponsePartitions] = partitions
+            self.name = name
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     class OffsetFetchResponseGroup(Struct):
-        __slots__ = ("error_code", "group_id", "topics")
+        __slots__ = (
+            "group_id",
+            "topics",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -948,9 +1111,9 @@ class OffsetFetchResponse(Message):
             topics: Sequence[OffsetFetchResponse.OffsetFetchResponseTopics] = (),
             error_code: int = 0,
         ) -> None:
-            self.group_id: str = group_id
-            self.topics: Sequence[OffsetFetchResponse.OffsetFetchResponseTopics] = topics
-            self.error_code: int = error_code
+            self.group_id = group_id
+            self.topics = topics
+            self.error_code = error_code
 
     def __init__(
         self,
@@ -960,14 +1123,18 @@ class OffsetFetchResponse(Message):
         error_code: int = 0,
         groups: Sequence[OffsetFetchResponse.OffsetFetchResponseGroup] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[OffsetFetchResponse.OffsetFetchResponseTopic] = topics
-        self.error_code: int = error_code
-        self.groups: Sequence[OffsetFetchResponse.OffsetFetchResponseGroup] = groups
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
+        self.error_code = error_code
+        self.groups = groups
 
 
 class FindCoordinatorRequest(Message):
-    __slots__ = ("coordinator_keys", "key", "key_type")
+    __slots__ = (
+        "key",
+        "key_type",
+        "coordinator_keys",
+    )
     API_KEY = 10
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -982,13 +1149,21 @@ class FindCoordinatorRequest(Message):
         key_type: int = 0,
         coordinator_keys: Sequence[str] = (),
     ) -> None:
-        self.key: str = key
-        self.key_type: int = key_type
-        self.coordinator_keys: Sequence[str] = coordinator_keys
+        self.key = key
+        self.key_type = key_type
+        self.coordinator_keys = coordinator_keys
 
 
 class FindCoordinatorResponse(Message):
-    __slots__ = ("coordinators", "error_code", "error_message", "host", "node_id", "port", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "node_id",
+        "host",
+        "port",
+        "coordinators",
+    )
     API_KEY = 10
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -997,7 +1172,14 @@ class FindCoordinatorResponse(Message):
     NUMBER = 13
 
     class Coordinator(Struct):
-        __slots__ = ("error_code", "error_message", "host", "key", "node_id", "port")
+        __slots__ = (
+            "key",
+            "node_id",
+            "host",
+            "port",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -1009,12 +1191,12 @@ class FindCoordinatorResponse(Message):
             error_code: int = 0,
             error_message: str | None = "",
         ) -> None:
-            self.key: str = key
-            self.node_id: int = node_id
-            self.host: str = host
-            self.port: int = port
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.key = key
+            self.node_id = node_id
+            self.host = host
+            self.port = port
+            self.error_code = error_code
+            self.error_message = error_message
 
     def __init__(
         self,
@@ -1027,25 +1209,25 @@ class FindCoordinatorResponse(Message):
         port: int = 0,
         coordinators: Sequence[FindCoordinatorResponse.Coordinator] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.node_id: int = node_id
-        self.host: str = host
-        self.port: int = port
-        self.coordinators: Sequence[FindCoordinatorResponse.Coordinator] = coordinators
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.coordinators = coordinators
 
 
 class JoinGroupRequest(Message):
     __slots__ = (
         "group_id",
-        "group_instance_id",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
         "member_id",
+        "group_instance_id",
         "protocol_type",
         "protocols",
         "reason",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
     )
     API_KEY = 11
     IS_REQUEST = True
@@ -1055,7 +1237,10 @@ class JoinGroupRequest(Message):
     NUMBER = 14
 
     class JoinGroupRequestProtocol(Struct):
-        __slots__ = ("metadata", "name")
+        __slots__ = (
+            "name",
+            "metadata",
+        )
 
         def __init__(
             self,
@@ -1063,8 +1248,8 @@ class JoinGroupRequest(Message):
             name: str = "",
             metadata: bytes = b"",
         ) -> None:
-            self.name: str = name
-            self.metadata: bytes = metadata
+            self.name = name
+            self.metadata = metadata
 
     def __init__(
         self,
@@ -1078,27 +1263,27 @@ class JoinGroupRequest(Message):
         protocols: Sequence[JoinGroupRequest.JoinGroupRequestProtocol] = (),
         reason: str | None = None,
     ) -> None:
-        self.group_id: str = group_id
-        self.session_timeout_ms: int = session_timeout_ms
-        self.rebalance_timeout_ms: int = rebalance_timeout_ms
-        self.member_id: str = member_id
-        self.group_instance_id: str | None = group_instance_id
-        self.protocol_type: str = protocol_type
-        self.protocols: Sequence[JoinGroupRequest.JoinGroupRequestProtocol] = protocols
-        self.reason: str | None = reason
+        self.group_id = group_id
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.reason = reason
 
 
 class JoinGroupResponse(Message):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "generation_id",
+        "protocol_type",
+        "protocol_name",
         "leader",
+        "skip_assignment",
         "member_id",
         "members",
-        "protocol_name",
-        "protocol_type",
-        "skip_assignment",
-        "throttle_time_ms",
     )
     API_KEY = 11
     IS_REQUEST = False
@@ -1108,7 +1293,11 @@ class JoinGroupResponse(Message):
     NUMBER = 15
 
     class JoinGroupResponseMember(Struct):
-        __slots__ = ("group_instance_id", "member_id", "metadata")
+        __slots__ = (
+            "member_id",
+            "group_instance_id",
+            "metadata",
+        )
 
         def __init__(
             self,
@@ -1117,9 +1306,9 @@ class JoinGroupResponse(Message):
             group_instance_id: str | None = None,
             metadata: bytes = b"",
         ) -> None:
-            self.member_id: str = member_id
-            self.group_instance_id: str | None = group_instance_id
-            self.metadata: bytes = metadata
+            self.member_id = member_id
+            self.group_instance_id = group_instance_id
+            self.metadata = metadata
 
     def __init__(
         self,
@@ -1134,19 +1323,24 @@ class JoinGroupResponse(Message):
         member_id: str = "",
         members: Sequence[JoinGroupResponse.JoinGroupResponseMember] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.generation_id: int = generation_id
-        self.protocol_type: str | None = protocol_type
-        self.protocol_name: str | None = protocol_name
-        self.leader: str = leader
-        self.skip_assignment: bool = skip_assignment
-        self.member_id: str = member_id
-        self.members: Sequence[JoinGroupResponse.JoinGroupResponseMember] = members
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.generation_id = generation_id
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.leader = leader
+        self.skip_assignment = skip_assignment
+        self.member_id = member_id
+        self.members = members
 
 
 class HeartbeatRequest(Message):
-    __slots__ = ("generation_id", "group_id", "group_instance_id", "member_id")
+    __slots__ = (
+        "group_id",
+        "generation_id",
+        "member_id",
+        "group_instance_id",
+    )
     API_KEY = 12
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1162,14 +1356,17 @@ class HeartbeatRequest(Message):
         member_id: str = "",
         group_instance_id: str | None = None,
     ) -> None:
-        self.group_id: str = group_id
-        self.generation_id: int = generation_id
-        self.member_id: str = member_id
-        self.group_instance_id: str | None = group_instance_id
+        self.group_id = group_id
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
 
 
 class HeartbeatResponse(Message):
-    __slots__ = ("error_code", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+    )
     API_KEY = 12
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1183,12 +1380,16 @@ class HeartbeatResponse(Message):
         throttle_time_ms: int = 0,
         error_code: int = 0,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
 
 
 class LeaveGroupRequest(Message):
-    __slots__ = ("group_id", "member_id", "members")
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "members",
+    )
     API_KEY = 13
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1197,7 +1398,11 @@ class LeaveGroupRequest(Message):
     NUMBER = 18
 
     class MemberIdentity(Struct):
-        __slots__ = ("group_instance_id", "member_id", "reason")
+        __slots__ = (
+            "member_id",
+            "group_instance_id",
+            "reason",
+        )
 
         def __init__(
             self,
@@ -1206,9 +1411,9 @@ class LeaveGroupRequest(Message):
             group_instance_id: str | None = None,
             reason: str | None = None,
         ) -> None:
-            self.member_id: str = member_id
-            self.group_instance_id: str | None = group_instance_id
-            self.reason: str | None = reason
+            self.member_id = member_id
+            self.group_instance_id = group_instance_id
+            self.reason = reason
 
     def __init__(
         self,
@@ -1217,13 +1422,17 @@ class LeaveGroupRequest(Message):
         member_id: str = "",
         members: Sequence[LeaveGroupRequest.MemberIdentity] = (),
     ) -> None:
-        self.group_id: str = group_id
-        self.member_id: str = member_id
-        self.members: Sequence[LeaveGroupRequest.MemberIdentity] = members
+        self.group_id = group_id
+        self.member_id = member_id
+        self.members = members
 
 
 class LeaveGroupResponse(Message):
-    __slots__ = ("error_code", "members", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "members",
+    )
     API_KEY = 13
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1232,7 +1441,11 @@ class LeaveGroupResponse(Message):
     NUMBER = 19
 
     class MemberResponse(Struct):
-        __slots__ = ("error_code", "group_instance_id", "member_id")
+        __slots__ = (
+            "member_id",
+            "group_instance_id",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -1241,9 +1454,9 @@ class LeaveGroupResponse(Message):
             group_instance_id: str | None = "",
             error_code: int = 0,
         ) -> None:
-            self.member_id: str = member_id
-            self.group_instance_id: str | None = group_instance_id
-            self.error_code: int = error_code
+            self.member_id = member_id
+            self.group_instance_id = group_instance_id
+            self.error_code = error_code
 
     def __init__(
         self,
@@ -1252,20 +1465,20 @@ class LeaveGroupResponse(Message):
         error_code: int = 0,
         members: Sequence[LeaveGroupResponse.MemberResponse] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.members: Sequence[LeaveGroupResponse.MemberResponse] = members
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.members = members
 
 
 class SyncGroupRequest(Message):
     __slots__ = (
-        "assignments",
-        "generation_id",
         "group_id",
-        "group_instance_id",
+        "generation_id",
         "member_id",
-        "protocol_name",
+        "group_instance_id",
         "protocol_type",
+        "protocol_name",
+        "assignments",
     )
     API_KEY = 14
     IS_REQUEST = True
@@ -1275,7 +1488,10 @@ class SyncGroupRequest(Message):
     NUMBER = 20
 
     class SyncGroupRequestAssignment(Struct):
-        __slots__ = ("assignment", "member_id")
+        __slots__ = (
+            "member_id",
+            "assignment",
+        )
 
         def __init__(
             self,
@@ -1283,8 +1499,8 @@ class SyncGroupRequest(Message):
             member_id: str = "",
             assignment: bytes = b"",
         ) -> None:
-            self.member_id: str = member_id
-            self.assignment: bytes = assignment
+            self.member_id = member_id
+            self.assignment = assignment
 
     def __init__(
         self,
@@ -1297,17 +1513,23 @@ class SyncGroupRequest(Message):
         protocol_name: str | None = None,
         assignments: Sequence[SyncGroupRequest.SyncGroupRequestAssignment] = (),
     ) -> None:
-        self.group_id: str = group_id
-        self.generation_id: int = generation_id
-        self.member_id: str = member_id
-        self.group_instance_id: str | None = group_instance_id
-        self.protocol_type: str | None = protocol_type
-        self.protocol_name: str | None = protocol_name
-        self.assignments: Sequence[SyncGroupRequest.SyncGroupRequestAssignment] = assignments
+        self.group_id = group_id
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.assignments = assignments
 
 
 class SyncGroupResponse(Message):
-    __slots__ = ("assignment", "error_code", "protocol_name", "protocol_type", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "protocol_type",
+        "protocol_name",
+        "assignment",
+    )
     API_KEY = 14
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1324,15 +1546,18 @@ class SyncGroupResponse(Message):
         protocol_name: str | None = None,
         assignment: bytes = b"",
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.protocol_type: str | None = protocol_type
-        self.protocol_name: str | None = protocol_name
-        self.assignment: bytes = assignment
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.assignment = assignment
 
 
 class DescribeGroupsRequest(Message):
-    __slots__ = ("groups", "include_authorized_operations")
+    __slots__ = (
+        "groups",
+        "include_authorized_operations",
+    )
     API_KEY = 15
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1346,12 +1571,15 @@ class DescribeGroupsRequest(Message):
         groups: Sequence[str] = (),
         include_authorized_operations: bool = False,
     ) -> None:
-        self.groups: Sequence[str] = groups
-        self.include_authorized_operations: bool = include_authorized_operations
+        self.groups = groups
+        self.include_authorized_operations = include_authorized_operations
 
 
 class DescribeGroupsResponse(Message):
-    __slots__ = ("groups", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "groups",
+    )
     API_KEY = 15
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1361,12 +1589,12 @@ class DescribeGroupsResponse(Message):
 
     class DescribedGroupMember(Struct):
         __slots__ = (
-            "client_host",
-            "client_id",
-            "group_instance_id",
-            "member_assignment",
             "member_id",
+            "group_instance_id",
+            "client_id",
+            "client_host",
             "member_metadata",
+            "member_assignment",
         )
 
         def __init__(
@@ -1379,23 +1607,23 @@ class DescribeGroupsResponse(Message):
             member_metadata: bytes = b"",
             member_assignment: bytes = b"",
         ) -> None:
-            self.member_id: str = member_id
-            self.group_instance_id: str | None = group_instance_id
-            self.client_id: str = client_id
-            self.client_host: str = client_host
-            self.member_metadata: bytes = member_metadata
-            self.member_assignment: bytes = member_assignment
+            self.member_id = member_id
+            self.group_instance_id = group_instance_id
+            self.client_id = client_id
+            self.client_host = client_host
+            self.member_metadata = member_metadata
+            self.member_assignment = member_assignment
 
     class DescribedGroup(Struct):
         __slots__ = (
-            "authorized_operations",
             "error_code",
             "error_message",
             "group_id",
             "group_state",
-            "members",
-            "protocol_data",
             "protocol_type",
+            "protocol_data",
+            "members",
+            "authorized_operations",
         )
 
         def __init__(
@@ -1410,14 +1638,14 @@ class DescribeGroupsResponse(Message):
             members: Sequence[DescribeGroupsResponse.DescribedGroupMember] = (),
             authorized_operations: int = -2147483648,
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.group_id: str = group_id
-            self.group_state: str = group_state
-            self.protocol_type: str = protocol_type
-            self.protocol_data: str = protocol_data
-            self.members: Sequence[DescribeGroupsResponse.DescribedGroupMember] = members
-            self.authorized_operations: int = authorized_operations
+            self.error_code = error_code
+            self.error_message = error_message
+            self.group_id = group_id
+            self.group_state = group_state
+            self.protocol_type = protocol_type
+            self.protocol_data = protocol_data
+            self.members = members
+            self.authorized_operations = authorized_operations
 
     def __init__(
         self,
@@ -1425,12 +1653,15 @@ class DescribeGroupsResponse(Message):
         throttle_time_ms: int = 0,
         groups: Sequence[DescribeGroupsResponse.DescribedGroup] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.groups: Sequence[DescribeGroupsResponse.DescribedGroup] = groups
+        self.throttle_time_ms = throttle_time_ms
+        self.groups = groups
 
 
 class ListGroupsRequest(Message):
-    __slots__ = ("states_filter", "types_filter")
+    __slots__ = (
+        "states_filter",
+        "types_filter",
+    )
     API_KEY = 16
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1444,12 +1675,16 @@ class ListGroupsRequest(Message):
         states_filter: Sequence[str] = (),
         types_filter: Sequence[str] = (),
     ) -> None:
-        self.states_filter: Sequence[str] = states_filter
-        self.types_filter: Sequence[str] = types_filter
+        self.states_filter = states_filter
+        self.types_filter = types_filter
 
 
 class ListGroupsResponse(Message):
-    __slots__ = ("error_code", "groups", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "groups",
+    )
     API_KEY = 16
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1458,7 +1693,12 @@ class ListGroupsResponse(Message):
     NUMBER = 25
 
     class ListedGroup(Struct):
-        __slots__ = ("group_id", "group_state", "group_type", "protocol_type")
+        __slots__ = (
+            "group_id",
+            "protocol_type",
+            "group_state",
+            "group_type",
+        )
 
         def __init__(
             self,
@@ -1468,10 +1708,10 @@ class ListGroupsResponse(Message):
             group_state: str = "",
             group_type: str = "",
         ) -> None:
-            self.group_id: str = group_id
-            self.protocol_type: str = protocol_type
-            self.group_state: str = group_state
-            self.group_type: str = group_type
+            self.group_id = group_id
+            self.protocol_type = protocol_type
+            self.group_state = group_state
+            self.group_type = group_type
 
     def __init__(
         self,
@@ -1480,13 +1720,15 @@ class ListGroupsResponse(Message):
         error_code: int = 0,
         groups: Sequence[ListGroupsResponse.ListedGroup] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.groups: Sequence[ListGroupsResponse.ListedGroup] = groups
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.groups = groups
 
 
 class SaslHandshakeRequest(Message):
-    __slots__ = ("mechanism",)
+    __slots__ = (
+        "mechanism",
+    )
     API_KEY = 17
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1499,11 +1741,14 @@ class SaslHandshakeRequest(Message):
         *,
         mechanism: str = "",
     ) -> None:
-        self.mechanism: str = mechanism
+        self.mechanism = mechanism
 
 
 class SaslHandshakeResponse(Message):
-    __slots__ = ("error_code", "mechanisms")
+    __slots__ = (
+        "error_code",
+        "mechanisms",
+    )
     API_KEY = 17
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1517,12 +1762,15 @@ class SaslHandshakeResponse(Message):
         error_code: int = 0,
         mechanisms: Sequence[str] = (),
     ) -> None:
-        self.error_code: int = error_code
-        self.mechanisms: Sequence[str] = mechanisms
+        self.error_code = error_code
+        self.mechanisms = mechanisms
 
 
 class ApiVersionsRequest(Message):
-    __slots__ = ("client_software_name", "client_software_version")
+    __slots__ = (
+        "client_software_name",
+        "client_software_version",
+    )
     API_KEY = 18
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1536,18 +1784,18 @@ class ApiVersionsRequest(Message):
         client_software_name: str = "",
         client_software_version: str = "",
     ) -> None:
-        self.client_software_name: str = client_software_name
-        self.client_software_version: str = client_software_version
+        self.client_software_name = client_software_name
+        self.client_software_version = client_software_version
 
 
 class ApiVersionsResponse(Message):
     __slots__ = (
-        "api_keys",
         "error_code",
-        "finalized_features",
-        "finalized_features_epoch",
-        "supported_features",
+        "api_keys",
         "throttle_time_ms",
+        "supported_features",
+        "finalized_features_epoch",
+        "finalized_features",
         "zk_migration_ready",
     )
     API_KEY = 18
@@ -1558,7 +1806,11 @@ class ApiVersionsResponse(Message):
     NUMBER = 29
 
     class ApiVersion(Struct):
-        __slots__ = ("api_key", "max_version", "min_version")
+        __slots__ = (
+            "api_key",
+            "min_version",
+            "max_version",
+        )
 
         def __init__(
             self,
@@ -1567,12 +1819,16 @@ class ApiVersionsResponse(Message):
             min_version: int = 0,
             max_version: int = 0,
         ) -> None:
-            self.api_key: int = api_key
-            self.min_version: int = min_version
-            self.max_version: int = max_version
+            self.api_key = api_key
+            self.min_version = min_version
+            self.max_version = max_version
 
     class SupportedFeatureKey(Struct):
-        __slots__ = ("max_version", "min_version", "name")
+        __slots__ = (
+            "name",
+            "min_version",
+            "max_version",
+        )
 
         def __init__(
             self,
@@ -1581,12 +1837,16 @@ class ApiVersionsResponse(Message):
             min_version: int = 0,
             max_version: int = 0,
         ) -> None:
-            self.name: str = name
-            self.min_version: int = min_version
-            self.max_version: int = max_version
+            self.name = name
+            self.min_version = min_version
+            self.max_version = max_version
 
     class FinalizedFeatureKey(Struct):
-        __slots__ = ("max_version_level", "min_version_level", "name")
+        __slots__ = (
+            "name",
+            "max_version_level",
+            "min_version_level",
+        )
 
         def __init__(
             self,
@@ -1595,9 +1855,9 @@ class ApiVersionsResponse(Message):
             max_version_level: int = 0,
             min_version_level: int = 0,
         ) -> None:
-            self.name: str = name
-            self.max_version_level: int = max_version_level
-            self.min_version_level: int = min_version_level
+            self.name = name
+            self.max_version_level = max_version_level
+            self.min_version_level = min_version_level
 
     def __init__(
         self,
@@ -1610,17 +1870,21 @@ class ApiVersionsResponse(Message):
         finalized_features: Sequence[ApiVersionsResponse.FinalizedFeatureKey] = (),
         zk_migration_ready: bool = False,
     ) -> None:
-        self.error_code: int = error_code
-        self.api_keys: Sequence[ApiVersionsResponse.ApiVersion] = api_keys
-        self.throttle_time_ms: int = throttle_time_ms
-        self.supported_features: Sequence[ApiVersionsResponse.SupportedFeatureKey] = supported_features
-        self.finalized_features_epoch: int = finalized_features_epoch
-        self.finalized_features: Sequence[ApiVersionsResponse.FinalizedFeatureKey] = finalized_features
-        self.zk_migration_ready: bool = zk_migration_ready
+        self.error_code = error_code
+        self.api_keys = api_keys
+        self.throttle_time_ms = throttle_time_ms
+        self.supported_features = supported_features
+        self.finalized_features_epoch = finalized_features_epoch
+        self.finalized_features = finalized_features
+        self.zk_migration_ready = zk_migration_ready
 
 
 class CreateTopicsRequest(Message):
-    __slots__ = ("timeout_ms", "topics", "validate_only")
+    __slots__ = (
+        "topics",
+        "timeout_ms",
+        "validate_only",
+    )
     API_KEY = 19
     IS_REQUEST = True
     MIN_VERSION = 2
@@ -1629,7 +1893,10 @@ class CreateTopicsRequest(Message):
     NUMBER = 30
 
     class CreatableReplicaAssignment(Struct):
-        __slots__ = ("broker_ids", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "broker_ids",
+        )
 
         def __init__(
             self,
@@ -1637,11 +1904,14 @@ class CreateTopicsRequest(Message):
             partition_index: int = 0,
             broker_ids: Sequence[int] = (),
         ) -> None:
-            self.partition_index: int = partition_index
-            self.broker_ids: Sequence[int] = broker_ids
+            self.partition_index = partition_index
+            self.broker_ids = broker_ids
 
     class CreatableTopicConfig(Struct):
-        __slots__ = ("name", "value")
+        __slots__ = (
+            "name",
+            "value",
+        )
 
         def __init__(
             self,
@@ -1649,11 +1919,17 @@ class CreateTopicsRequest(Message):
             name: str = "",
             value: str | None = "",
         ) -> None:
-            self.name: str = name
-            self.value: str | None = value
+            self.name = name
+            self.value = value
 
     class CreatableTopic(Struct):
-        __slots__ = ("assignments", "configs", "name", "num_partitions", "replication_factor")
+        __slots__ = (
+            "name",
+            "num_partitions",
+            "replication_factor",
+            "assignments",
+            "configs",
+        )
 
         def __init__(
             self,
@@ -1664,11 +1940,11 @@ class CreateTopicsRequest(Message):
             assignments: Sequence[CreateTopicsRequest.CreatableReplicaAssignment] = (),
             configs: Sequence[CreateTopicsRequest.CreatableTopicConfig] = (),
         ) -> None:
-            self.name: str = name
-            self.num_partitions: int = num_partitions
-            self.replication_factor: int = replication_factor
-            self.assignments: Sequence[CreateTopicsRequest.CreatableReplicaAssignment] = assignments
-            self.configs: Sequence[CreateTopicsRequest.CreatableTopicConfig] = configs
+            self.name = name
+            self.num_partitions = num_partitions
+            self.replication_factor = replication_factor
+            self.assignments = assignments
+            self.configs = configs
 
     def __init__(
         self,
@@ -1677,13 +1953,16 @@ class CreateTopicsRequest(Message):
         timeout_ms: int = 60000,
         validate_only: bool = False,
     ) -> None:
-        self.topics: Sequence[CreateTopicsRequest.CreatableTopic] = topics
-        self.timeout_ms: int = timeout_ms
-        self.validate_only: bool = validate_only
+        self.topics = topics
+        self.timeout_ms = timeout_ms
+        self.validate_only = validate_only
 
 
 class CreateTopicsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 19
     IS_REQUEST = False
     MIN_VERSION = 2
@@ -1692,7 +1971,13 @@ class CreateTopicsResponse(Message):
     NUMBER = 31
 
     class CreatableTopicConfigs(Struct):
-        __slots__ = ("config_source", "is_sensitive", "name", "read_only", "value")
+        __slots__ = (
+            "name",
+            "value",
+            "read_only",
+            "config_source",
+            "is_sensitive",
+        )
 
         def __init__(
             self,
@@ -1703,22 +1988,22 @@ class CreateTopicsResponse(Message):
             config_source: int = -1,
             is_sensitive: bool = False,
         ) -> None:
-            self.name: str = name
-            self.value: str | None = value
-            self.read_only: bool = read_only
-            self.config_source: int = config_source
-            self.is_sensitive: bool = is_sensitive
+            self.name = name
+            self.value = value
+            self.read_only = read_only
+            self.config_source = config_source
+            self.is_sensitive = is_sensitive
 
     class CreatableTopicResult(Struct):
         __slots__ = (
-            "configs",
+            "name",
+            "topic_id",
             "error_code",
             "error_message",
-            "name",
+            "topic_config_error_code",
             "num_partitions",
             "replication_factor",
-            "topic_config_error_code",
-            "topic_id",
+            "configs",
         )
 
         def __init__(
@@ -1733,14 +2018,14 @@ class CreateTopicsResponse(Message):
             replication_factor: int = -1,
             configs: Sequence[CreateTopicsResponse.CreatableTopicConfigs] | None = (),
         ) -> None:
-            self.name: str = name
-            self.topic_id: str = topic_id
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.topic_config_error_code: int = topic_config_error_code
-            self.num_partitions: int = num_partitions
-            self.replication_factor: int = replication_factor
-            self.configs: Sequence[CreateTopicsResponse.CreatableTopicConfigs] | None = configs
+            self.name = name
+            self.topic_id = topic_id
+            self.error_code = error_code
+            self.error_message = error_message
+            self.topic_config_error_code = topic_config_error_code
+            self.num_partitions = num_partitions
+            self.replication_factor = replication_factor
+            self.configs = configs
 
     def __init__(
         self,
@@ -1748,12 +2033,16 @@ class CreateTopicsResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[CreateTopicsResponse.CreatableTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[CreateTopicsResponse.CreatableTopicResult] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class DeleteTopicsRequest(Message):
-    __slots__ = ("timeout_ms", "topic_names", "topics")
+    __slots__ = (
+        "topics",
+        "topic_names",
+        "timeout_ms",
+    )
     API_KEY = 20
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -1762,7 +2051,10 @@ class DeleteTopicsRequest(Message):
     NUMBER = 32
 
     class DeleteTopicState(Struct):
-        __slots__ = ("name", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+        )
 
         def __init__(
             self,
@@ -1770,8 +2062,8 @@ class DeleteTopicsRequest(Message):
             name: str | None = None,
             topic_id: str = "",
         ) -> None:
-            self.name: str | None = name
-            self.topic_id: str = topic_id
+            self.name = name
+            self.topic_id = topic_id
 
     def __init__(
         self,
@@ -1780,13 +2072,16 @@ class DeleteTopicsRequest(Message):
         topic_names: Sequence[str] = (),
         timeout_ms: int = 0,
     ) -> None:
-        self.topics: Sequence[DeleteTopicsRequest.DeleteTopicState] = topics
-        self.topic_names: Sequence[str] = topic_names
-        self.timeout_ms: int = timeout_ms
+        self.topics = topics
+        self.topic_names = topic_names
+        self.timeout_ms = timeout_ms
 
 
 class DeleteTopicsResponse(Message):
-    __slots__ = ("responses", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "responses",
+    )
     API_KEY = 20
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -1795,7 +2090,12 @@ class DeleteTopicsResponse(Message):
     NUMBER = 33
 
     class DeletableTopicResult(Struct):
-        __slots__ = ("error_code", "error_message", "name", "topic_id")
+        __slots__ = (
+            "name",
+            "topic_id",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -1805,10 +2105,10 @@ class DeleteTopicsResponse(Message):
             error_code: int = 0,
             error_message: str | None = None,
         ) -> None:
-            self.name: str | None = name
-            self.topic_id: str = topic_id
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.name = name
+            self.topic_id = topic_id
+            self.error_code = error_code
+            self.error_message = error_message
 
     def __init__(
         self,
@@ -1816,12 +2116,15 @@ class DeleteTopicsResponse(Message):
         throttle_time_ms: int = 0,
         responses: Sequence[DeleteTopicsResponse.DeletableTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.responses: Sequence[DeleteTopicsResponse.DeletableTopicResult] = responses
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = responses
 
 
 class DeleteRecordsRequest(Message):
-    __slots__ = ("timeout_ms", "topics")
+    __slots__ = (
+        "topics",
+        "timeout_ms",
+    )
     API_KEY = 21
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -1830,7 +2133,10 @@ class DeleteRecordsRequest(Message):
     NUMBER = 34
 
     class DeleteRecordsPartition(Struct):
-        __slots__ = ("offset", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "offset",
+        )
 
         def __init__(
             self,
@@ -1838,11 +2144,14 @@ class DeleteRecordsRequest(Message):
             partition_index: int = 0,
             offset: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.offset: int = offset
+            self.partition_index = partition_index
+            self.offset = offset
 
     class DeleteRecordsTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -1850,8 +2159,8 @@ class DeleteRecordsRequest(Message):
             name: str = "",
             partitions: Sequence[DeleteRecordsRequest.DeleteRecordsPartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[DeleteRecordsRequest.DeleteRecordsPartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -1859,12 +2168,15 @@ class DeleteRecordsRequest(Message):
         topics: Sequence[DeleteRecordsRequest.DeleteRecordsTopic] = (),
         timeout_ms: int = 0,
     ) -> None:
-        self.topics: Sequence[DeleteRecordsRequest.DeleteRecordsTopic] = topics
-        self.timeout_ms: int = timeout_ms
+        self.topics = topics
+        self.timeout_ms = timeout_ms
 
 
 class DeleteRecordsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 21
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -1873,7 +2185,11 @@ class DeleteRecordsResponse(Message):
     NUMBER = 35
 
     class DeleteRecordsPartitionResult(Struct):
-        __slots__ = ("error_code", "low_watermark", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "low_watermark",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -1882,12 +2198,15 @@ class DeleteRecordsResponse(Message):
             low_watermark: int = 0,
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.low_watermark: int = low_watermark
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.low_watermark = low_watermark
+            self.error_code = error_code
 
     class DeleteRecordsTopicResult(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -1895,8 +2214,8 @@ class DeleteRecordsResponse(Message):
             name: str = "",
             partitions: Sequence[DeleteRecordsResponse.DeleteRecordsPartitionResult] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[DeleteRecordsResponse.DeleteRecordsPartitionResult] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -1904,18 +2223,18 @@ class DeleteRecordsResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[DeleteRecordsResponse.DeleteRecordsTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[DeleteRecordsResponse.DeleteRecordsTopicResult] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class InitProducerIdRequest(Message):
     __slots__ = (
+        "transactional_id",
+        "transaction_timeout_ms",
+        "producer_id",
+        "producer_epoch",
         "enable2_pc",
         "keep_prepared_txn",
-        "producer_epoch",
-        "producer_id",
-        "transaction_timeout_ms",
-        "transactional_id",
     )
     API_KEY = 22
     IS_REQUEST = True
@@ -1934,22 +2253,22 @@ class InitProducerIdRequest(Message):
         enable2_pc: bool = False,
         keep_prepared_txn: bool = False,
     ) -> None:
-        self.transactional_id: str | None = transactional_id
-        self.transaction_timeout_ms: int = transaction_timeout_ms
-        self.producer_id: int = producer_id
-        self.producer_epoch: int = producer_epoch
-        self.enable2_pc: bool = enable2_pc
-        self.keep_prepared_txn: bool = keep_prepared_txn
+        self.transactional_id = transactional_id
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.enable2_pc = enable2_pc
+        self.keep_prepared_txn = keep_prepared_txn
 
 
 class InitProducerIdResponse(Message):
     __slots__ = (
-        "error_code",
-        "ongoing_txn_producer_epoch",
-        "ongoing_txn_producer_id",
-        "producer_epoch",
-        "producer_id",
         "throttle_time_ms",
+        "error_code",
+        "producer_id",
+        "producer_epoch",
+        "ongoing_txn_producer_id",
+        "ongoing_txn_producer_epoch",
     )
     API_KEY = 22
     IS_REQUEST = False
@@ -1968,16 +2287,19 @@ class InitProducerIdResponse(Message):
         ongoing_txn_producer_id: int = -1,
         ongoing_txn_producer_epoch: int = -1,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.producer_id: int = producer_id
-        self.producer_epoch: int = producer_epoch
-        self.ongoing_txn_producer_id: int = ongoing_txn_producer_id
-        self.ongoing_txn_producer_epoch: int = ongoing_txn_producer_epoch
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.ongoing_txn_producer_id = ongoing_txn_producer_id
+        self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
 
 
 class OffsetForLeaderEpochRequest(Message):
-    __slots__ = ("replica_id", "topics")
+    __slots__ = (
+        "replica_id",
+        "topics",
+    )
     API_KEY = 23
     IS_REQUEST = True
     MIN_VERSION = 2
@@ -1986,7 +2308,11 @@ class OffsetForLeaderEpochRequest(Message):
     NUMBER = 38
 
     class OffsetForLeaderPartition(Struct):
-        __slots__ = ("current_leader_epoch", "leader_epoch", "partition")
+        __slots__ = (
+            "partition",
+            "current_leader_epoch",
+            "leader_epoch",
+        )
 
         def __init__(
             self,
@@ -1995,12 +2321,15 @@ class OffsetForLeaderEpochRequest(Message):
             current_leader_epoch: int = -1,
             leader_epoch: int = 0,
         ) -> None:
-            self.partition: int = partition
-            self.current_leader_epoch: int = current_leader_epoch
-            self.leader_epoch: int = leader_epoch
+            self.partition = partition
+            self.current_leader_epoch = current_leader_epoch
+            self.leader_epoch = leader_epoch
 
     class OffsetForLeaderTopic(Struct):
-        __slots__ = ("partitions", "topic")
+        __slots__ = (
+            "topic",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2008,8 +2337,8 @@ class OffsetForLeaderEpochRequest(Message):
             topic: str = "",
             partitions: Sequence[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = (),
         ) -> None:
-            self.topic: str = topic
-            self.partitions: Sequence[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = partitions
+            self.topic = topic
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -2017,12 +2346,15 @@ class OffsetForLeaderEpochRequest(Message):
         replica_id: int = -2,
         topics: Sequence[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = (),
     ) -> None:
-        self.replica_id: int = replica_id
-        self.topics: Sequence[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = topics
+        self.replica_id = replica_id
+        self.topics = topics
 
 
 class OffsetForLeaderEpochResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 23
     IS_REQUEST = False
     MIN_VERSION = 2
@@ -2031,7 +2363,12 @@ class OffsetForLeaderEpochResponse(Message):
     NUMBER = 39
 
     class EpochEndOffset(Struct):
-        __slots__ = ("end_offset", "error_code", "leader_epoch", "partition")
+        __slots__ = (
+            "error_code",
+            "partition",
+            "leader_epoch",
+            "end_offset",
+        )
 
         def __init__(
             self,
@@ -2041,13 +2378,16 @@ class OffsetForLeaderEpochResponse(Message):
             leader_epoch: int = -1,
             end_offset: int = -1,
         ) -> None:
-            self.error_code: int = error_code
-            self.partition: int = partition
-            self.leader_epoch: int = leader_epoch
-            self.end_offset: int = end_offset
+            self.error_code = error_code
+            self.partition = partition
+            self.leader_epoch = leader_epoch
+            self.end_offset = end_offset
 
     class OffsetForLeaderTopicResult(Struct):
-        __slots__ = ("partitions", "topic")
+        __slots__ = (
+            "topic",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2055,8 +2395,8 @@ class OffsetForLeaderEpochResponse(Message):
             topic: str = "",
             partitions: Sequence[OffsetForLeaderEpochResponse.EpochEndOffset] = (),
         ) -> None:
-            self.topic: str = topic
-            self.partitions: Sequence[OffsetForLeaderEpochResponse.EpochEndOffset] = partitions
+            self.topic = topic
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -2064,17 +2404,17 @@ class OffsetForLeaderEpochResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class AddPartitionsToTxnRequest(Message):
     __slots__ = (
         "transactions",
-        "v3_and_below_producer_epoch",
-        "v3_and_below_producer_id",
-        "v3_and_below_topics",
         "v3_and_below_transactional_id",
+        "v3_and_below_producer_id",
+        "v3_and_below_producer_epoch",
+        "v3_and_below_topics",
     )
     API_KEY = 24
     IS_REQUEST = True
@@ -2084,7 +2424,10 @@ class AddPartitionsToTxnRequest(Message):
     NUMBER = 40
 
     class AddPartitionsToTxnTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2092,11 +2435,17 @@ class AddPartitionsToTxnRequest(Message):
             name: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[int] = partitions
+            self.name = name
+            self.partitions = partitions
 
     class AddPartitionsToTxnTransaction(Struct):
-        __slots__ = ("producer_epoch", "producer_id", "topics", "transactional_id", "verify_only")
+        __slots__ = (
+            "transactional_id",
+            "producer_id",
+            "producer_epoch",
+            "verify_only",
+            "topics",
+        )
 
         def __init__(
             self,
@@ -2107,11 +2456,11 @@ class AddPartitionsToTxnRequest(Message):
             verify_only: bool = False,
             topics: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = (),
         ) -> None:
-            self.transactional_id: str = transactional_id
-            self.producer_id: int = producer_id
-            self.producer_epoch: int = producer_epoch
-            self.verify_only: bool = verify_only
-            self.topics: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = topics
+            self.transactional_id = transactional_id
+            self.producer_id = producer_id
+            self.producer_epoch = producer_epoch
+            self.verify_only = verify_only
+            self.topics = topics
 
     def __init__(
         self,
@@ -2122,15 +2471,20 @@ class AddPartitionsToTxnRequest(Message):
         v3_and_below_producer_epoch: int = 0,
         v3_and_below_topics: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = (),
     ) -> None:
-        self.transactions: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = transactions
-        self.v3_and_below_transactional_id: str = v3_and_below_transactional_id
-        self.v3_and_below_producer_id: int = v3_and_below_producer_id
-        self.v3_and_below_producer_epoch: int = v3_and_below_producer_epoch
-        self.v3_and_below_topics: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = v3_and_below_topics
+        self.transactions = transactions
+        self.v3_and_below_transactional_id = v3_and_below_transactional_id
+        self.v3_and_below_producer_id = v3_and_below_producer_id
+        self.v3_and_below_producer_epoch = v3_and_below_producer_epoch
+        self.v3_and_below_topics = v3_and_below_topics
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = ("error_code", "results_by_topic_v3_and_below", "results_by_transaction", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "results_by_transaction",
+        "results_by_topic_v3_and_below",
+    )
     API_KEY = 24
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2139,7 +2493,10 @@ class AddPartitionsToTxnResponse(Message):
     NUMBER = 41
 
     class AddPartitionsToTxnTopicResult(Struct):
-        __slots__ = ("name", "results_by_partition")
+        __slots__ = (
+            "name",
+            "results_by_partition",
+        )
 
         def __init__(
             self,
@@ -2147,13 +2504,14 @@ class AddPartitionsToTxnResponse(Message):
             name: str = "",
             results_by_partition: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = (),
         ) -> None:
-            self.name: str = name
-            self.results_by_partition: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = (
-                results_by_partition
-            )
+            self.name = name
+            self.results_by_partition = results_by_partition
 
     class AddPartitionsToTxnPartitionResult(Struct):
-        __slots__ = ("partition_error_code", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "partition_error_code",
+        )
 
         def __init__(
             self,
@@ -2161,11 +2519,14 @@ class AddPartitionsToTxnResponse(Message):
             partition_index: int = 0,
             partition_error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.partition_error_code: int = partition_error_code
+            self.partition_index = partition_index
+            self.partition_error_code = partition_error_code
 
     class AddPartitionsToTxnResult(Struct):
-        __slots__ = ("topic_results", "transactional_id")
+        __slots__ = (
+            "transactional_id",
+            "topic_results",
+        )
 
         def __init__(
             self,
@@ -2173,8 +2534,8 @@ class AddPartitionsToTxnResponse(Message):
             transactional_id: str = "",
             topic_results: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = (),
         ) -> None:
-            self.transactional_id: str = transactional_id
-            self.topic_results: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = topic_results
+            self.transactional_id = transactional_id
+            self.topic_results = topic_results
 
     def __init__(
         self,
@@ -2184,18 +2545,19 @@ class AddPartitionsToTxnResponse(Message):
         results_by_transaction: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = (),
         results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.results_by_transaction: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = (
-            results_by_transaction
-        )
-        self.results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = (
-            results_by_topic_v3_and_below
-        )
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.results_by_transaction = results_by_transaction
+        self.results_by_topic_v3_and_below = results_by_topic_v3_and_below
 
 
 class AddOffsetsToTxnRequest(Message):
-    __slots__ = ("group_id", "producer_epoch", "producer_id", "transactional_id")
+    __slots__ = (
+        "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "group_id",
+    )
     API_KEY = 25
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2211,14 +2573,17 @@ class AddOffsetsToTxnRequest(Message):
         producer_epoch: int = 0,
         group_id: str = "",
     ) -> None:
-        self.transactional_id: str = transactional_id
-        self.producer_id: int = producer_id
-        self.producer_epoch: int = producer_epoch
-        self.group_id: str = group_id
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.group_id = group_id
 
 
 class AddOffsetsToTxnResponse(Message):
-    __slots__ = ("error_code", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+    )
     API_KEY = 25
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2232,12 +2597,17 @@ class AddOffsetsToTxnResponse(Message):
         throttle_time_ms: int = 0,
         error_code: int = 0,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
 
 
 class EndTxnRequest(Message):
-    __slots__ = ("committed", "producer_epoch", "producer_id", "transactional_id")
+    __slots__ = (
+        "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "committed",
+    )
     API_KEY = 26
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2253,14 +2623,19 @@ class EndTxnRequest(Message):
         producer_epoch: int = 0,
         committed: bool = False,
     ) -> None:
-        self.transactional_id: str = transactional_id
-        self.producer_id: int = producer_id
-        self.producer_epoch: int = producer_epoch
-        self.committed: bool = committed
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.committed = committed
 
 
 class EndTxnResponse(Message):
-    __slots__ = ("error_code", "producer_epoch", "producer_id", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "producer_id",
+        "producer_epoch",
+    )
     API_KEY = 26
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2276,22 +2651,22 @@ class EndTxnResponse(Message):
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.producer_id: int = producer_id
-        self.producer_epoch: int = producer_epoch
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
 
 
 class TxnOffsetCommitRequest(Message):
     __slots__ = (
-        "generation_id",
-        "group_id",
-        "group_instance_id",
-        "member_id",
-        "producer_epoch",
-        "producer_id",
-        "topics",
         "transactional_id",
+        "group_id",
+        "producer_id",
+        "producer_epoch",
+        "generation_id",
+        "member_id",
+        "group_instance_id",
+        "topics",
     )
     API_KEY = 28
     IS_REQUEST = True
@@ -2301,7 +2676,12 @@ class TxnOffsetCommitRequest(Message):
     NUMBER = 46
 
     class TxnOffsetCommitRequestPartition(Struct):
-        __slots__ = ("committed_leader_epoch", "committed_metadata", "committed_offset", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "committed_offset",
+            "committed_leader_epoch",
+            "committed_metadata",
+        )
 
         def __init__(
             self,
@@ -2311,13 +2691,16 @@ class TxnOffsetCommitRequest(Message):
             committed_leader_epoch: int = -1,
             committed_metadata: str | None = "",
         ) -> None:
-            self.partition_index: int = partition_index
-            self.committed_offset: int = committed_offset
-            self.committed_leader_epoch: int = committed_leader_epoch
-            self.committed_metadata: str | None = committed_metadata
+            self.partition_index = partition_index
+            self.committed_offset = committed_offset
+            self.committed_leader_epoch = committed_leader_epoch
+            self.committed_metadata = committed_metadata
 
     class TxnOffsetCommitRequestTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2325,8 +2708,8 @@ class TxnOffsetCommitRequest(Message):
             name: str = "",
             partitions: Sequence[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -2340,18 +2723,21 @@ class TxnOffsetCommitRequest(Message):
         group_instance_id: str | None = None,
         topics: Sequence[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = (),
     ) -> None:
-        self.transactional_id: str = transactional_id
-        self.group_id: str = group_id
-        self.producer_id: int = producer_id
-        self.producer_epoch: int = producer_epoch
-        self.generation_id: int = generation_id
-        self.member_id: str = member_id
-        self.group_instance_id: str | None = group_instance_id
-        self.topics: Sequence[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = topics
+        self.transactional_id = transactional_id
+        self.group_id = group_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.topics = topics
 
 
 class TxnOffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 28
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2360,7 +2746,10 @@ class TxnOffsetCommitResponse(Message):
     NUMBER = 47
 
     class TxnOffsetCommitResponsePartition(Struct):
-        __slots__ = ("error_code", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -2368,11 +2757,14 @@ class TxnOffsetCommitResponse(Message):
             partition_index: int = 0,
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.error_code = error_code
 
     class TxnOffsetCommitResponseTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2380,8 +2772,8 @@ class TxnOffsetCommitResponse(Message):
             name: str = "",
             partitions: Sequence[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -2389,19 +2781,19 @@ class TxnOffsetCommitResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class DescribeAclsRequest(Message):
     __slots__ = (
+        "resource_type_filter",
+        "resource_name_filter",
+        "pattern_type_filter",
+        "principal_filter",
         "host_filter",
         "operation",
-        "pattern_type_filter",
         "permission_type",
-        "principal_filter",
-        "resource_name_filter",
-        "resource_type_filter",
     )
     API_KEY = 29
     IS_REQUEST = True
@@ -2421,17 +2813,22 @@ class DescribeAclsRequest(Message):
         operation: int = 0,
         permission_type: int = 0,
     ) -> None:
-        self.resource_type_filter: int = resource_type_filter
-        self.resource_name_filter: str | None = resource_name_filter
-        self.pattern_type_filter: int = pattern_type_filter
-        self.principal_filter: str | None = principal_filter
-        self.host_filter: str | None = host_filter
-        self.operation: int = operation
-        self.permission_type: int = permission_type
+        self.resource_type_filter = resource_type_filter
+        self.resource_name_filter = resource_name_filter
+        self.pattern_type_filter = pattern_type_filter
+        self.principal_filter = principal_filter
+        self.host_filter = host_filter
+        self.operation = operation
+        self.permission_type = permission_type
 
 
 class DescribeAclsResponse(Message):
-    __slots__ = ("error_code", "error_message", "resources", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "resources",
+    )
     API_KEY = 29
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2440,7 +2837,12 @@ class DescribeAclsResponse(Message):
     NUMBER = 49
 
     class AclDescription(Struct):
-        __slots__ = ("host", "operation", "permission_type", "principal")
+        __slots__ = (
+            "principal",
+            "host",
+            "operation",
+            "permission_type",
+        )
 
         def __init__(
             self,
@@ -2450,13 +2852,18 @@ class DescribeAclsResponse(Message):
             operation: int = 0,
             permission_type: int = 0,
         ) -> None:
-            self.principal: str = principal
-            self.host: str = host
-            self.operation: int = operation
-            self.permission_type: int = permission_type
+            self.principal = principal
+            self.host = host
+            self.operation = operation
+            self.permission_type = permission_type
 
     class DescribeAclsResource(Struct):
-        __slots__ = ("acls", "pattern_type", "resource_name", "resource_type")
+        __slots__ = (
+            "resource_type",
+            "resource_name",
+            "pattern_type",
+            "acls",
+        )
 
         def __init__(
             self,
@@ -2466,10 +2873,10 @@ class DescribeAclsResponse(Message):
             pattern_type: int = 3,
             acls: Sequence[DescribeAclsResponse.AclDescription] = (),
         ) -> None:
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.pattern_type: int = pattern_type
-            self.acls: Sequence[DescribeAclsResponse.AclDescription] = acls
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.pattern_type = pattern_type
+            self.acls = acls
 
     def __init__(
         self,
@@ -2479,14 +2886,16 @@ class DescribeAclsResponse(Message):
         error_message: str | None = "",
         resources: Sequence[DescribeAclsResponse.DescribeAclsResource] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.resources: Sequence[DescribeAclsResponse.DescribeAclsResource] = resources
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resources = resources
 
 
 class CreateAclsRequest(Message):
-    __slots__ = ("creations",)
+    __slots__ = (
+        "creations",
+    )
     API_KEY = 30
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2496,13 +2905,13 @@ class CreateAclsRequest(Message):
 
     class AclCreation(Struct):
         __slots__ = (
+            "resource_type",
+            "resource_name",
+            "resource_pattern_type",
+            "principal",
             "host",
             "operation",
             "permission_type",
-            "principal",
-            "resource_name",
-            "resource_pattern_type",
-            "resource_type",
         )
 
         def __init__(
@@ -2516,24 +2925,27 @@ class CreateAclsRequest(Message):
             operation: int = 0,
             permission_type: int = 0,
         ) -> None:
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.resource_pattern_type: int = resource_pattern_type
-            self.principal: str = principal
-            self.host: str = host
-            self.operation: int = operation
-            self.permission_type: int = permission_type
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.resource_pattern_type = resource_pattern_type
+            self.principal = principal
+            self.host = host
+            self.operation = operation
+            self.permission_type = permission_type
 
     def __init__(
         self,
         *,
         creations: Sequence[CreateAclsRequest.AclCreation] = (),
     ) -> None:
-        self.creations: Sequence[CreateAclsRequest.AclCreation] = creations
+        self.creations = creations
 
 
 class CreateAclsResponse(Message):
-    __slots__ = ("results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+    )
     API_KEY = 30
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2542,7 +2954,10 @@ class CreateAclsResponse(Message):
     NUMBER = 51
 
     class AclCreationResult(Struct):
-        __slots__ = ("error_code", "error_message")
+        __slots__ = (
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -2550,8 +2965,8 @@ class CreateAclsResponse(Message):
             error_code: int = 0,
             error_message: str | None = "",
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.error_code = error_code
+            self.error_message = error_message
 
     def __init__(
         self,
@@ -2559,12 +2974,14 @@ class CreateAclsResponse(Message):
         throttle_time_ms: int = 0,
         results: Sequence[CreateAclsResponse.AclCreationResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.results: Sequence[CreateAclsResponse.AclCreationResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
 
 
 class DeleteAclsRequest(Message):
-    __slots__ = ("filters",)
+    __slots__ = (
+        "filters",
+    )
     API_KEY = 31
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2574,13 +2991,13 @@ class DeleteAclsRequest(Message):
 
     class DeleteAclsFilter(Struct):
         __slots__ = (
+            "resource_type_filter",
+            "resource_name_filter",
+            "pattern_type_filter",
+            "principal_filter",
             "host_filter",
             "operation",
-            "pattern_type_filter",
             "permission_type",
-            "principal_filter",
-            "resource_name_filter",
-            "resource_type_filter",
         )
 
         def __init__(
@@ -2594,24 +3011,27 @@ class DeleteAclsRequest(Message):
             operation: int = 0,
             permission_type: int = 0,
         ) -> None:
-            self.resource_type_filter: int = resource_type_filter
-            self.resource_name_filter: str | None = resource_name_filter
-            self.pattern_type_filter: int = pattern_type_filter
-            self.principal_filter: str | None = principal_filter
-            self.host_filter: str | None = host_filter
-            self.operation: int = operation
-            self.permission_type: int = permission_type
+            self.resource_type_filter = resource_type_filter
+            self.resource_name_filter = resource_name_filter
+            self.pattern_type_filter = pattern_type_filter
+            self.principal_filter = principal_filter
+            self.host_filter = host_filter
+            self.operation = operation
+            self.permission_type = permission_type
 
     def __init__(
         self,
         *,
         filters: Sequence[DeleteAclsRequest.DeleteAclsFilter] = (),
     ) -> None:
-        self.filters: Sequence[DeleteAclsRequest.DeleteAclsFilter] = filters
+        self.filters = filters
 
 
 class DeleteAclsResponse(Message):
-    __slots__ = ("filter_results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "filter_results",
+    )
     API_KEY = 31
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2623,13 +3043,13 @@ class DeleteAclsResponse(Message):
         __slots__ = (
             "error_code",
             "error_message",
+            "resource_type",
+            "resource_name",
+            "pattern_type",
+            "principal",
             "host",
             "operation",
-            "pattern_type",
             "permission_type",
-            "principal",
-            "resource_name",
-            "resource_type",
         )
 
         def __init__(
@@ -2645,18 +3065,22 @@ class DeleteAclsResponse(Message):
             operation: int = 0,
             permission_type: int = 0,
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.pattern_type: int = pattern_type
-            self.principal: str = principal
-            self.host: str = host
-            self.operation: int = operation
-            self.permission_type: int = permission_type
+            self.error_code = error_code
+            self.error_message = error_message
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.pattern_type = pattern_type
+            self.principal = principal
+            self.host = host
+            self.operation = operation
+            self.permission_type = permission_type
 
     class DeleteAclsFilterResult(Struct):
-        __slots__ = ("error_code", "error_message", "matching_acls")
+        __slots__ = (
+            "error_code",
+            "error_message",
+            "matching_acls",
+        )
 
         def __init__(
             self,
@@ -2665,9 +3089,9 @@ class DeleteAclsResponse(Message):
             error_message: str | None = "",
             matching_acls: Sequence[DeleteAclsResponse.DeleteAclsMatchingAcl] = (),
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.matching_acls: Sequence[DeleteAclsResponse.DeleteAclsMatchingAcl] = matching_acls
+            self.error_code = error_code
+            self.error_message = error_message
+            self.matching_acls = matching_acls
 
     def __init__(
         self,
@@ -2675,12 +3099,16 @@ class DeleteAclsResponse(Message):
         throttle_time_ms: int = 0,
         filter_results: Sequence[DeleteAclsResponse.DeleteAclsFilterResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.filter_results: Sequence[DeleteAclsResponse.DeleteAclsFilterResult] = filter_results
+        self.throttle_time_ms = throttle_time_ms
+        self.filter_results = filter_results
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = ("include_documentation", "include_synonyms", "resources")
+    __slots__ = (
+        "resources",
+        "include_synonyms",
+        "include_documentation",
+    )
     API_KEY = 32
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2689,7 +3117,11 @@ class DescribeConfigsRequest(Message):
     NUMBER = 54
 
     class DescribeConfigsResource(Struct):
-        __slots__ = ("configuration_keys", "resource_name", "resource_type")
+        __slots__ = (
+            "resource_type",
+            "resource_name",
+            "configuration_keys",
+        )
 
         def __init__(
             self,
@@ -2698,9 +3130,9 @@ class DescribeConfigsRequest(Message):
             resource_name: str = "",
             configuration_keys: Sequence[str] | None = (),
         ) -> None:
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.configuration_keys: Sequence[str] | None = configuration_keys
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.configuration_keys = configuration_keys
 
     def __init__(
         self,
@@ -2709,13 +3141,16 @@ class DescribeConfigsRequest(Message):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> None:
-        self.resources: Sequence[DescribeConfigsRequest.DescribeConfigsResource] = resources
-        self.include_synonyms: bool = include_synonyms
-        self.include_documentation: bool = include_documentation
+        self.resources = resources
+        self.include_synonyms = include_synonyms
+        self.include_documentation = include_documentation
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = ("results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+    )
     API_KEY = 32
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2724,7 +3159,11 @@ class DescribeConfigsResponse(Message):
     NUMBER = 55
 
     class DescribeConfigsSynonym(Struct):
-        __slots__ = ("name", "source", "value")
+        __slots__ = (
+            "name",
+            "value",
+            "source",
+        )
 
         def __init__(
             self,
@@ -2733,20 +3172,20 @@ class DescribeConfigsResponse(Message):
             value: str | None = "",
             source: int = 0,
         ) -> None:
-            self.name: str = name
-            self.value: str | None = value
-            self.source: int = source
+            self.name = name
+            self.value = value
+            self.source = source
 
     class DescribeConfigsResourceResult(Struct):
         __slots__ = (
+            "name",
+            "value",
+            "read_only",
             "config_source",
+            "is_sensitive",
+            "synonyms",
             "config_type",
             "documentation",
-            "is_sensitive",
-            "name",
-            "read_only",
-            "synonyms",
-            "value",
         )
 
         def __init__(
@@ -2761,17 +3200,23 @@ class DescribeConfigsResponse(Message):
             config_type: int = 0,
             documentation: str | None = "",
         ) -> None:
-            self.name: str = name
-            self.value: str | None = value
-            self.read_only: bool = read_only
-            self.config_source: int = config_source
-            self.is_sensitive: bool = is_sensitive
-            self.synonyms: Sequence[DescribeConfigsResponse.DescribeConfigsSynonym] = synonyms
-            self.config_type: int = config_type
-            self.documentation: str | None = documentation
+            self.name = name
+            self.value = value
+            self.read_only = read_only
+            self.config_source = config_source
+            self.is_sensitive = is_sensitive
+            self.synonyms = synonyms
+            self.config_type = config_type
+            self.documentation = documentation
 
     class DescribeConfigsResult(Struct):
-        __slots__ = ("configs", "error_code", "error_message", "resource_name", "resource_type")
+        __slots__ = (
+            "error_code",
+            "error_message",
+            "resource_type",
+            "resource_name",
+            "configs",
+        )
 
         def __init__(
             self,
@@ -2782,11 +3227,11 @@ class DescribeConfigsResponse(Message):
             resource_name: str = "",
             configs: Sequence[DescribeConfigsResponse.DescribeConfigsResourceResult] = (),
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.configs: Sequence[DescribeConfigsResponse.DescribeConfigsResourceResult] = configs
+            self.error_code = error_code
+            self.error_message = error_message
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.configs = configs
 
     def __init__(
         self,
@@ -2794,12 +3239,15 @@ class DescribeConfigsResponse(Message):
         throttle_time_ms: int = 0,
         results: Sequence[DescribeConfigsResponse.DescribeConfigsResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.results: Sequence[DescribeConfigsResponse.DescribeConfigsResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
 
 
 class AlterConfigsRequest(Message):
-    __slots__ = ("resources", "validate_only")
+    __slots__ = (
+        "resources",
+        "validate_only",
+    )
     API_KEY = 33
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -2808,7 +3256,10 @@ class AlterConfigsRequest(Message):
     NUMBER = 56
 
     class AlterableConfig(Struct):
-        __slots__ = ("name", "value")
+        __slots__ = (
+            "name",
+            "value",
+        )
 
         def __init__(
             self,
@@ -2816,11 +3267,15 @@ class AlterConfigsRequest(Message):
             name: str = "",
             value: str | None = "",
         ) -> None:
-            self.name: str = name
-            self.value: str | None = value
+            self.name = name
+            self.value = value
 
     class AlterConfigsResource(Struct):
-        __slots__ = ("configs", "resource_name", "resource_type")
+        __slots__ = (
+            "resource_type",
+            "resource_name",
+            "configs",
+        )
 
         def __init__(
             self,
@@ -2829,9 +3284,9 @@ class AlterConfigsRequest(Message):
             resource_name: str = "",
             configs: Sequence[AlterConfigsRequest.AlterableConfig] = (),
         ) -> None:
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.configs: Sequence[AlterConfigsRequest.AlterableConfig] = configs
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.configs = configs
 
     def __init__(
         self,
@@ -2839,12 +3294,15 @@ class AlterConfigsRequest(Message):
         resources: Sequence[AlterConfigsRequest.AlterConfigsResource] = (),
         validate_only: bool = False,
     ) -> None:
-        self.resources: Sequence[AlterConfigsRequest.AlterConfigsResource] = resources
-        self.validate_only: bool = validate_only
+        self.resources = resources
+        self.validate_only = validate_only
 
 
 class AlterConfigsResponse(Message):
-    __slots__ = ("responses", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "responses",
+    )
     API_KEY = 33
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -2853,7 +3311,12 @@ class AlterConfigsResponse(Message):
     NUMBER = 57
 
     class AlterConfigsResourceResponse(Struct):
-        __slots__ = ("error_code", "error_message", "resource_name", "resource_type")
+        __slots__ = (
+            "error_code",
+            "error_message",
+            "resource_type",
+            "resource_name",
+        )
 
         def __init__(
             self,
@@ -2863,10 +3326,10 @@ class AlterConfigsResponse(Message):
             resource_type: int = 0,
             resource_name: str = "",
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
+            self.error_code = error_code
+            self.error_message = error_message
+            self.resource_type = resource_type
+            self.resource_name = resource_name
 
     def __init__(
         self,
@@ -2874,12 +3337,14 @@ class AlterConfigsResponse(Message):
         throttle_time_ms: int = 0,
         responses: Sequence[AlterConfigsResponse.AlterConfigsResourceResponse] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.responses: Sequence[AlterConfigsResponse.AlterConfigsResourceResponse] = responses
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = responses
 
 
 class AlterReplicaLogDirsRequest(Message):
-    __slots__ = ("dirs",)
+    __slots__ = (
+        "dirs",
+    )
     API_KEY = 34
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2888,7 +3353,10 @@ class AlterReplicaLogDirsRequest(Message):
     NUMBER = 58
 
     class AlterReplicaLogDirTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2896,11 +3364,14 @@ class AlterReplicaLogDirsRequest(Message):
             name: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[int] = partitions
+            self.name = name
+            self.partitions = partitions
 
     class AlterReplicaLogDir(Struct):
-        __slots__ = ("path", "topics")
+        __slots__ = (
+            "path",
+            "topics",
+        )
 
         def __init__(
             self,
@@ -2908,19 +3379,22 @@ class AlterReplicaLogDirsRequest(Message):
             path: str = "",
             topics: Sequence[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = (),
         ) -> None:
-            self.path: str = path
-            self.topics: Sequence[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = topics
+            self.path = path
+            self.topics = topics
 
     def __init__(
         self,
         *,
         dirs: Sequence[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = (),
     ) -> None:
-        self.dirs: Sequence[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = dirs
+        self.dirs = dirs
 
 
 class AlterReplicaLogDirsResponse(Message):
-    __slots__ = ("results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+    )
     API_KEY = 34
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -2929,7 +3403,10 @@ class AlterReplicaLogDirsResponse(Message):
     NUMBER = 59
 
     class AlterReplicaLogDirPartitionResult(Struct):
-        __slots__ = ("error_code", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -2937,11 +3414,14 @@ class AlterReplicaLogDirsResponse(Message):
             partition_index: int = 0,
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.error_code = error_code
 
     class AlterReplicaLogDirTopicResult(Struct):
-        __slots__ = ("partitions", "topic_name")
+        __slots__ = (
+            "topic_name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2949,8 +3429,8 @@ class AlterReplicaLogDirsResponse(Message):
             topic_name: str = "",
             partitions: Sequence[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = (),
         ) -> None:
-            self.topic_name: str = topic_name
-            self.partitions: Sequence[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = partitions
+            self.topic_name = topic_name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -2958,12 +3438,14 @@ class AlterReplicaLogDirsResponse(Message):
         throttle_time_ms: int = 0,
         results: Sequence[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.results: Sequence[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
 
 
 class DescribeLogDirsRequest(Message):
-    __slots__ = ("topics",)
+    __slots__ = (
+        "topics",
+    )
     API_KEY = 35
     IS_REQUEST = True
     MIN_VERSION = 1
@@ -2972,7 +3454,10 @@ class DescribeLogDirsRequest(Message):
     NUMBER = 60
 
     class DescribableLogDirTopic(Struct):
-        __slots__ = ("partitions", "topic")
+        __slots__ = (
+            "topic",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -2980,19 +3465,23 @@ class DescribeLogDirsRequest(Message):
             topic: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic: str = topic
-            self.partitions: Sequence[int] = partitions
+            self.topic = topic
+            self.partitions = partitions
 
     def __init__(
         self,
         *,
         topics: Sequence[DescribeLogDirsRequest.DescribableLogDirTopic] | None = (),
     ) -> None:
-        self.topics: Sequence[DescribeLogDirsRequest.DescribableLogDirTopic] | None = topics
+        self.topics = topics
 
 
 class DescribeLogDirsResponse(Message):
-    __slots__ = ("error_code", "results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "results",
+    )
     API_KEY = 35
     IS_REQUEST = False
     MIN_VERSION = 1
@@ -3001,7 +3490,12 @@ class DescribeLogDirsResponse(Message):
     NUMBER = 61
 
     class DescribeLogDirsPartition(Struct):
-        __slots__ = ("is_future_key", "offset_lag", "partition_index", "partition_size")
+        __slots__ = (
+            "partition_index",
+            "partition_size",
+            "offset_lag",
+            "is_future_key",
+        )
 
         def __init__(
             self,
@@ -3011,13 +3505,16 @@ class DescribeLogDirsResponse(Message):
             offset_lag: int = 0,
             is_future_key: bool = False,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.partition_size: int = partition_size
-            self.offset_lag: int = offset_lag
-            self.is_future_key: bool = is_future_key
+            self.partition_index = partition_index
+            self.partition_size = partition_size
+            self.offset_lag = offset_lag
+            self.is_future_key = is_future_key
 
     class DescribeLogDirsTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3025,11 +3522,18 @@ class DescribeLogDirsResponse(Message):
             name: str = "",
             partitions: Sequence[DescribeLogDirsResponse.DescribeLogDirsPartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[DescribeLogDirsResponse.DescribeLogDirsPartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     class DescribeLogDirsResult(Struct):
-        __slots__ = ("error_code", "is_cordoned", "log_dir", "topics", "total_bytes", "usable_bytes")
+        __slots__ = (
+            "error_code",
+            "log_dir",
+            "topics",
+            "total_bytes",
+            "usable_bytes",
+            "is_cordoned",
+        )
 
         def __init__(
             self,
@@ -3041,12 +3545,12 @@ class DescribeLogDirsResponse(Message):
             usable_bytes: int = -1,
             is_cordoned: bool = False,
         ) -> None:
-            self.error_code: int = error_code
-            self.log_dir: str = log_dir
-            self.topics: Sequence[DescribeLogDirsResponse.DescribeLogDirsTopic] = topics
-            self.total_bytes: int = total_bytes
-            self.usable_bytes: int = usable_bytes
-            self.is_cordoned: bool = is_cordoned
+            self.error_code = error_code
+            self.log_dir = log_dir
+            self.topics = topics
+            self.total_bytes = total_bytes
+            self.usable_bytes = usable_bytes
+            self.is_cordoned = is_cordoned
 
     def __init__(
         self,
@@ -3055,13 +3559,15 @@ class DescribeLogDirsResponse(Message):
         error_code: int = 0,
         results: Sequence[DescribeLogDirsResponse.DescribeLogDirsResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.results: Sequence[DescribeLogDirsResponse.DescribeLogDirsResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.results = results
 
 
 class SaslAuthenticateRequest(Message):
-    __slots__ = ("auth_bytes",)
+    __slots__ = (
+        "auth_bytes",
+    )
     API_KEY = 36
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3074,11 +3580,16 @@ class SaslAuthenticateRequest(Message):
         *,
         auth_bytes: bytes = b"",
     ) -> None:
-        self.auth_bytes: bytes = auth_bytes
+        self.auth_bytes = auth_bytes
 
 
 class SaslAuthenticateResponse(Message):
-    __slots__ = ("auth_bytes", "error_code", "error_message", "session_lifetime_ms")
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "auth_bytes",
+        "session_lifetime_ms",
+    )
     API_KEY = 36
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3094,14 +3605,18 @@ class SaslAuthenticateResponse(Message):
         auth_bytes: bytes = b"",
         session_lifetime_ms: int = 0,
     ) -> None:
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.auth_bytes: bytes = auth_bytes
-        self.session_lifetime_ms: int = session_lifetime_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.auth_bytes = auth_bytes
+        self.session_lifetime_ms = session_lifetime_ms
 
 
 class CreatePartitionsRequest(Message):
-    __slots__ = ("timeout_ms", "topics", "validate_only")
+    __slots__ = (
+        "topics",
+        "timeout_ms",
+        "validate_only",
+    )
     API_KEY = 37
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3110,17 +3625,23 @@ class CreatePartitionsRequest(Message):
     NUMBER = 64
 
     class CreatePartitionsAssignment(Struct):
-        __slots__ = ("broker_ids",)
+        __slots__ = (
+            "broker_ids",
+        )
 
         def __init__(
             self,
             *,
             broker_ids: Sequence[int] = (),
         ) -> None:
-            self.broker_ids: Sequence[int] = broker_ids
+            self.broker_ids = broker_ids
 
     class CreatePartitionsTopic(Struct):
-        __slots__ = ("assignments", "count", "name")
+        __slots__ = (
+            "name",
+            "count",
+            "assignments",
+        )
 
         def __init__(
             self,
@@ -3129,9 +3650,9 @@ class CreatePartitionsRequest(Message):
             count: int = 0,
             assignments: Sequence[CreatePartitionsRequest.CreatePartitionsAssignment] | None = (),
         ) -> None:
-            self.name: str = name
-            self.count: int = count
-            self.assignments: Sequence[CreatePartitionsRequest.CreatePartitionsAssignment] | None = assignments
+            self.name = name
+            self.count = count
+            self.assignments = assignments
 
     def __init__(
         self,
@@ -3140,13 +3661,16 @@ class CreatePartitionsRequest(Message):
         timeout_ms: int = 0,
         validate_only: bool = False,
     ) -> None:
-        self.topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic] = topics
-        self.timeout_ms: int = timeout_ms
-        self.validate_only: bool = validate_only
+        self.topics = topics
+        self.timeout_ms = timeout_ms
+        self.validate_only = validate_only
 
 
 class CreatePartitionsResponse(Message):
-    __slots__ = ("results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+    )
     API_KEY = 37
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3155,7 +3679,11 @@ class CreatePartitionsResponse(Message):
     NUMBER = 65
 
     class CreatePartitionsTopicResult(Struct):
-        __slots__ = ("error_code", "error_message", "name")
+        __slots__ = (
+            "name",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -3164,9 +3692,9 @@ class CreatePartitionsResponse(Message):
             error_code: int = 0,
             error_message: str | None = None,
         ) -> None:
-            self.name: str = name
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.name = name
+            self.error_code = error_code
+            self.error_message = error_message
 
     def __init__(
         self,
@@ -3174,12 +3702,14 @@ class CreatePartitionsResponse(Message):
         throttle_time_ms: int = 0,
         results: Sequence[CreatePartitionsResponse.CreatePartitionsTopicResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.results: Sequence[CreatePartitionsResponse.CreatePartitionsTopicResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
 
 
 class DeleteGroupsRequest(Message):
-    __slots__ = ("groups_names",)
+    __slots__ = (
+        "groups_names",
+    )
     API_KEY = 42
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3192,11 +3722,14 @@ class DeleteGroupsRequest(Message):
         *,
         groups_names: Sequence[str] = (),
     ) -> None:
-        self.groups_names: Sequence[str] = groups_names
+        self.groups_names = groups_names
 
 
 class DeleteGroupsResponse(Message):
-    __slots__ = ("results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+    )
     API_KEY = 42
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3205,7 +3738,10 @@ class DeleteGroupsResponse(Message):
     NUMBER = 67
 
     class DeletableGroupResult(Struct):
-        __slots__ = ("error_code", "group_id")
+        __slots__ = (
+            "group_id",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -3213,8 +3749,8 @@ class DeleteGroupsResponse(Message):
             group_id: str = "",
             error_code: int = 0,
         ) -> None:
-            self.group_id: str = group_id
-            self.error_code: int = error_code
+            self.group_id = group_id
+            self.error_code = error_code
 
     def __init__(
         self,
@@ -3222,12 +3758,16 @@ class DeleteGroupsResponse(Message):
         throttle_time_ms: int = 0,
         results: Sequence[DeleteGroupsResponse.DeletableGroupResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.results: Sequence[DeleteGroupsResponse.DeletableGroupResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
 
 
 class ElectLeadersRequest(Message):
-    __slots__ = ("election_type", "timeout_ms", "topic_partitions")
+    __slots__ = (
+        "election_type",
+        "topic_partitions",
+        "timeout_ms",
+    )
     API_KEY = 43
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3236,7 +3776,10 @@ class ElectLeadersRequest(Message):
     NUMBER = 68
 
     class TopicPartitions(Struct):
-        __slots__ = ("partitions", "topic")
+        __slots__ = (
+            "topic",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3244,8 +3787,8 @@ class ElectLeadersRequest(Message):
             topic: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic: str = topic
-            self.partitions: Sequence[int] = partitions
+            self.topic = topic
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -3254,13 +3797,17 @@ class ElectLeadersRequest(Message):
         topic_partitions: Sequence[ElectLeadersRequest.TopicPartitions] | None = (),
         timeout_ms: int = 60000,
     ) -> None:
-        self.election_type: int = election_type
-        self.topic_partitions: Sequence[ElectLeadersRequest.TopicPartitions] | None = topic_partitions
-        self.timeout_ms: int = timeout_ms
+        self.election_type = election_type
+        self.topic_partitions = topic_partitions
+        self.timeout_ms = timeout_ms
 
 
 class ElectLeadersResponse(Message):
-    __slots__ = ("error_code", "replica_election_results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "replica_election_results",
+    )
     API_KEY = 43
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3269,7 +3816,11 @@ class ElectLeadersResponse(Message):
     NUMBER = 69
 
     class PartitionResult(Struct):
-        __slots__ = ("error_code", "error_message", "partition_id")
+        __slots__ = (
+            "partition_id",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -3278,12 +3829,15 @@ class ElectLeadersResponse(Message):
             error_code: int = 0,
             error_message: str | None = "",
         ) -> None:
-            self.partition_id: int = partition_id
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.partition_id = partition_id
+            self.error_code = error_code
+            self.error_message = error_message
 
     class ReplicaElectionResult(Struct):
-        __slots__ = ("partition_result", "topic")
+        __slots__ = (
+            "topic",
+            "partition_result",
+        )
 
         def __init__(
             self,
@@ -3291,8 +3845,8 @@ class ElectLeadersResponse(Message):
             topic: str = "",
             partition_result: Sequence[ElectLeadersResponse.PartitionResult] = (),
         ) -> None:
-            self.topic: str = topic
-            self.partition_result: Sequence[ElectLeadersResponse.PartitionResult] = partition_result
+            self.topic = topic
+            self.partition_result = partition_result
 
     def __init__(
         self,
@@ -3301,15 +3855,16 @@ class ElectLeadersResponse(Message):
         error_code: int = 0,
         replica_election_results: Sequence[ElectLeadersResponse.ReplicaElectionResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.replica_election_results: Sequence[ElectLeadersResponse.ReplicaElectionResult] = (
-            replica_election_results
-        )
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.replica_election_results = replica_election_results
 
 
 class IncrementalAlterConfigsRequest(Message):
-    __slots__ = ("resources", "validate_only")
+    __slots__ = (
+        "resources",
+        "validate_only",
+    )
     API_KEY = 44
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3318,7 +3873,11 @@ class IncrementalAlterConfigsRequest(Message):
     NUMBER = 70
 
     class AlterableConfig(Struct):
-        __slots__ = ("config_operation", "name", "value")
+        __slots__ = (
+            "name",
+            "config_operation",
+            "value",
+        )
 
         def __init__(
             self,
@@ -3327,12 +3886,16 @@ class IncrementalAlterConfigsRequest(Message):
             config_operation: int = 0,
             value: str | None = "",
         ) -> None:
-            self.name: str = name
-            self.config_operation: int = config_operation
-            self.value: str | None = value
+            self.name = name
+            self.config_operation = config_operation
+            self.value = value
 
     class AlterConfigsResource(Struct):
-        __slots__ = ("configs", "resource_name", "resource_type")
+        __slots__ = (
+            "resource_type",
+            "resource_name",
+            "configs",
+        )
 
         def __init__(
             self,
@@ -3341,9 +3904,9 @@ class IncrementalAlterConfigsRequest(Message):
             resource_name: str = "",
             configs: Sequence[IncrementalAlterConfigsRequest.AlterableConfig] = (),
         ) -> None:
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
-            self.configs: Sequence[IncrementalAlterConfigsRequest.AlterableConfig] = configs
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.configs = configs
 
     def __init__(
         self,
@@ -3351,12 +3914,15 @@ class IncrementalAlterConfigsRequest(Message):
         resources: Sequence[IncrementalAlterConfigsRequest.AlterConfigsResource] = (),
         validate_only: bool = False,
     ) -> None:
-        self.resources: Sequence[IncrementalAlterConfigsRequest.AlterConfigsResource] = resources
-        self.validate_only: bool = validate_only
+        self.resources = resources
+        self.validate_only = validate_only
 
 
 class IncrementalAlterConfigsResponse(Message):
-    __slots__ = ("responses", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "responses",
+    )
     API_KEY = 44
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3365,7 +3931,12 @@ class IncrementalAlterConfigsResponse(Message):
     NUMBER = 71
 
     class AlterConfigsResourceResponse(Struct):
-        __slots__ = ("error_code", "error_message", "resource_name", "resource_type")
+        __slots__ = (
+            "error_code",
+            "error_message",
+            "resource_type",
+            "resource_name",
+        )
 
         def __init__(
             self,
@@ -3375,10 +3946,10 @@ class IncrementalAlterConfigsResponse(Message):
             resource_type: int = 0,
             resource_name: str = "",
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.resource_type: int = resource_type
-            self.resource_name: str = resource_name
+            self.error_code = error_code
+            self.error_message = error_message
+            self.resource_type = resource_type
+            self.resource_name = resource_name
 
     def __init__(
         self,
@@ -3386,12 +3957,16 @@ class IncrementalAlterConfigsResponse(Message):
         throttle_time_ms: int = 0,
         responses: Sequence[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.responses: Sequence[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = responses
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = responses
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    __slots__ = ("allow_replication_factor_change", "timeout_ms", "topics")
+    __slots__ = (
+        "timeout_ms",
+        "allow_replication_factor_change",
+        "topics",
+    )
     API_KEY = 45
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3400,7 +3975,10 @@ class AlterPartitionReassignmentsRequest(Message):
     NUMBER = 72
 
     class ReassignablePartition(Struct):
-        __slots__ = ("partition_index", "replicas")
+        __slots__ = (
+            "partition_index",
+            "replicas",
+        )
 
         def __init__(
             self,
@@ -3408,11 +3986,14 @@ class AlterPartitionReassignmentsRequest(Message):
             partition_index: int = 0,
             replicas: Sequence[int] | None = None,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.replicas: Sequence[int] | None = replicas
+            self.partition_index = partition_index
+            self.replicas = replicas
 
     class ReassignableTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3420,8 +4001,8 @@ class AlterPartitionReassignmentsRequest(Message):
             name: str = "",
             partitions: Sequence[AlterPartitionReassignmentsRequest.ReassignablePartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[AlterPartitionReassignmentsRequest.ReassignablePartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -3430,13 +4011,19 @@ class AlterPartitionReassignmentsRequest(Message):
         allow_replication_factor_change: bool = True,
         topics: Sequence[AlterPartitionReassignmentsRequest.ReassignableTopic] = (),
     ) -> None:
-        self.timeout_ms: int = timeout_ms
-        self.allow_replication_factor_change: bool = allow_replication_factor_change
-        self.topics: Sequence[AlterPartitionReassignmentsRequest.ReassignableTopic] = topics
+        self.timeout_ms = timeout_ms
+        self.allow_replication_factor_change = allow_replication_factor_change
+        self.topics = topics
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    __slots__ = ("allow_replication_factor_change", "error_code", "error_message", "responses", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "allow_replication_factor_change",
+        "error_code",
+        "error_message",
+        "responses",
+    )
     API_KEY = 45
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3445,7 +4032,11 @@ class AlterPartitionReassignmentsResponse(Message):
     NUMBER = 73
 
     class ReassignablePartitionResponse(Struct):
-        __slots__ = ("error_code", "error_message", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -3454,12 +4045,15 @@ class AlterPartitionReassignmentsResponse(Message):
             error_code: int = 0,
             error_message: str | None = "",
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.partition_index = partition_index
+            self.error_code = error_code
+            self.error_message = error_message
 
     class ReassignableTopicResponse(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3467,10 +4061,8 @@ class AlterPartitionReassignmentsResponse(Message):
             name: str = "",
             partitions: Sequence[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = (
-                partitions
-            )
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -3481,15 +4073,18 @@ class AlterPartitionReassignmentsResponse(Message):
         error_message: str | None = "",
         responses: Sequence[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.allow_replication_factor_change: bool = allow_replication_factor_change
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.responses: Sequence[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = responses
+        self.throttle_time_ms = throttle_time_ms
+        self.allow_replication_factor_change = allow_replication_factor_change
+        self.error_code = error_code
+        self.error_message = error_message
+        self.responses = responses
 
 
 class ListPartitionReassignmentsRequest(Message):
-    __slots__ = ("timeout_ms", "topics")
+    __slots__ = (
+        "timeout_ms",
+        "topics",
+    )
     API_KEY = 46
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3498,7 +4093,10 @@ class ListPartitionReassignmentsRequest(Message):
     NUMBER = 74
 
     class ListPartitionReassignmentsTopics(Struct):
-        __slots__ = ("name", "partition_indexes")
+        __slots__ = (
+            "name",
+            "partition_indexes",
+        )
 
         def __init__(
             self,
@@ -3506,8 +4104,8 @@ class ListPartitionReassignmentsRequest(Message):
             name: str = "",
             partition_indexes: Sequence[int] = (),
         ) -> None:
-            self.name: str = name
-            self.partition_indexes: Sequence[int] = partition_indexes
+            self.name = name
+            self.partition_indexes = partition_indexes
 
     def __init__(
         self,
@@ -3515,12 +4113,17 @@ class ListPartitionReassignmentsRequest(Message):
         timeout_ms: int = 60000,
         topics: Sequence[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = None,
     ) -> None:
-        self.timeout_ms: int = timeout_ms
-        self.topics: Sequence[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = topics
+        self.timeout_ms = timeout_ms
+        self.topics = topics
 
 
 class ListPartitionReassignmentsResponse(Message):
-    __slots__ = ("error_code", "error_message", "throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "topics",
+    )
     API_KEY = 46
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3529,7 +4132,12 @@ class ListPartitionReassignmentsResponse(Message):
     NUMBER = 75
 
     class OngoingPartitionReassignment(Struct):
-        __slots__ = ("adding_replicas", "partition_index", "removing_replicas", "replicas")
+        __slots__ = (
+            "partition_index",
+            "replicas",
+            "adding_replicas",
+            "removing_replicas",
+        )
 
         def __init__(
             self,
@@ -3539,13 +4147,16 @@ class ListPartitionReassignmentsResponse(Message):
             adding_replicas: Sequence[int] = (),
             removing_replicas: Sequence[int] = (),
         ) -> None:
-            self.partition_index: int = partition_index
-            self.replicas: Sequence[int] = replicas
-            self.adding_replicas: Sequence[int] = adding_replicas
-            self.removing_replicas: Sequence[int] = removing_replicas
+            self.partition_index = partition_index
+            self.replicas = replicas
+            self.adding_replicas = adding_replicas
+            self.removing_replicas = removing_replicas
 
     class OngoingTopicReassignment(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3553,8 +4164,8 @@ class ListPartitionReassignmentsResponse(Message):
             name: str = "",
             partitions: Sequence[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -3564,14 +4175,17 @@ class ListPartitionReassignmentsResponse(Message):
         error_message: str | None = "",
         topics: Sequence[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.topics: Sequence[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topics = topics
 
 
 class OffsetDeleteRequest(Message):
-    __slots__ = ("group_id", "topics")
+    __slots__ = (
+        "group_id",
+        "topics",
+    )
     API_KEY = 47
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3580,17 +4194,22 @@ class OffsetDeleteRequest(Message):
     NUMBER = 76
 
     class OffsetDeleteRequestPartition(Struct):
-        __slots__ = ("partition_index",)
+        __slots__ = (
+            "partition_index",
+        )
 
         def __init__(
             self,
             *,
             partition_index: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
+            self.partition_index = partition_index
 
     class OffsetDeleteRequestTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3598,8 +4217,8 @@ class OffsetDeleteRequest(Message):
             name: str = "",
             partitions: Sequence[OffsetDeleteRequest.OffsetDeleteRequestPartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[OffsetDeleteRequest.OffsetDeleteRequestPartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -3607,12 +4226,16 @@ class OffsetDeleteRequest(Message):
         group_id: str = "",
         topics: Sequence[OffsetDeleteRequest.OffsetDeleteRequestTopic] = (),
     ) -> None:
-        self.group_id: str = group_id
-        self.topics: Sequence[OffsetDeleteRequest.OffsetDeleteRequestTopic] = topics
+        self.group_id = group_id
+        self.topics = topics
 
 
 class OffsetDeleteResponse(Message):
-    __slots__ = ("error_code", "throttle_time_ms", "topics")
+    __slots__ = (
+        "error_code",
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 47
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3621,7 +4244,10 @@ class OffsetDeleteResponse(Message):
     NUMBER = 77
 
     class OffsetDeleteResponsePartition(Struct):
-        __slots__ = ("error_code", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+        )
 
         def __init__(
             self,
@@ -3629,11 +4255,14 @@ class OffsetDeleteResponse(Message):
             partition_index: int = 0,
             error_code: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
+            self.partition_index = partition_index
+            self.error_code = error_code
 
     class OffsetDeleteResponseTopic(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -3641,8 +4270,8 @@ class OffsetDeleteResponse(Message):
             name: str = "",
             partitions: Sequence[OffsetDeleteResponse.OffsetDeleteResponsePartition] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[OffsetDeleteResponse.OffsetDeleteResponsePartition] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -3651,13 +4280,16 @@ class OffsetDeleteResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[OffsetDeleteResponse.OffsetDeleteResponseTopic] = (),
     ) -> None:
-        self.error_code: int = error_code
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[OffsetDeleteResponse.OffsetDeleteResponseTopic] = topics
+        self.error_code = error_code
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class DescribeClientQuotasRequest(Message):
-    __slots__ = ("components", "strict")
+    __slots__ = (
+        "components",
+        "strict",
+    )
     API_KEY = 48
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3666,7 +4298,11 @@ class DescribeClientQuotasRequest(Message):
     NUMBER = 78
 
     class ComponentData(Struct):
-        __slots__ = ("entity_type", "match", "match_type")
+        __slots__ = (
+            "entity_type",
+            "match_type",
+            "match",
+        )
 
         def __init__(
             self,
@@ -3675,9 +4311,9 @@ class DescribeClientQuotasRequest(Message):
             match_type: int = 0,
             match: str | None = "",
         ) -> None:
-            self.entity_type: str = entity_type
-            self.match_type: int = match_type
-            self.match: str | None = match
+            self.entity_type = entity_type
+            self.match_type = match_type
+            self.match = match
 
     def __init__(
         self,
@@ -3685,12 +4321,17 @@ class DescribeClientQuotasRequest(Message):
         components: Sequence[DescribeClientQuotasRequest.ComponentData] = (),
         strict: bool = False,
     ) -> None:
-        self.components: Sequence[DescribeClientQuotasRequest.ComponentData] = components
-        self.strict: bool = strict
+        self.components = components
+        self.strict = strict
 
 
 class DescribeClientQuotasResponse(Message):
-    __slots__ = ("entries", "error_code", "error_message", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "entries",
+    )
     API_KEY = 48
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3699,7 +4340,10 @@ class DescribeClientQuotasResponse(Message):
     NUMBER = 79
 
     class EntityData(Struct):
-        __slots__ = ("entity_name", "entity_type")
+        __slots__ = (
+            "entity_type",
+            "entity_name",
+        )
 
         def __init__(
             self,
@@ -3707,11 +4351,14 @@ class DescribeClientQuotasResponse(Message):
             entity_type: str = "",
             entity_name: str | None = "",
         ) -> None:
-            self.entity_type: str = entity_type
-            self.entity_name: str | None = entity_name
+            self.entity_type = entity_type
+            self.entity_name = entity_name
 
     class ValueData(Struct):
-        __slots__ = ("key", "value")
+        __slots__ = (
+            "key",
+            "value",
+        )
 
         def __init__(
             self,
@@ -3719,11 +4366,14 @@ class DescribeClientQuotasResponse(Message):
             key: str = "",
             value: float = 0.0,
         ) -> None:
-            self.key: str = key
-            self.value: float = value
+            self.key = key
+            self.value = value
 
     class EntryData(Struct):
-        __slots__ = ("entity", "values")
+        __slots__ = (
+            "entity",
+            "values",
+        )
 
         def __init__(
             self,
@@ -3731,8 +4381,8 @@ class DescribeClientQuotasResponse(Message):
             entity: Sequence[DescribeClientQuotasResponse.EntityData] = (),
             values: Sequence[DescribeClientQuotasResponse.ValueData] = (),
         ) -> None:
-            self.entity: Sequence[DescribeClientQuotasResponse.EntityData] = entity
-            self.values: Sequence[DescribeClientQuotasResponse.ValueData] = values
+            self.entity = entity
+            self.values = values
 
     def __init__(
         self,
@@ -3742,14 +4392,17 @@ class DescribeClientQuotasResponse(Message):
         error_message: str | None = "",
         entries: Sequence[DescribeClientQuotasResponse.EntryData] | None = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.entries: Sequence[DescribeClientQuotasResponse.EntryData] | None = entries
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.entries = entries
 
 
 class AlterClientQuotasRequest(Message):
-    __slots__ = ("entries", "validate_only")
+    __slots__ = (
+        "entries",
+        "validate_only",
+    )
     API_KEY = 49
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3758,7 +4411,10 @@ class AlterClientQuotasRequest(Message):
     NUMBER = 80
 
     class EntityData(Struct):
-        __slots__ = ("entity_name", "entity_type")
+        __slots__ = (
+            "entity_type",
+            "entity_name",
+        )
 
         def __init__(
             self,
@@ -3766,11 +4422,15 @@ class AlterClientQuotasRequest(Message):
             entity_type: str = "",
             entity_name: str | None = "",
         ) -> None:
-            self.entity_type: str = entity_type
-            self.entity_name: str | None = entity_name
+            self.entity_type = entity_type
+            self.entity_name = entity_name
 
     class OpData(Struct):
-        __slots__ = ("key", "remove", "value")
+        __slots__ = (
+            "key",
+            "value",
+            "remove",
+        )
 
         def __init__(
             self,
@@ -3779,12 +4439,15 @@ class AlterClientQuotasRequest(Message):
             value: float = 0.0,
             remove: bool = False,
         ) -> None:
-            self.key: str = key
-            self.value: float = value
-            self.remove: bool = remove
+            self.key = key
+            self.value = value
+            self.remove = remove
 
     class EntryData(Struct):
-        __slots__ = ("entity", "ops")
+        __slots__ = (
+            "entity",
+            "ops",
+        )
 
         def __init__(
             self,
@@ -3792,8 +4455,8 @@ class AlterClientQuotasRequest(Message):
             entity: Sequence[AlterClientQuotasRequest.EntityData] = (),
             ops: Sequence[AlterClientQuotasRequest.OpData] = (),
         ) -> None:
-            self.entity: Sequence[AlterClientQuotasRequest.EntityData] = entity
-            self.ops: Sequence[AlterClientQuotasRequest.OpData] = ops
+            self.entity = entity
+            self.ops = ops
 
     def __init__(
         self,
@@ -3801,12 +4464,15 @@ class AlterClientQuotasRequest(Message):
         entries: Sequence[AlterClientQuotasRequest.EntryData] = (),
         validate_only: bool = False,
     ) -> None:
-        self.entries: Sequence[AlterClientQuotasRequest.EntryData] = entries
-        self.validate_only: bool = validate_only
+        self.entries = entries
+        self.validate_only = validate_only
 
 
 class AlterClientQuotasResponse(Message):
-    __slots__ = ("entries", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "entries",
+    )
     API_KEY = 49
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3815,7 +4481,10 @@ class AlterClientQuotasResponse(Message):
     NUMBER = 81
 
     class EntityData(Struct):
-        __slots__ = ("entity_name", "entity_type")
+        __slots__ = (
+            "entity_type",
+            "entity_name",
+        )
 
         def __init__(
             self,
@@ -3823,11 +4492,15 @@ class AlterClientQuotasResponse(Message):
             entity_type: str = "",
             entity_name: str | None = "",
         ) -> None:
-            self.entity_type: str = entity_type
-            self.entity_name: str | None = entity_name
+            self.entity_type = entity_type
+            self.entity_name = entity_name
 
     class EntryData(Struct):
-        __slots__ = ("entity", "error_code", "error_message")
+        __slots__ = (
+            "error_code",
+            "error_message",
+            "entity",
+        )
 
         def __init__(
             self,
@@ -3836,9 +4509,9 @@ class AlterClientQuotasResponse(Message):
             error_message: str | None = "",
             entity: Sequence[AlterClientQuotasResponse.EntityData] = (),
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.entity: Sequence[AlterClientQuotasResponse.EntityData] = entity
+            self.error_code = error_code
+            self.error_message = error_message
+            self.entity = entity
 
     def __init__(
         self,
@@ -3846,12 +4519,14 @@ class AlterClientQuotasResponse(Message):
         throttle_time_ms: int = 0,
         entries: Sequence[AlterClientQuotasResponse.EntryData] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.entries: Sequence[AlterClientQuotasResponse.EntryData] = entries
+        self.throttle_time_ms = throttle_time_ms
+        self.entries = entries
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    __slots__ = ("users",)
+    __slots__ = (
+        "users",
+    )
     API_KEY = 50
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3860,25 +4535,32 @@ class DescribeUserScramCredentialsRequest(Message):
     NUMBER = 82
 
     class UserName(Struct):
-        __slots__ = ("name",)
+        __slots__ = (
+            "name",
+        )
 
         def __init__(
             self,
             *,
             name: str = "",
         ) -> None:
-            self.name: str = name
+            self.name = name
 
     def __init__(
         self,
         *,
         users: Sequence[DescribeUserScramCredentialsRequest.UserName] | None = (),
     ) -> None:
-        self.users: Sequence[DescribeUserScramCredentialsRequest.UserName] | None = users
+        self.users = users
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    __slots__ = ("error_code", "error_message", "results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "results",
+    )
     API_KEY = 50
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3887,7 +4569,10 @@ class DescribeUserScramCredentialsResponse(Message):
     NUMBER = 83
 
     class CredentialInfo(Struct):
-        __slots__ = ("iterations", "mechanism")
+        __slots__ = (
+            "mechanism",
+            "iterations",
+        )
 
         def __init__(
             self,
@@ -3895,11 +4580,16 @@ class DescribeUserScramCredentialsResponse(Message):
             mechanism: int = 0,
             iterations: int = 0,
         ) -> None:
-            self.mechanism: int = mechanism
-            self.iterations: int = iterations
+            self.mechanism = mechanism
+            self.iterations = iterations
 
     class DescribeUserScramCredentialsResult(Struct):
-        __slots__ = ("credential_infos", "error_code", "error_message", "user")
+        __slots__ = (
+            "user",
+            "error_code",
+            "error_message",
+            "credential_infos",
+        )
 
         def __init__(
             self,
@@ -3909,10 +4599,10 @@ class DescribeUserScramCredentialsResponse(Message):
             error_message: str | None = "",
             credential_infos: Sequence[DescribeUserScramCredentialsResponse.CredentialInfo] = (),
         ) -> None:
-            self.user: str = user
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.credential_infos: Sequence[DescribeUserScramCredentialsResponse.CredentialInfo] = credential_infos
+            self.user = user
+            self.error_code = error_code
+            self.error_message = error_message
+            self.credential_infos = credential_infos
 
     def __init__(
         self,
@@ -3922,14 +4612,17 @@ class DescribeUserScramCredentialsResponse(Message):
         error_message: str | None = "",
         results: Sequence[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.results: Sequence[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.results = results
 
 
 class AlterUserScramCredentialsRequest(Message):
-    __slots__ = ("deletions", "upsertions")
+    __slots__ = (
+        "deletions",
+        "upsertions",
+    )
     API_KEY = 51
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -3938,7 +4631,10 @@ class AlterUserScramCredentialsRequest(Message):
     NUMBER = 84
 
     class ScramCredentialDeletion(Struct):
-        __slots__ = ("mechanism", "name")
+        __slots__ = (
+            "name",
+            "mechanism",
+        )
 
         def __init__(
             self,
@@ -3946,11 +4642,17 @@ class AlterUserScramCredentialsRequest(Message):
             name: str = "",
             mechanism: int = 0,
         ) -> None:
-            self.name: str = name
-            self.mechanism: int = mechanism
+            self.name = name
+            self.mechanism = mechanism
 
     class ScramCredentialUpsertion(Struct):
-        __slots__ = ("iterations", "mechanism", "name", "salt", "salted_password")
+        __slots__ = (
+            "name",
+            "mechanism",
+            "iterations",
+            "salt",
+            "salted_password",
+        )
 
         def __init__(
             self,
@@ -3961,11 +4663,11 @@ class AlterUserScramCredentialsRequest(Message):
             salt: bytes = b"",
             salted_password: bytes = b"",
         ) -> None:
-            self.name: str = name
-            self.mechanism: int = mechanism
-            self.iterations: int = iterations
-            self.salt: bytes = salt
-            self.salted_password: bytes = salted_password
+            self.name = name
+            self.mechanism = mechanism
+            self.iterations = iterations
+            self.salt = salt
+            self.salted_password = salted_password
 
     def __init__(
         self,
@@ -3973,12 +4675,15 @@ class AlterUserScramCredentialsRequest(Message):
         deletions: Sequence[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = (),
         upsertions: Sequence[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = (),
     ) -> None:
-        self.deletions: Sequence[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = deletions
-        self.upsertions: Sequence[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = upsertions
+        self.deletions = deletions
+        self.upsertions = upsertions
 
 
 class AlterUserScramCredentialsResponse(Message):
-    __slots__ = ("results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+    )
     API_KEY = 51
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -3987,7 +4692,11 @@ class AlterUserScramCredentialsResponse(Message):
     NUMBER = 85
 
     class AlterUserScramCredentialsResult(Struct):
-        __slots__ = ("error_code", "error_message", "user")
+        __slots__ = (
+            "user",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -3996,9 +4705,9 @@ class AlterUserScramCredentialsResponse(Message):
             error_code: int = 0,
             error_message: str | None = "",
         ) -> None:
-            self.user: str = user
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.user = user
+            self.error_code = error_code
+            self.error_message = error_message
 
     def __init__(
         self,
@@ -4006,12 +4715,14 @@ class AlterUserScramCredentialsResponse(Message):
         throttle_time_ms: int = 0,
         results: Sequence[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.results: Sequence[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
 
 
 class DescribeQuorumRequest(Message):
-    __slots__ = ("topics",)
+    __slots__ = (
+        "topics",
+    )
     API_KEY = 55
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4020,17 +4731,22 @@ class DescribeQuorumRequest(Message):
     NUMBER = 86
 
     class PartitionData(Struct):
-        __slots__ = ("partition_index",)
+        __slots__ = (
+            "partition_index",
+        )
 
         def __init__(
             self,
             *,
             partition_index: int = 0,
         ) -> None:
-            self.partition_index: int = partition_index
+            self.partition_index = partition_index
 
     class TopicData(Struct):
-        __slots__ = ("partitions", "topic_name")
+        __slots__ = (
+            "topic_name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4038,19 +4754,24 @@ class DescribeQuorumRequest(Message):
             topic_name: str = "",
             partitions: Sequence[DescribeQuorumRequest.PartitionData] = (),
         ) -> None:
-            self.topic_name: str = topic_name
-            self.partitions: Sequence[DescribeQuorumRequest.PartitionData] = partitions
+            self.topic_name = topic_name
+            self.partitions = partitions
 
     def __init__(
         self,
         *,
         topics: Sequence[DescribeQuorumRequest.TopicData] = (),
     ) -> None:
-        self.topics: Sequence[DescribeQuorumRequest.TopicData] = topics
+        self.topics = topics
 
 
 class DescribeQuorumResponse(Message):
-    __slots__ = ("error_code", "error_message", "nodes", "topics")
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "topics",
+        "nodes",
+    )
     API_KEY = 55
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4060,11 +4781,11 @@ class DescribeQuorumResponse(Message):
 
     class ReplicaState(Struct):
         __slots__ = (
-            "last_caught_up_timestamp",
-            "last_fetch_timestamp",
-            "log_end_offset",
-            "replica_directory_id",
             "replica_id",
+            "replica_directory_id",
+            "log_end_offset",
+            "last_fetch_timestamp",
+            "last_caught_up_timestamp",
         )
 
         def __init__(
@@ -4076,22 +4797,22 @@ class DescribeQuorumResponse(Message):
             last_fetch_timestamp: int = -1,
             last_caught_up_timestamp: int = -1,
         ) -> None:
-            self.replica_id: int = replica_id
-            self.replica_directory_id: str = replica_directory_id
-            self.log_end_offset: int = log_end_offset
-            self.last_fetch_timestamp: int = last_fetch_timestamp
-            self.last_caught_up_timestamp: int = last_caught_up_timestamp
+            self.replica_id = replica_id
+            self.replica_directory_id = replica_directory_id
+            self.log_end_offset = log_end_offset
+            self.last_fetch_timestamp = last_fetch_timestamp
+            self.last_caught_up_timestamp = last_caught_up_timestamp
 
     class PartitionData(Struct):
         __slots__ = (
-            "current_voters",
+            "partition_index",
             "error_code",
             "error_message",
-            "high_watermark",
-            "leader_epoch",
             "leader_id",
+            "leader_epoch",
+            "high_watermark",
+            "current_voters",
             "observers",
-            "partition_index",
         )
 
         def __init__(
@@ -4106,17 +4827,20 @@ class DescribeQuorumResponse(Message):
             current_voters: Sequence[DescribeQuorumResponse.ReplicaState] = (),
             observers: Sequence[DescribeQuorumResponse.ReplicaState] = (),
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.leader_id: int = leader_id
-            self.leader_epoch: int = leader_epoch
-            self.high_watermark: int = high_watermark
-            self.current_voters: Sequence[DescribeQuorumResponse.ReplicaState] = current_voters
-            self.observers: Sequence[DescribeQuorumResponse.ReplicaState] = observers
+            self.partition_index = partition_index
+            self.error_code = error_code
+            self.error_message = error_message
+            self.leader_id = leader_id
+            self.leader_epoch = leader_epoch
+            self.high_watermark = high_watermark
+            self.current_voters = current_voters
+            self.observers = observers
 
     class TopicData(Struct):
-        __slots__ = ("partitions", "topic_name")
+        __slots__ = (
+            "topic_name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4124,11 +4848,15 @@ class DescribeQuorumResponse(Message):
             topic_name: str = "",
             partitions: Sequence[DescribeQuorumResponse.PartitionData] = (),
         ) -> None:
-            self.topic_name: str = topic_name
-            self.partitions: Sequence[DescribeQuorumResponse.PartitionData] = partitions
+            self.topic_name = topic_name
+            self.partitions = partitions
 
     class Listener(Struct):
-        __slots__ = ("host", "name", "port")
+        __slots__ = (
+            "name",
+            "host",
+            "port",
+        )
 
         def __init__(
             self,
@@ -4137,12 +4865,15 @@ class DescribeQuorumResponse(Message):
             host: str = "",
             port: int = 0,
         ) -> None:
-            self.name: str = name
-            self.host: str = host
-            self.port: int = port
+            self.name = name
+            self.host = host
+            self.port = port
 
     class Node(Struct):
-        __slots__ = ("listeners", "node_id")
+        __slots__ = (
+            "node_id",
+            "listeners",
+        )
 
         def __init__(
             self,
@@ -4150,8 +4881,8 @@ class DescribeQuorumResponse(Message):
             node_id: int = 0,
             listeners: Sequence[DescribeQuorumResponse.Listener] = (),
         ) -> None:
-            self.node_id: int = node_id
-            self.listeners: Sequence[DescribeQuorumResponse.Listener] = listeners
+            self.node_id = node_id
+            self.listeners = listeners
 
     def __init__(
         self,
@@ -4161,14 +4892,18 @@ class DescribeQuorumResponse(Message):
         topics: Sequence[DescribeQuorumResponse.TopicData] = (),
         nodes: Sequence[DescribeQuorumResponse.Node] = (),
     ) -> None:
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.topics: Sequence[DescribeQuorumResponse.TopicData] = topics
-        self.nodes: Sequence[DescribeQuorumResponse.Node] = nodes
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topics = topics
+        self.nodes = nodes
 
 
 class UpdateFeaturesRequest(Message):
-    __slots__ = ("feature_updates", "timeout_ms", "validate_only")
+    __slots__ = (
+        "timeout_ms",
+        "feature_updates",
+        "validate_only",
+    )
     API_KEY = 57
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4177,7 +4912,12 @@ class UpdateFeaturesRequest(Message):
     NUMBER = 88
 
     class FeatureUpdateKey(Struct):
-        __slots__ = ("allow_downgrade", "feature", "max_version_level", "upgrade_type")
+        __slots__ = (
+            "feature",
+            "max_version_level",
+            "allow_downgrade",
+            "upgrade_type",
+        )
 
         def __init__(
             self,
@@ -4187,10 +4927,10 @@ class UpdateFeaturesRequest(Message):
             allow_downgrade: bool = False,
             upgrade_type: int = 1,
         ) -> None:
-            self.feature: str = feature
-            self.max_version_level: int = max_version_level
-            self.allow_downgrade: bool = allow_downgrade
-            self.upgrade_type: int = upgrade_type
+            self.feature = feature
+            self.max_version_level = max_version_level
+            self.allow_downgrade = allow_downgrade
+            self.upgrade_type = upgrade_type
 
     def __init__(
         self,
@@ -4199,13 +4939,18 @@ class UpdateFeaturesRequest(Message):
         feature_updates: Sequence[UpdateFeaturesRequest.FeatureUpdateKey] = (),
         validate_only: bool = False,
     ) -> None:
-        self.timeout_ms: int = timeout_ms
-        self.feature_updates: Sequence[UpdateFeaturesRequest.FeatureUpdateKey] = feature_updates
-        self.validate_only: bool = validate_only
+        self.timeout_ms = timeout_ms
+        self.feature_updates = feature_updates
+        self.validate_only = validate_only
 
 
 class UpdateFeaturesResponse(Message):
-    __slots__ = ("error_code", "error_message", "results", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "results",
+    )
     API_KEY = 57
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4214,7 +4959,11 @@ class UpdateFeaturesResponse(Message):
     NUMBER = 89
 
     class UpdatableFeatureResult(Struct):
-        __slots__ = ("error_code", "error_message", "feature")
+        __slots__ = (
+            "feature",
+            "error_code",
+            "error_message",
+        )
 
         def __init__(
             self,
@@ -4223,9 +4972,9 @@ class UpdateFeaturesResponse(Message):
             error_code: int = 0,
             error_message: str | None = "",
         ) -> None:
-            self.feature: str = feature
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
+            self.feature = feature
+            self.error_code = error_code
+            self.error_message = error_message
 
     def __init__(
         self,
@@ -4235,14 +4984,18 @@ class UpdateFeaturesResponse(Message):
         error_message: str | None = "",
         results: Sequence[UpdateFeaturesResponse.UpdatableFeatureResult] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.results: Sequence[UpdateFeaturesResponse.UpdatableFeatureResult] = results
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.results = results
 
 
 class DescribeClusterRequest(Message):
-    __slots__ = ("endpoint_type", "include_cluster_authorized_operations", "include_fenced_brokers")
+    __slots__ = (
+        "include_cluster_authorized_operations",
+        "endpoint_type",
+        "include_fenced_brokers",
+    )
     API_KEY = 60
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4257,21 +5010,21 @@ class DescribeClusterRequest(Message):
         endpoint_type: int = 1,
         include_fenced_brokers: bool = False,
     ) -> None:
-        self.include_cluster_authorized_operations: bool = include_cluster_authorized_operations
-        self.endpoint_type: int = endpoint_type
-        self.include_fenced_brokers: bool = include_fenced_brokers
+        self.include_cluster_authorized_operations = include_cluster_authorized_operations
+        self.endpoint_type = endpoint_type
+        self.include_fenced_brokers = include_fenced_brokers
 
 
 class DescribeClusterResponse(Message):
     __slots__ = (
-        "brokers",
-        "cluster_authorized_operations",
-        "cluster_id",
-        "controller_id",
-        "endpoint_type",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
+        "endpoint_type",
+        "cluster_id",
+        "controller_id",
+        "brokers",
+        "cluster_authorized_operations",
     )
     API_KEY = 60
     IS_REQUEST = False
@@ -4281,7 +5034,13 @@ class DescribeClusterResponse(Message):
     NUMBER = 91
 
     class DescribeClusterBroker(Struct):
-        __slots__ = ("broker_id", "host", "is_fenced", "port", "rack")
+        __slots__ = (
+            "broker_id",
+            "host",
+            "port",
+            "rack",
+            "is_fenced",
+        )
 
         def __init__(
             self,
@@ -4292,11 +5051,11 @@ class DescribeClusterResponse(Message):
             rack: str | None = None,
             is_fenced: bool = False,
         ) -> None:
-            self.broker_id: int = broker_id
-            self.host: str = host
-            self.port: int = port
-            self.rack: str | None = rack
-            self.is_fenced: bool = is_fenced
+            self.broker_id = broker_id
+            self.host = host
+            self.port = port
+            self.rack = rack
+            self.is_fenced = is_fenced
 
     def __init__(
         self,
@@ -4310,18 +5069,20 @@ class DescribeClusterResponse(Message):
         brokers: Sequence[DescribeClusterResponse.DescribeClusterBroker] = (),
         cluster_authorized_operations: int = -2147483648,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.endpoint_type: int = endpoint_type
-        self.cluster_id: str = cluster_id
-        self.controller_id: int = controller_id
-        self.brokers: Sequence[DescribeClusterResponse.DescribeClusterBroker] = brokers
-        self.cluster_authorized_operations: int = cluster_authorized_operations
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.endpoint_type = endpoint_type
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+        self.brokers = brokers
+        self.cluster_authorized_operations = cluster_authorized_operations
 
 
 class DescribeProducersRequest(Message):
-    __slots__ = ("topics",)
+    __slots__ = (
+        "topics",
+    )
     API_KEY = 61
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4330,7 +5091,10 @@ class DescribeProducersRequest(Message):
     NUMBER = 92
 
     class TopicRequest(Struct):
-        __slots__ = ("name", "partition_indexes")
+        __slots__ = (
+            "name",
+            "partition_indexes",
+        )
 
         def __init__(
             self,
@@ -4338,19 +5102,22 @@ class DescribeProducersRequest(Message):
             name: str = "",
             partition_indexes: Sequence[int] = (),
         ) -> None:
-            self.name: str = name
-            self.partition_indexes: Sequence[int] = partition_indexes
+            self.name = name
+            self.partition_indexes = partition_indexes
 
     def __init__(
         self,
         *,
         topics: Sequence[DescribeProducersRequest.TopicRequest] = (),
     ) -> None:
-        self.topics: Sequence[DescribeProducersRequest.TopicRequest] = topics
+        self.topics = topics
 
 
 class DescribeProducersResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+    )
     API_KEY = 61
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4360,12 +5127,12 @@ class DescribeProducersResponse(Message):
 
     class ProducerState(Struct):
         __slots__ = (
-            "coordinator_epoch",
-            "current_txn_start_offset",
+            "producer_id",
+            "producer_epoch",
             "last_sequence",
             "last_timestamp",
-            "producer_epoch",
-            "producer_id",
+            "coordinator_epoch",
+            "current_txn_start_offset",
         )
 
         def __init__(
@@ -4378,15 +5145,20 @@ class DescribeProducersResponse(Message):
             coordinator_epoch: int = 0,
             current_txn_start_offset: int = -1,
         ) -> None:
-            self.producer_id: int = producer_id
-            self.producer_epoch: int = producer_epoch
-            self.last_sequence: int = last_sequence
-            self.last_timestamp: int = last_timestamp
-            self.coordinator_epoch: int = coordinator_epoch
-            self.current_txn_start_offset: int = current_txn_start_offset
+            self.producer_id = producer_id
+            self.producer_epoch = producer_epoch
+            self.last_sequence = last_sequence
+            self.last_timestamp = last_timestamp
+            self.coordinator_epoch = coordinator_epoch
+            self.current_txn_start_offset = current_txn_start_offset
 
     class PartitionResponse(Struct):
-        __slots__ = ("active_producers", "error_code", "error_message", "partition_index")
+        __slots__ = (
+            "partition_index",
+            "error_code",
+            "error_message",
+            "active_producers",
+        )
 
         def __init__(
             self,
@@ -4396,13 +5168,16 @@ class DescribeProducersResponse(Message):
             error_message: str | None = None,
             active_producers: Sequence[DescribeProducersResponse.ProducerState] = (),
         ) -> None:
-            self.partition_index: int = partition_index
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.active_producers: Sequence[DescribeProducersResponse.ProducerState] = active_producers
+            self.partition_index = partition_index
+            self.error_code = error_code
+            self.error_message = error_message
+            self.active_producers = active_producers
 
     class TopicResponse(Struct):
-        __slots__ = ("name", "partitions")
+        __slots__ = (
+            "name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4410,8 +5185,8 @@ class DescribeProducersResponse(Message):
             name: str = "",
             partitions: Sequence[DescribeProducersResponse.PartitionResponse] = (),
         ) -> None:
-            self.name: str = name
-            self.partitions: Sequence[DescribeProducersResponse.PartitionResponse] = partitions
+            self.name = name
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -4419,12 +5194,14 @@ class DescribeProducersResponse(Message):
         throttle_time_ms: int = 0,
         topics: Sequence[DescribeProducersResponse.TopicResponse] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[DescribeProducersResponse.TopicResponse] = topics
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
 
 
 class DescribeTransactionsRequest(Message):
-    __slots__ = ("transactional_ids",)
+    __slots__ = (
+        "transactional_ids",
+    )
     API_KEY = 65
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4437,11 +5214,14 @@ class DescribeTransactionsRequest(Message):
         *,
         transactional_ids: Sequence[str] = (),
     ) -> None:
-        self.transactional_ids: Sequence[str] = transactional_ids
+        self.transactional_ids = transactional_ids
 
 
 class DescribeTransactionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "transaction_states")
+    __slots__ = (
+        "throttle_time_ms",
+        "transaction_states",
+    )
     API_KEY = 65
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4450,7 +5230,10 @@ class DescribeTransactionsResponse(Message):
     NUMBER = 95
 
     class TopicData(Struct):
-        __slots__ = ("partitions", "topic")
+        __slots__ = (
+            "topic",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4458,19 +5241,19 @@ class DescribeTransactionsResponse(Message):
             topic: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic: str = topic
-            self.partitions: Sequence[int] = partitions
+            self.topic = topic
+            self.partitions = partitions
 
     class TransactionState(Struct):
         __slots__ = (
             "error_code",
-            "producer_epoch",
-            "producer_id",
-            "topics",
-            "transaction_start_time_ms",
+            "transactional_id",
             "transaction_state",
             "transaction_timeout_ms",
-            "transactional_id",
+            "transaction_start_time_ms",
+            "producer_id",
+            "producer_epoch",
+            "topics",
         )
 
         def __init__(
@@ -4485,14 +5268,14 @@ class DescribeTransactionsResponse(Message):
             producer_epoch: int = 0,
             topics: Sequence[DescribeTransactionsResponse.TopicData] = (),
         ) -> None:
-            self.error_code: int = error_code
-            self.transactional_id: str = transactional_id
-            self.transaction_state: str = transaction_state
-            self.transaction_timeout_ms: int = transaction_timeout_ms
-            self.transaction_start_time_ms: int = transaction_start_time_ms
-            self.producer_id: int = producer_id
-            self.producer_epoch: int = producer_epoch
-            self.topics: Sequence[DescribeTransactionsResponse.TopicData] = topics
+            self.error_code = error_code
+            self.transactional_id = transactional_id
+            self.transaction_state = transaction_state
+            self.transaction_timeout_ms = transaction_timeout_ms
+            self.transaction_start_time_ms = transaction_start_time_ms
+            self.producer_id = producer_id
+            self.producer_epoch = producer_epoch
+            self.topics = topics
 
     def __init__(
         self,
@@ -4500,12 +5283,17 @@ class DescribeTransactionsResponse(Message):
         throttle_time_ms: int = 0,
         transaction_states: Sequence[DescribeTransactionsResponse.TransactionState] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.transaction_states: Sequence[DescribeTransactionsResponse.TransactionState] = transaction_states
+        self.throttle_time_ms = throttle_time_ms
+        self.transaction_states = transaction_states
 
 
 class ListTransactionsRequest(Message):
-    __slots__ = ("duration_filter", "producer_id_filters", "state_filters", "transactional_id_pattern")
+    __slots__ = (
+        "state_filters",
+        "producer_id_filters",
+        "duration_filter",
+        "transactional_id_pattern",
+    )
     API_KEY = 66
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4521,14 +5309,19 @@ class ListTransactionsRequest(Message):
         duration_filter: int = -1,
         transactional_id_pattern: str | None = None,
     ) -> None:
-        self.state_filters: Sequence[str] = state_filters
-        self.producer_id_filters: Sequence[int] = producer_id_filters
-        self.duration_filter: int = duration_filter
-        self.transactional_id_pattern: str | None = transactional_id_pattern
+        self.state_filters = state_filters
+        self.producer_id_filters = producer_id_filters
+        self.duration_filter = duration_filter
+        self.transactional_id_pattern = transactional_id_pattern
 
 
 class ListTransactionsResponse(Message):
-    __slots__ = ("error_code", "throttle_time_ms", "transaction_states", "unknown_state_filters")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "unknown_state_filters",
+        "transaction_states",
+    )
     API_KEY = 66
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4537,7 +5330,11 @@ class ListTransactionsResponse(Message):
     NUMBER = 97
 
     class TransactionState(Struct):
-        __slots__ = ("producer_id", "transaction_state", "transactional_id")
+        __slots__ = (
+            "transactional_id",
+            "producer_id",
+            "transaction_state",
+        )
 
         def __init__(
             self,
@@ -4546,9 +5343,9 @@ class ListTransactionsResponse(Message):
             producer_id: int = 0,
             transaction_state: str = "",
         ) -> None:
-            self.transactional_id: str = transactional_id
-            self.producer_id: int = producer_id
-            self.transaction_state: str = transaction_state
+            self.transactional_id = transactional_id
+            self.producer_id = producer_id
+            self.transaction_state = transaction_state
 
     def __init__(
         self,
@@ -4558,23 +5355,23 @@ class ListTransactionsResponse(Message):
         unknown_state_filters: Sequence[str] = (),
         transaction_states: Sequence[ListTransactionsResponse.TransactionState] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.unknown_state_filters: Sequence[str] = unknown_state_filters
-        self.transaction_states: Sequence[ListTransactionsResponse.TransactionState] = transaction_states
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.unknown_state_filters = unknown_state_filters
+        self.transaction_states = transaction_states
 
 
 class ConsumerGroupHeartbeatRequest(Message):
     __slots__ = (
         "group_id",
-        "instance_id",
-        "member_epoch",
         "member_id",
+        "member_epoch",
+        "instance_id",
         "rack_id",
         "rebalance_timeout_ms",
-        "server_assignor",
         "subscribed_topic_names",
         "subscribed_topic_regex",
+        "server_assignor",
         "topic_partitions",
     )
     API_KEY = 68
@@ -4585,7 +5382,10 @@ class ConsumerGroupHeartbeatRequest(Message):
     NUMBER = 98
 
     class TopicPartitions(Struct):
-        __slots__ = ("partitions", "topic_id")
+        __slots__ = (
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4593,8 +5393,8 @@ class ConsumerGroupHeartbeatRequest(Message):
             topic_id: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[int] = partitions
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     def __init__(
         self,
@@ -4610,27 +5410,27 @@ class ConsumerGroupHeartbeatRequest(Message):
         server_assignor: str | None = None,
         topic_partitions: Sequence[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = None,
     ) -> None:
-        self.group_id: str = group_id
-        self.member_id: str = member_id
-        self.member_epoch: int = member_epoch
-        self.instance_id: str | None = instance_id
-        self.rack_id: str | None = rack_id
-        self.rebalance_timeout_ms: int = rebalance_timeout_ms
-        self.subscribed_topic_names: Sequence[str] | None = subscribed_topic_names
-        self.subscribed_topic_regex: str | None = subscribed_topic_regex
-        self.server_assignor: str | None = server_assignor
-        self.topic_partitions: Sequence[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = topic_partitions
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.subscribed_topic_names = subscribed_topic_names
+        self.subscribed_topic_regex = subscribed_topic_regex
+        self.server_assignor = server_assignor
+        self.topic_partitions = topic_partitions
 
 
 class ConsumerGroupHeartbeatResponse(Message):
     __slots__ = (
-        "assignment",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "heartbeat_interval_ms",
-        "member_epoch",
         "member_id",
-        "throttle_time_ms",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
     )
     API_KEY = 68
     IS_REQUEST = False
@@ -4640,7 +5440,10 @@ class ConsumerGroupHeartbeatResponse(Message):
     NUMBER = 99
 
     class TopicPartitions(Struct):
-        __slots__ = ("partitions", "topic_id")
+        __slots__ = (
+            "topic_id",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4648,18 +5451,20 @@ class ConsumerGroupHeartbeatResponse(Message):
             topic_id: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic_id: str = topic_id
-            self.partitions: Sequence[int] = partitions
+            self.topic_id = topic_id
+            self.partitions = partitions
 
     class Assignment(Struct):
-        __slots__ = ("topic_partitions",)
+        __slots__ = (
+            "topic_partitions",
+        )
 
         def __init__(
             self,
             *,
             topic_partitions: Sequence[ConsumerGroupHeartbeatResponse.TopicPartitions] = (),
         ) -> None:
-            self.topic_partitions: Sequence[ConsumerGroupHeartbeatResponse.TopicPartitions] = topic_partitions
+            self.topic_partitions = topic_partitions
 
     def __init__(
         self,
@@ -4672,17 +5477,20 @@ class ConsumerGroupHeartbeatResponse(Message):
         heartbeat_interval_ms: int = 0,
         assignment: ConsumerGroupHeartbeatResponse.Assignment | None = None,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.error_message: str | None = error_message
-        self.member_id: str | None = member_id
-        self.member_epoch: int = member_epoch
-        self.heartbeat_interval_ms: int = heartbeat_interval_ms
-        self.assignment: ConsumerGroupHeartbeatResponse.Assignment | None = assignment
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.assignment = assignment
 
 
 class ConsumerGroupDescribeRequest(Message):
-    __slots__ = ("group_ids", "include_authorized_operations")
+    __slots__ = (
+        "group_ids",
+        "include_authorized_operations",
+    )
     API_KEY = 69
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4696,12 +5504,15 @@ class ConsumerGroupDescribeRequest(Message):
         group_ids: Sequence[str] = (),
         include_authorized_operations: bool = False,
     ) -> None:
-        self.group_ids: Sequence[str] = group_ids
-        self.include_authorized_operations: bool = include_authorized_operations
+        self.group_ids = group_ids
+        self.include_authorized_operations = include_authorized_operations
 
 
 class ConsumerGroupDescribeResponse(Message):
-    __slots__ = ("groups", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "groups",
+    )
     API_KEY = 69
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4710,7 +5521,11 @@ class ConsumerGroupDescribeResponse(Message):
     NUMBER = 101
 
     class TopicPartitions(Struct):
-        __slots__ = ("partitions", "topic_id", "topic_name")
+        __slots__ = (
+            "topic_id",
+            "topic_name",
+            "partitions",
+        )
 
         def __init__(
             self,
@@ -4719,33 +5534,35 @@ class ConsumerGroupDescribeResponse(Message):
             topic_name: str = "",
             partitions: Sequence[int] = (),
         ) -> None:
-            self.topic_id: str = topic_id
-            self.topic_name: str = topic_name
-            self.partitions: Sequence[int] = partitions
+            self.topic_id = topic_id
+            self.topic_name = topic_name
+            self.partitions = partitions
 
     class Assignment(Struct):
-        __slots__ = ("topic_partitions",)
+        __slots__ = (
+            "topic_partitions",
+        )
 
         def __init__(
             self,
             *,
             topic_partitions: Sequence[ConsumerGroupDescribeResponse.TopicPartitions] = (),
         ) -> None:
-            self.topic_partitions: Sequence[ConsumerGroupDescribeResponse.TopicPartitions] = topic_partitions
+            self.topic_partitions = topic_partitions
 
     class Member(Struct):
         __slots__ = (
-            "assignment",
-            "client_host",
-            "client_id",
-            "instance_id",
-            "member_epoch",
             "member_id",
-            "member_type",
+            "instance_id",
             "rack_id",
+            "member_epoch",
+            "client_id",
+            "client_host",
             "subscribed_topic_names",
             "subscribed_topic_regex",
+            "assignment",
             "target_assignment",
+            "member_type",
         )
 
         def __init__(
@@ -4763,33 +5580,29 @@ class ConsumerGroupDescribeResponse(Message):
             target_assignment: ConsumerGroupDescribeResponse.Assignment | None = None,
             member_type: int = -1,
         ) -> None:
-            self.member_id: str = member_id
-            self.instance_id: str | None = instance_id
-            self.rack_id: str | None = rack_id
-            self.member_epoch: int = member_epoch
-            self.client_id: str = client_id
-            self.client_host: str = client_host
-            self.subscribed_topic_names: Sequence[str] = subscribed_topic_names
-            self.subscribed_topic_regex: str | None = subscribed_topic_regex
-            self.assignment: ConsumerGroupDescribeResponse.Assignment = (
-                ConsumerGroupDescribeResponse.Assignment() if assignment is None else assignment
-            )
-            self.target_assignment: ConsumerGroupDescribeResponse.Assignment = (
-                ConsumerGroupDescribeResponse.Assignment() if target_assignment is None else target_assignment
-            )
-            self.member_type: int = member_type
+            self.member_id = member_id
+            self.instance_id = instance_id
+            self.rack_id = rack_id
+            self.member_epoch = member_epoch
+            self.client_id = client_id
+            self.client_host = client_host
+            self.subscribed_topic_names = subscribed_topic_names
+            self.subscribed_topic_regex = subscribed_topic_regex
+            self.assignment = assignment or ConsumerGroupDescribeResponse.Assignment()
+            self.target_assignment = target_assignment or ConsumerGroupDescribeResponse.Assignment()
+            self.member_type = member_type
 
     class DescribedGroup(Struct):
         __slots__ = (
-            "assignment_epoch",
-            "assignor_name",
-            "authorized_operations",
             "error_code",
             "error_message",
-            "group_epoch",
             "group_id",
             "group_state",
+            "group_epoch",
+            "assignment_epoch",
+            "assignor_name",
             "members",
+            "authorized_operations",
         )
 
         def __init__(
@@ -4805,15 +5618,15 @@ class ConsumerGroupDescribeResponse(Message):
             members: Sequence[ConsumerGroupDescribeResponse.Member] = (),
             authorized_operations: int = -2147483648,
         ) -> None:
-            self.error_code: int = error_code
-            self.error_message: str | None = error_message
-            self.group_id: str = group_id
-            self.group_state: str = group_state
-            self.group_epoch: int = group_epoch
-            self.assignment_epoch: int = assignment_epoch
-            self.assignor_name: str = assignor_name
-            self.members: Sequence[ConsumerGroupDescribeResponse.Member] = members
-            self.authorized_operations: int = authorized_operations
+            self.error_code = error_code
+            self.error_message = error_message
+            self.group_id = group_id
+            self.group_state = group_state
+            self.group_epoch = group_epoch
+            self.assignment_epoch = assignment_epoch
+            self.assignor_name = assignor_name
+            self.members = members
+            self.authorized_operations = authorized_operations
 
     def __init__(
         self,
@@ -4821,12 +5634,14 @@ class ConsumerGroupDescribeResponse(Message):
         throttle_time_ms: int = 0,
         groups: Sequence[ConsumerGroupDescribeResponse.DescribedGroup] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.groups: Sequence[ConsumerGroupDescribeResponse.DescribedGroup] = groups
+        self.throttle_time_ms = throttle_time_ms
+        self.groups = groups
 
 
 class ListConfigResourcesRequest(Message):
-    __slots__ = ("resource_types",)
+    __slots__ = (
+        "resource_types",
+    )
     API_KEY = 74
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4839,11 +5654,15 @@ class ListConfigResourcesRequest(Message):
         *,
         resource_types: Sequence[int] = (),
     ) -> None:
-        self.resource_types: Sequence[int] = resource_types
+        self.resource_types = resource_types
 
 
 class ListConfigResourcesResponse(Message):
-    __slots__ = ("config_resources", "error_code", "throttle_time_ms")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "config_resources",
+    )
     API_KEY = 74
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4852,7 +5671,10 @@ class ListConfigResourcesResponse(Message):
     NUMBER = 103
 
     class ConfigResource(Struct):
-        __slots__ = ("resource_name", "resource_type")
+        __slots__ = (
+            "resource_name",
+            "resource_type",
+        )
 
         def __init__(
             self,
@@ -4860,8 +5682,8 @@ class ListConfigResourcesResponse(Message):
             resource_name: str = "",
             resource_type: int = 16,
         ) -> None:
-            self.resource_name: str = resource_name
-            self.resource_type: int = resource_type
+            self.resource_name = resource_name
+            self.resource_type = resource_type
 
     def __init__(
         self,
@@ -4870,13 +5692,17 @@ class ListConfigResourcesResponse(Message):
         error_code: int = 0,
         config_resources: Sequence[ListConfigResourcesResponse.ConfigResource] = (),
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.error_code: int = error_code
-        self.config_resources: Sequence[ListConfigResourcesResponse.ConfigResource] = config_resources
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.config_resources = config_resources
 
 
 class DescribeTopicPartitionsRequest(Message):
-    __slots__ = ("cursor", "response_partition_limit", "topics")
+    __slots__ = (
+        "topics",
+        "response_partition_limit",
+        "cursor",
+    )
     API_KEY = 75
     IS_REQUEST = True
     MIN_VERSION = 0
@@ -4885,17 +5711,22 @@ class DescribeTopicPartitionsRequest(Message):
     NUMBER = 104
 
     class TopicRequest(Struct):
-        __slots__ = ("name",)
+        __slots__ = (
+            "name",
+        )
 
         def __init__(
             self,
             *,
             name: str = "",
         ) -> None:
-            self.name: str = name
+            self.name = name
 
     class Cursor(Struct):
-        __slots__ = ("partition_index", "topic_name")
+        __slots__ = (
+            "topic_name",
+            "partition_index",
+        )
 
         def __init__(
             self,
@@ -4903,8 +5734,8 @@ class DescribeTopicPartitionsRequest(Message):
             topic_name: str = "",
             partition_index: int = 0,
         ) -> None:
-            self.topic_name: str = topic_name
-            self.partition_index: int = partition_index
+            self.topic_name = topic_name
+            self.partition_index = partition_index
 
     def __init__(
         self,
@@ -4913,13 +5744,17 @@ class DescribeTopicPartitionsRequest(Message):
         response_partition_limit: int = 2000,
         cursor: DescribeTopicPartitionsRequest.Cursor | None = None,
     ) -> None:
-        self.topics: Sequence[DescribeTopicPartitionsRequest.TopicRequest] = topics
-        self.response_partition_limit: int = response_partition_limit
-        self.cursor: DescribeTopicPartitionsRequest.Cursor | None = cursor
+        self.topics = topics
+        self.response_partition_limit = response_partition_limit
+        self.cursor = cursor
 
 
 class DescribeTopicPartitionsResponse(Message):
-    __slots__ = ("next_cursor", "throttle_time_ms", "topics")
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+        "next_cursor",
+    )
     API_KEY = 75
     IS_REQUEST = False
     MIN_VERSION = 0
@@ -4929,15 +5764,15 @@ class DescribeTopicPartitionsResponse(Message):
 
     class DescribeTopicPartitionsResponsePartition(Struct):
         __slots__ = (
-            "eligible_leader_replicas",
             "error_code",
-            "isr_nodes",
-            "last_known_elr",
-            "leader_epoch",
-            "leader_id",
-            "offline_replicas",
             "partition_index",
+            "leader_id",
+            "leader_epoch",
             "replica_nodes",
+            "isr_nodes",
+            "eligible_leader_replicas",
+            "last_known_elr",
+            "offline_replicas",
         )
 
         def __init__(
@@ -4953,18 +5788,25 @@ class DescribeTopicPartitionsResponse(Message):
             last_known_elr: Sequence[int] | None = None,
             offline_replicas: Sequence[int] = (),
         ) -> None:
-            self.error_code: int = error_code
-            self.partition_index: int = partition_index
-            self.leader_id: int = leader_id
-            self.leader_epoch: int = leader_epoch
-            self.replica_nodes: Sequence[int] = replica_nodes
-            self.isr_nodes: Sequence[int] = isr_nodes
-            self.eligible_leader_replicas: Sequence[int] | None = eligible_leader_replicas
-            self.last_known_elr: Sequence[int] | None = last_known_elr
-            self.offline_replicas: Sequence[int] = offline_replicas
+            self.error_code = error_code
+            self.partition_index = partition_index
+            self.leader_id = leader_id
+            self.leader_epoch = leader_epoch
+            self.replica_nodes = replica_nodes
+            self.isr_nodes = isr_nodes
+            self.eligible_leader_replicas = eligible_leader_replicas
+            self.last_known_elr = last_known_elr
+            self.offline_replicas = offline_replicas
 
     class DescribeTopicPartitionsResponseTopic(Struct):
-        __slots__ = ("error_code", "is_internal", "name", "partitions", "topic_authorized_operations", "topic_id")
+        __slots__ = (
+            "error_code",
+            "name",
+            "topic_id",
+            "is_internal",
+            "partitions",
+            "topic_authorized_operations",
+        )
 
         def __init__(
             self,
@@ -4976,17 +5818,18 @@ class DescribeTopicPartitionsResponse(Message):
             partitions: Sequence[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = (),
             topic_authorized_operations: int = -2147483648,
         ) -> None:
-            self.error_code: int = error_code
-            self.name: str | None = name
-            self.topic_id: str = topic_id
-            self.is_internal: bool = is_internal
-            self.partitions: Sequence[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = (
-                partitions
-            )
-            self.topic_authorized_operations: int = topic_authorized_operations
+            self.error_code = error_code
+            self.name = name
+            self.topic_id = topic_id
+            self.is_internal = is_internal
+            self.partitions = partitions
+            self.topic_authorized_operations = topic_authorized_operations
 
     class Cursor(Struct):
-        __slots__ = ("partition_index", "topic_name")
+        __slots__ = (
+            "topic_name",
+            "partition_index",
+        )
 
         def __init__(
             self,
@@ -4994,8 +5837,8 @@ class DescribeTopicPartitionsResponse(Message):
             topic_name: str = "",
             partition_index: int = 0,
         ) -> None:
-            self.topic_name: str = topic_name
-            self.partition_index: int = partition_index
+            self.topic_name = topic_name
+            self.partition_index = partition_index
 
     def __init__(
         self,
@@ -5004,9 +5847,9 @@ class DescribeTopicPartitionsResponse(Message):
         topics: Sequence[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = (),
         next_cursor: DescribeTopicPartitionsResponse.Cursor | None = None,
     ) -> None:
-        self.throttle_time_ms: int = throttle_time_ms
-        self.topics: Sequence[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = topics
-        self.next_cursor: DescribeTopicPartitionsResponse.Cursor | None = next_cursor
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
+        self.next_cursor = next_cursor
 
 
 _messages.bind(
