@@ -114,6 +114,25 @@ class PayloadError(RecordError, ValueError):
     code = 87
 
 
+# --- the protocol ----------------------------------------------------------------------------
+
+
+class ProtocolError(LogstoreError, ValueError):
+    """Bytes and values of Kafka's protocol that cannot be turned into each other."""
+
+
+class MalformedMessageError(ProtocolError):
+    """Received bytes are no message of that version: a length, count or varint disagrees with them."""
+
+    code = 42
+
+
+class UnsupportedVersionError(ProtocolError):
+    """There is no such message or version of it, or the version cannot carry a field that was given."""
+
+    code = 35
+
+
 # --- producers and transactions --------------------------------------------------------------
 
 
