@@ -62,7 +62,7 @@ class ClientConfig:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
             InvalidSettingError: a value is outside its range; all such keys are named.
         """
-        scopes, names = cls.SCOPES, _names(cls)
+        scopes, names = cls.SCOPES, _names(cls)  # type: ignore[arg-type]  # a class is hashable
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
         ignored = set()
@@ -202,7 +202,8 @@ def _names(cls: type[ClientConfig]) -> Mapping[str, Name]:
 
 #: Every key that a producer or a consumer honours, with its default.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    cls.SCOPES[0]: {key_of(spec): spec.default for spec in fields_of(cls)} for cls in (ProducerConfig, ConsumerConfig)
+    cls.SCOPES[0]: {key_of(spec): spec.default for spec in fields_of(cls)}
+    for cls in (ProducerConfig, ConsumerConfig)
 }
 
 __all__ = ["DEFAULTS", "ClientConfig", "ConsumerConfig", "ProducerConfig"]

@@ -507,6 +507,8 @@ class TopicRecreatedError(UnknownTopicError):
 
 class ClientClosedError(LogstoreError, ValueError):
     """The client, or the producer on it, is closed."""
+
+
 # --- Spark -----------------------------------------------------------------------------------
 
 

@@ -57,7 +57,7 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends: ``leader_epoch`` is the newest one up to that asked for, -1 where there is none."""
+    """Where a leader epoch ends: ``leader_epoch`` is the newest up to that asked for, -1 where there is none."""
 
     leader_epoch: int
     end_offset: int
@@ -307,10 +307,7 @@ class Client:
             )
         with self.cluster.connection(node) as connection:
             version = connection.version_of(FetchRequest, None if current_id else FETCH_BY_ID - 1)
-            if version < FETCH_BY_ID:
-                name = {"topic": tp.topic}
-            else:
-                name = {"topic_id": current_id}
+            by_id = version >= FETCH_BY_ID
             partition = FetchRequest.FetchPartition(
                 partition=tp.partition,
                 current_leader_epoch=leader.leader_epoch,
@@ -322,7 +319,13 @@ class Client:
                 min_bytes=min_bytes,
                 max_bytes=max_bytes,
                 isolation_level=int(committed),
-                topics=[FetchRequest.FetchTopic(partitions=[partition], **name)],
+                topics=[
+                    FetchRequest.FetchTopic(
+                        topic="" if by_id else tp.topic,
+                        topic_id=current_id if by_id else "",
+                        partitions=[partition],
+                    )
+                ],
                 rack_id=self.config.client_rack if version >= 11 else "",
             )
             answer = connection.ask(request, version=version, wait_ms=max_wait_ms)
@@ -452,12 +455,15 @@ class Client:
 
         def ask(connection: Connection) -> None:
             version = connection.version_of(DeleteTopicsRequest)
-            if version >= 6:
-                named = {"topics": [DeleteTopicsRequest.DeleteTopicState(name=name) for name in left]}
-            else:
-                named = {"topic_names": list(left)}
             answer = connection.ask(
-                DeleteTopicsRequest(timeout_ms=min(limit, self.config.request_timeout_ms), **named), version=version
+                DeleteTopicsRequest(
+                    timeout_ms=min(limit, self.config.request_timeout_ms),
+                    topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in left]
+                    if version >= 6
+                    else (),
+                    topic_names=list(left) if version < 6 else (),
+                ),
+                version=version,
             )
             again: LogstoreError | None = None
             for each in answer.responses:

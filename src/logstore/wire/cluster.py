@@ -155,7 +155,8 @@ class Cluster:
         except BrokerUnreachableError:
             failures = self._failures[address] = self._failures.get(address, 0) + 1
             pause_ms = min(
-                self.config.reconnect_backoff_ms * 2.0 ** min(failures - 1, 30), self.config.reconnect_backoff_max_ms
+                self.config.reconnect_backoff_ms * 2.0 ** min(failures - 1, 30),
+                self.config.reconnect_backoff_max_ms,
             )
             self._unreachable_until[address] = time.monotonic() + pause_ms / 1000
             raise
@@ -214,7 +215,7 @@ class Cluster:
         return self._known
 
     def refresh(self, topics: Iterable[str] | None, attempts: Attempts | None = None) -> ClusterMetadata:
-        """Ask a broker for topics, all of them for None, and keep the answer. The answer's topics alone are returned.
+        """Ask a broker for topics, all of them for None, and keep the answer; only its topics are returned.
 
         Raises:
             UnknownTopicError: a topic that was named is not there.

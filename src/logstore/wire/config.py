@@ -107,7 +107,9 @@ class WireConfig(ClientConfig):
             try:
                 found.append(_address(part))
             except ValueError as error:
-                raise InvalidSettingError({"bootstrap.servers": f"{error}; expected host:port, host:port"}) from None
+                raise InvalidSettingError(
+                    {"bootstrap.servers": f"{error}; expected host:port, host:port"}
+                ) from None
         if not found:
             raise InvalidSettingError({"bootstrap.servers": "missing; expected host:port, host:port"})
         return found

@@ -126,16 +126,14 @@ class Connection:
     def _negotiate(self) -> Mapping[int, tuple[int, int]]:
         """The versions that the broker knows of each message, by API key."""
         version = ApiVersionsRequest.MAX_VERSION
-        request = ApiVersionsRequest(
-            client_software_name="logstore", client_software_version=_own_version()
-        )
+        request = ApiVersionsRequest(client_software_name="logstore", client_software_version=_own_version())
         asked = self._send(request, version, self._config.request_timeout_ms)
         try:
             frame = self._receive(asked.deadline, FIRST_FRAME_BYTES)
         except BrokerUnreachableError as error:
             raise BrokerUnreachableError(
-                f"{self}: took the connection and closed it when it was asked for its versions; is this the port of "
-                "a PLAINTEXT listener?"
+                f"{self}: took the connection and closed it when it was asked for its versions; is this the "
+                "port of a PLAINTEXT listener?"
             ) from error
         self._asked.clear()
         # A broker that does not know our version answers in version 0, whatever was asked.
@@ -189,7 +187,9 @@ class Connection:
         """How many requests wait for their answers."""
         return len(self._asked)
 
-    def ask(self, request: Any, *, version: int | None = None, wait_ms: int = 0, timeout_ms: int | None = None) -> Any:
+    def ask(
+        self, request: Any, *, version: int | None = None, wait_ms: int = 0, timeout_ms: int | None = None
+    ) -> Any:
         """Send a request and wait for its answer.
 
         ``wait_ms`` is how long the broker itself may wait before it answers; the answer has to be there by
@@ -263,8 +263,8 @@ class Connection:
             (size,) = _SIZE.unpack(self._read(_SIZE.size, deadline))
             if not 4 <= size <= limit:
                 raise ProtocolError(
-                    f"{self}: what answers there does not speak Kafka's protocol: it announces {size} bytes; is this "
-                    "the port of a PLAINTEXT listener?"
+                    f"{self}: what answers there does not speak Kafka's protocol: it announces {size} bytes; is "
+                    "this the port of a PLAINTEXT listener?"
                 )
             return self._read(size, deadline)
         except BaseException:

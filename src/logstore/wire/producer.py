@@ -85,7 +85,7 @@ class _Batch:
 
 
 class _Partition:
-    """The batches of one partition: unsent, in flight, and come back to be sent again; numbers rise in this order."""
+    """The batches of one partition: unsent, in flight, and come back to be sent again; each has its number."""
 
     __slots__ = ("in_flight", "next_sequence", "not_before", "returned", "tp", "unsent")
 
@@ -378,7 +378,9 @@ class IdempotentProducer:
             acks=self._acks,
             timeout_ms=self._config.request_timeout_ms,
             topic_data=[
-                ProduceRequest.TopicProduceData(partition_data=data, **{"topic_id" if by_id else "name": label})
+                ProduceRequest.TopicProduceData(
+                    name="" if by_id else label, topic_id=label if by_id else "", partition_data=data
+                )
                 for label, data in topics.items()
             ],
         )
