@@ -247,7 +247,9 @@ def test_offsets_are_kept_with_their_gaps(
 @pytest.mark.parametrize("offsets", [[3, 3], [3, 2], [1 << 40, 7]])
 def test_a_kept_offset_that_does_not_rise_is_refused_with_its_row(offsets: list[int]) -> None:
     target = encoder(keep_offsets=True)
-    with pytest.raises(UnexpectedOffsetError, match=f"offset {offsets[1]} comes after offset {offsets[0]}") as caught:
+    with pytest.raises(
+        UnexpectedOffsetError, match=f"offset {offsets[1]} comes after offset {offsets[0]}"
+    ) as caught:
         add_arrow(target, pa.table({"value": [b"a", b"b"], "offset": offsets}))
     assert caught.value.__notes__ == ["in record 1 of this append"]
     # Nor does it in the next piece.

@@ -106,7 +106,12 @@ def test_what_a_read_gives_may_be_written() -> None:
             {"kye": "did you mean key", "user": "unknown.*drop it, or put it into the value"},
         ),
         (
-            [("value", "binary"), ("partition", "bigint"), ("timestamp", "bigint"), ("headers", "map<string,string>")],
+            [
+                ("value", "binary"),
+                ("partition", "bigint"),
+                ("timestamp", "bigint"),
+                ("headers", "map<string,string>"),
+            ],
             "t",
             False,
             {
@@ -120,7 +125,12 @@ def test_what_a_read_gives_may_be_written() -> None:
             [("value", "binary"), ("offset", "int")],
             "t",
             True,
-            {"topic": "missing; a replay", "partition": "missing", "offset": "expected bigint", "timestamp": "missing"},
+            {
+                "topic": "missing; a replay",
+                "partition": "missing",
+                "offset": "expected bigint",
+                "timestamp": "missing",
+            },
         ),
     ],
 )
@@ -148,7 +158,9 @@ def tables(draw: Any) -> list[dict[str, Any]]:
             "value": draw(st.none() | st.binary(max_size=20)),
             "partition": draw(st.none() | st.integers(0, 2)),
             "timestamp": draw(st.none() | st.integers(NOW - 5_000, NOW + 5_000)),
-            "headers": draw(st.none() | st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3)), max_size=2)),
+            "headers": draw(
+                st.none() | st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3)), max_size=2)
+            ),
         }
         for _ in range(count)
     ]
@@ -189,7 +201,12 @@ def test_each_partition_gets_its_rows_in_their_order(
     for topic in "abc":
         for partition in range(3):
             expected = [
-                (row["key"], row["value"], NOW if row["timestamp"] is None else row["timestamp"], row["headers"] or [])
+                (
+                    row["key"],
+                    row["value"],
+                    NOW if row["timestamp"] is None else row["timestamp"],
+                    row["headers"] or [],
+                )
                 for row in table
                 if row["topic"] == topic and partition == _place(row, seed)
             ]
@@ -272,13 +289,17 @@ def test_keys_can_be_passed_over_and_partitions_named_all_the_same() -> None:
 
 def test_small_arrow_batches_do_not_make_small_record_batches() -> None:
     sink = Sink(target(partitions=2), topic="t")
-    written(sink, *(batch_of(value=[bytes(100)] * 50, partition=pa.array([0, 1] * 25, pa.int32())) for _ in range(400)))
+    written(
+        sink, *(batch_of(value=[bytes(100)] * 50, partition=pa.array([0, 1] * 25, pa.int32())) for _ in range(400))
+    )
     assert [len(sink.records("t", partition)) for partition in (0, 1)] == [10_000, 10_000]
     assert [sink.batch_count("t", partition) for partition in (0, 1)] == [3, 3]
 
 
 def test_a_batch_stays_within_the_limit_of_the_topic() -> None:
-    sink = written(Sink(target(partitions=1, max_message_bytes=2_000), topic="t"), batch_of(value=[bytes(100)] * 100))
+    sink = written(
+        Sink(target(partitions=1, max_message_bytes=2_000), topic="t"), batch_of(value=[bytes(100)] * 100)
+    )
     assert max(map(len, sink.written["t", 0])) <= 2_000
     assert len(sink.records("t", 0)) == 100
 
@@ -291,7 +312,9 @@ def test_a_task_holds_little_whatever_it_writes(monkeypatch: pytest.MonkeyPatch)
     most = 0
     for _ in range(30):
         sink.rows.add(batch_of(value=[bytes(100)] * 1_000, partition=places))
-        held = sum(encoder.pending_bytes for share in sink.rows._shares.values() for encoder in share._encoders.values())
+        held = sum(
+            encoder.pending_bytes for share in sink.rows._shares.values() for encoder in share._encoders.values()
+        )
         most = max(most, held)
     assert most <= 200_000
     sink.rows.finish()
@@ -328,7 +351,9 @@ def test_a_null_key_for_a_compacted_topic_is_refused_with_its_name() -> None:
 def test_times_that_the_topic_does_not_take_are_refused(ms: int, setting: str) -> None:
     sink = Sink(target(message_timestamp_before_max_ms=1_000), topic="t")
     sink.rows.add(batch_of(value=[b"1"], timestamp=pa.array([ms * 1000], TIME)))
-    with pytest.raises(InvalidTimestampError, match=f"topic 't': timestamp {ms} is .*message.timestamp.{setting}.max.ms"):
+    with pytest.raises(
+        InvalidTimestampError, match=f"topic 't': timestamp {ms} is .*message.timestamp.{setting}.max.ms"
+    ):
         sink.rows.finish()
 
 
@@ -340,7 +365,9 @@ def test_the_log_gives_the_time_where_its_topic_says_so() -> None:
 
 def test_a_wrong_row_is_named_with_its_topic() -> None:
     with pytest.raises(RecordTypeError) as caught:
-        Sink(target(), topic="t").rows.add(batch_of(value=[b"1"], headers=pa.array([[{"key": None, "value": b""}]], HEADERS)))
+        Sink(target(), topic="t").rows.add(
+            batch_of(value=[b"1"], headers=pa.array([[{"key": None, "value": b""}]], HEADERS))
+        )
     assert caught.value.__notes__ == ["in record 0 of this append", "for topic 't'"]
 
 
@@ -393,7 +420,9 @@ def test_a_replay_out_of_order_says_how_to_sort(apart: bool) -> None:
     row = {"topic": "t", "partition": 0, "timestamp": 1, "key": None, "value": b"", "headers": None}
     rows = [{**row, "offset": 7}, {**row, "offset": 6}]
     sink = Sink(target(), replay=True)
-    with pytest.raises(UnexpectedOffsetError, match=r"offset 6 comes after offset 7.*sortWithinPartitions\(\"topic\""):
+    with pytest.raises(
+        UnexpectedOffsetError, match=r"offset 6 comes after offset 7.*sortWithinPartitions\(\"topic\""
+    ):
         for part in [rows[:1], rows[1:]] if apart else [rows]:
             sink.rows.add(replayed(part))
 

@@ -13,7 +13,7 @@ from logstore.client_config import ProducerConfig
 from logstore.errors import ConfigError, SparkOptionError
 from logstore.records import Codec
 from logstore.spark.options import KAFKA_PREFIX, boolean_of, duration_ms_of, take, text_of, word_of
-from logstore.spark.rows import Keyless
+from logstore.spark.rows import BY_KEY, Keyless
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions"]
 
@@ -56,7 +56,7 @@ class WriteOptions:
     exactly_once: bool
     replay: bool = False
     codec: Codec | None = None  #: None: the topic's own, else none
-    keyless: Keyless = Keyless()
+    keyless: Keyless = BY_KEY
     commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
@@ -79,12 +79,17 @@ class WriteOptions:
             problems["path"] = "there is bootstrap too; set one of them: files, or a broker"
         elif path is None and bootstrap is None:
             problems["path"] = (
-                "is missing; set path, the directory of a store, or bootstrap (or kafka.bootstrap.servers), a broker"
+                "is missing; set path, the directory of a store, or bootstrap (kafka.bootstrap.servers), a broker"
             )
         config = _producer(kafka, problems)
         word = given.get("compression")
         imposed = kafka.get("compression.type")
-        if word is not None and imposed is not None and config is not None and Codec[_codec(word)] is not config.codec:
+        if (
+            word is not None
+            and imposed is not None
+            and config is not None
+            and Codec[_codec(word)] is not config.codec
+        ):
             problems["compression"] = f"{word}, but kafka.compression.type is {imposed}; set one of them"
         exactly_once = given.get("exactlyOnce", bootstrap is None)
         replay = given.get("replay", False)
@@ -134,6 +139,8 @@ def _producer(kafka: Mapping[str, str], problems: dict[str, str]) -> ProducerCon
         problems |= {f"{KAFKA_PREFIX}{key}": what for key, what in error.problems.items()}
         return None
     if config.partitioner_class == "random":
-        problems[f"{KAFKA_PREFIX}partitioner.class"] = "expected default, murmur2, sticky or roundrobin, found 'random'"
+        problems[f"{KAFKA_PREFIX}partitioner.class"] = (
+            "expected default, murmur2, sticky or roundrobin, found 'random'"
+        )
         return None
     return config
