@@ -464,3 +464,25 @@ class DataLossError(LogstoreError, LookupError):
 
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
+
+
+# --- sinks -----------------------------------------------------------------------------------
+
+
+class InvalidManifestError(LogstoreError, ValueError):
+    """A manifest of staged files breaks a rule of its own, whatever the files are. Nothing was changed."""
+
+    code = 42
+
+
+class StagedFileError(LogstoreError, ValueError):
+    """A staged file is missing, or is not what its manifest says. Nothing was changed: stage it again."""
+
+    code = 2
+
+
+class OwnerTimeoutError(_TimedOutError):
+    """The process that writes the store did not take in staged files in time; it is named.
+
+    The manifest was withdrawn, unless the message says otherwise: committing it again is safe.
+    """

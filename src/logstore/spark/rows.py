@@ -102,6 +102,9 @@ class Keyless(NamedTuple):
     )
 
 
+BY_KEY = Keyless()
+
+
 # --- columns -----------------------------------------------------------------------------------
 
 
@@ -381,8 +384,8 @@ class _Share:
         least, most = encoder.min_timestamp_ms, encoder.max_timestamp_ms
         if now - least > target.before_max_ms:
             raise InvalidTimestampError(
-                f"topic {target.name!r}: timestamp {least} is {now - least} ms old, message.timestamp.before.max.ms "
-                f"allows {target.before_max_ms}"
+                f"topic {target.name!r}: timestamp {least} is {now - least} ms old, "
+                f"message.timestamp.before.max.ms allows {target.before_max_ms}"
             )
         if most - now > target.after_max_ms:
             raise InvalidTimestampError(

@@ -242,9 +242,7 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     """
     if overwrite:
         raise SparkOptionError(
-            {
-                "mode": "overwrite: a topic is appended to; use mode('append'), or delete the topic and create it anew"
-            }
+            {"mode": "overwrite: a topic is only appended to; use mode('append'), or delete the topic first"}
         )
     return BatchWriter(WriteOptions.of(options), schema)
 

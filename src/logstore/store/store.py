@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
     import random
 
     from logstore.client_config import ProducerConfig
+    from logstore.store.ingest import Ingest, Ingested
     from logstore.store.partitioners import Choice, Partitioner
     from logstore.store.producer import Producer
     from logstore.store.snapshots import Snapshot
+    from logstore.store.staging import Manifest
 
 _logger = logging.getLogger(__name__)
 
@@ -118,6 +121,8 @@ class Store(Consuming):
         self.files = files
         self.rng = rng
         self._fork = fork_generation()
+        self._ingest_made: Ingest | None = None
+        self._ingest_lock = threading.Lock()
         hold = None
         table: FollowedTopics | Topics
         if read_only:
@@ -377,6 +382,26 @@ class Store(Consuming):
         """Forget a member that has been closed."""
         self._life.members.discard(member)
 
+    def ingest(self, manifest: Manifest) -> Ingested:
+        """Take in the staged files of a batch: all of them or none, durable and visible together on return.
+
+        With the mode ``exactly_once`` a batch of a query that was taken in before, by whichever process, is
+        not taken in again: the answer says ``duplicate=True``. Readers with ``read_committed`` see a batch
+        only once all of it is in; see `logstore.store.ingest`. The staged files are removed. Blocks while
+        another batch is taken in, and on the disk.
+
+        Raises:
+            InvalidManifestError, StagedFileError: the manifest, or a file, is not what it should be.
+            UnknownTopicError, UnknownPartitionError: a topic is gone, or another one has its name.
+            CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
+                a rule of its log; the file and the place are named.
+            DiskFullError, StorageError: it could not be written. Ingest the same batch again.
+            ReadOnlyError: the store is open read-only.
+        In each case nothing of the batch is visible, and nothing is lost by trying again.
+        """
+        self._check_writable()
+        return self._ingest.ingest(manifest)
+
     def next_producer_id(self) -> int:
         """A producer id that this store has never given before. Blocks on the disk now and then."""
         self._check_writable()
@@ -496,6 +521,16 @@ class Store(Consuming):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<Store {state} {self.path!r}>"
+
+    @property
+    def _ingest(self) -> Ingest:
+        if self._ingest_made is None:
+            from logstore.store.ingest import Ingest  # with all that it brings, what few stores need
+
+            with self._ingest_lock:
+                if self._ingest_made is None:
+                    self._ingest_made = Ingest(self, Directory(self.path, self.files))
+        return self._ingest_made
 
     @property
     def _topics(self) -> Topics:
