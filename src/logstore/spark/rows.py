@@ -261,7 +261,7 @@ def unknown_topics(names: Iterable[str], known: Iterable[str]) -> str:
     missing = ", ".join(map(repr, names))
     return (
         f"there is no topic {missing} (there are: {listed}); create it first: logstore topic create NAME "
-        "--partitions N, or store.create_topic(NAME, partitions=N)"
+        "--partitions N --dir PATH, or store.create_topic(NAME, partitions=N)"
     )
 
 

@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
+from logstore.spark.source import plainly
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
@@ -179,9 +180,8 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
         store = open_store(options.path, read_only=True)
     except NotALogError as error:
         raise NotALogError(
-            f"{error.args[0]}; a store is made by: logstore topic create NAME --directory PATH, or "
-            "logstore.open(PATH).create_topic(NAME)",
-            path=options.path,
+            f"{error}; a store is made by: logstore topic create NAME --dir PATH, or by "
+            "logstore.open(PATH).create_topic(NAME)"
         ) from None
     with store:
         names = store.topics()
@@ -208,12 +208,15 @@ class BatchWriter(DataSourceArrowWriter):
         # A job that is run again is another job: only within one can a row come twice.
         self.job = f"job:{uuid.uuid4()}"
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(self.job))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.staging.commit(messages)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.staging.abort(messages)
 
@@ -224,12 +227,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.staging = Staging(options, schema)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(None))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.commit(messages)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.abort(messages)
 
