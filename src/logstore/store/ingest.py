@@ -50,12 +50,16 @@ from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
 from logstore.records import Marker, TopicPartition
 from logstore.store import staged
+from logstore.store.replay import Replay
+from logstore.store.side_by_side import side_by_side
 from logstore.store.sinks import ABORTED, COMMITTING, DONE, INTENT, Share, Sinks, SinkState
 from logstore.store.source import Source
 from logstore.store.staged import Checked
-from logstore.store.staging import AT_LEAST_ONCE, Manifest, remove_staged, sweep
+from logstore.store.staging import AT_LEAST_ONCE, REPLAY, Manifest, remove_staged, sweep
 
 _logger = logging.getLogger(__name__)
+
+_Offsets = dict[TopicPartition, tuple[int, int]]
 
 _NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
@@ -87,7 +91,7 @@ class Ingest:
             if manifest.mode == AT_LEAST_ONCE:
                 found = self._at_least_once(manifest)
             else:
-                found = self._exactly_once(manifest)
+                found = self._once(manifest)
         remove_staged(self._root, manifest.files)
         return found
 
@@ -107,10 +111,10 @@ class Ingest:
     def _at_least_once(self, manifest: Manifest) -> Ingested:
         with self._checked(manifest) as checked:
             offsets = self._append(checked, _NO_PRODUCER)
-            _flush(self._logs(each.staged.place for each in checked))
+            self._flush(self._logs(each.staged.place for each in checked))
         return Ingested(False, offsets)
 
-    def _exactly_once(self, manifest: Manifest) -> Ingested:
+    def _once(self, manifest: Manifest) -> Ingested:
         query = manifest.query
         self._load(create=False)
         self._settle(query)
@@ -120,20 +124,8 @@ class Ingest:
         with self._checked(manifest) as checked:
             if not checked:
                 return Ingested(False, {})
-            self._load(create=True)
-            intent = self._intent(manifest, checked)
-            try:
-                self._sinks.put(query, intent, durable=True)
-                offsets = self._append(
-                    checked, ProducerStamp(intent.producer_id, intent.producer_epoch, 0, transactional=True)
-                )
-                # Before the decision: it says that all data is on the disk.
-                _flush(self._logs(share.place for share in intent.shares))
-                self._sinks.put(query, self._now(intent, COMMITTING), durable=True)
-            except BaseException:
-                self._try_to_settle(query)
-                raise
-        self._settle(query)
+            take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
+            offsets = take_in(manifest, checked)
         sweep(
             self._root.path,
             query,
@@ -144,6 +136,41 @@ class Ingest:
         )
         self._sinks.tidy()
         return Ingested(False, offsets)
+
+    def _exactly_once(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
+        query = manifest.query
+        self._load(create=True)
+        intent = self._intent(manifest, checked)
+        try:
+            self._sinks.put(query, intent, durable=True)
+            offsets = self._append(
+                checked, ProducerStamp(intent.producer_id, intent.producer_epoch, 0, transactional=True)
+            )
+            # Before the decision: it says that all data is on the disk.
+            self._flush(self._logs(share.place for share in intent.shares))
+            self._sinks.put(query, self._now(intent, COMMITTING), durable=True)
+        except BaseException:
+            self._try_to_settle(query)
+            raise
+        self._settle(query)
+        return offsets
+
+    def _replay(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
+        shares: dict[TopicPartition, list[Checked]] = {}
+        for each in checked:
+            shares.setdefault(each.staged.place, []).append(each)
+        replays = {place: Replay(self._log(place), share) for place, share in shares.items()}
+        for replay in replays.values():
+            replay.check()
+        self._load(create=True)
+        offsets = {place: replay.append() for place, replay in replays.items()}
+        self._flush(self._logs(replays))
+        for replay in replays.values():
+            replay.raise_start()
+        before = self._sinks.get(manifest.query) or SinkState(-1, -1, -1, DONE, 0)
+        done = self._now(before, DONE)._replace(batch=manifest.batch)
+        self._sinks.put(manifest.query, done, durable=True)
+        return offsets
 
     def _intent(self, manifest: Manifest, checked: Sequence[Checked]) -> SinkState:
         counts: dict[tuple[str, str, int], int] = {}
@@ -197,7 +224,7 @@ class Ingest:
                     producer_epoch=state.producer_epoch,
                     ack="written",
                 )
-        _flush(logs)
+        self._flush(logs)
         self._sinks.put(query, self._now(state, phase), durable=False)
 
     def _log_of(self, share: Share) -> Log | None:
@@ -214,19 +241,20 @@ class Ingest:
         """Every file that holds anything, checked whole, in the order of the manifest."""
         checked: list[Checked] = []
         now_ms = self._source.clock.now_ms()
+        # A store that is opened for one batch has none of them open.
+        places = dict.fromkeys((file.place, file.topic_id) for file in manifest.files)
+        side_by_side(lambda place: self._log(*place), places, self._root.files)
         try:
             for file in manifest.files:
-                # Also of empty files: a manifest that names what is not there is wrong.
-                self._log(file.place, file.topic_id)
                 config = self._source.topic_config(file.topic, file.topic_id)
-                checked.append(staged.check(self._root, file, config, now_ms))
+                checked.append(staged.check(self._root, file, config, now_ms, replay=manifest.mode == REPLAY))
             yield [each for each in checked if each.staged.record_count]
         finally:
             for each in checked:
                 each.file.close()
 
-    def _append(self, checked: Iterable[Checked], producer: ProducerStamp) -> dict[TopicPartition, tuple[int, int]]:
-        offsets: dict[TopicPartition, tuple[int, int]] = {}
+    def _append(self, checked: Iterable[Checked], producer: ProducerStamp) -> _Offsets:
+        offsets: _Offsets = {}
         sequences: dict[TopicPartition, int] = {}
         for each in checked:
             place = each.staged.place
@@ -248,20 +276,11 @@ class Ingest:
         assert isinstance(log, Log)
         return log
 
+    def _flush(self, logs: Iterable[Log]) -> None:
+        side_by_side(Log.flush, logs, self._root.files)
+
     def _logs(self, places: Iterable[TopicPartition]) -> list[Log]:
         return [self._log(place) for place in dict.fromkeys(places)]
-
-
-def _flush(logs: Iterable[Log]) -> None:
-    """Make all of them durable; every one is tried, the first failure is raised."""
-    failure: BaseException | None = None
-    for log in logs:
-        try:
-            log.flush()
-        except LogstoreError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
 
 
 __all__ = ["Ingest", "Ingested"]

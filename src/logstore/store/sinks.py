@@ -154,10 +154,9 @@ class Sinks:
         """
         state = self._states.get(query)
         others = {known.producer_id for name, known in self._states.items() if name != query}
-        for attempt in itertools.count(-1):
-            if attempt < 0 and state is None:
-                continue
-            found = state.producer_id if attempt < 0 and state is not None else producer_id_of(query, attempt)
+        # After a replay there is a state and no producer.
+        known = [] if state is None or state.producer_id < 0 else [state.producer_id]
+        for found in itertools.chain(known, map(producer_id_of, itertools.repeat(query), itertools.count())):
             epoch = newest_epoch(found)
             if state is not None and found == state.producer_id:
                 epoch = max(epoch, state.producer_epoch)

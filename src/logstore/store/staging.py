@@ -23,7 +23,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -232,7 +231,7 @@ class StagingFile:
         directory = staging_directory(Directory(root, files), TopicPartition(topic, partition))
         _check_query(query)
         _check_count(batch, f"the batch of query {query!r}")
-        name = f"{query_tag(query)}.{batch}.{attempt}.{secrets.token_hex(8)}"
+        name = f"{query_tag(query)}.{batch}.{attempt}.{os.urandom(8).hex()}"
         try:
             # Not the one above it: a partition that is gone must not come back by this.
             _make(directory)

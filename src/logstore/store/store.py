@@ -29,6 +29,7 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.answering import Answering, Taker
 from logstore.store.budget import Budget, Holdings, Limits, may_go
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
@@ -172,9 +173,11 @@ class Store(Consuming):
         store = weakref.ref(self)
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._housekeeper = keeper
-        self._life.housekeeper = keeper
+        self._answering = Answering(root, self.clock, lambda: _taker_of(store))
+        self._life.keepers += (keeper, self._answering.keeper)
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
-            keeper.start()
+            for each in self._life.keepers:
+                each.start()
 
     # -- topics
 
@@ -451,7 +454,8 @@ class Store(Consuming):
         self._check_writable()
         from logstore.store.snapshots import take
 
-        with self._housekeeper.paused():
+        # What is in the logs and what is known to be taken in have to be of one moment.
+        with self._housekeeper.paused(), self._ingest.paused():
             root = Directory(self.path, self.files)
             return take(self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify)
 
@@ -496,6 +500,7 @@ class Store(Consuming):
             StorageError: the checkpoints of the root could not be written.
         """
         self._check_writable()
+        self._answering.keeper.run_all()
         self._housekeeper.run_all()
 
     def close(self) -> None:
@@ -559,6 +564,12 @@ def _expire_offsets(reference: weakref.ref[Store]) -> None:
     store = reference()
     if store is not None and not store.closed and CONSUMER_OFFSETS in store:
         store.offsets.expire()
+
+
+def _taker_of(reference: weakref.ref[Store]) -> Taker | None:
+    """What takes staged files in for a store that is still there."""
+    store = reference()
+    return None if store is None or store.closed else store._ingest
 
 
 def open_store(
