@@ -123,6 +123,25 @@ class PayloadError(RecordError, ValueError):
     code = 87
 
 
+# --- the protocol ----------------------------------------------------------------------------
+
+
+class ProtocolError(LogstoreError, ValueError):
+    """Bytes and values of Kafka's protocol that cannot be turned into each other."""
+
+
+class MalformedMessageError(ProtocolError):
+    """Received bytes are no message of that version: a length, count or varint disagrees with them."""
+
+    code = 42
+
+
+class UnsupportedVersionError(ProtocolError):
+    """There is no such message or version of it, or the version cannot carry a field that was given."""
+
+    code = 35
+
+
 # --- producers and transactions --------------------------------------------------------------
 
 
@@ -442,6 +461,52 @@ class InvalidSettingError(ConfigError):
 
 class BudgetTooSmallError(InvalidSettingError):
     """``logstore.disk.budget`` is below what the store must keep. Nothing was changed."""
+
+
+# --- brokers -----------------------------------------------------------------------------------
+
+
+class BrokerError(LogstoreError):
+    """A broker has refused a request.
+
+    ``code`` and ``name`` are Kafka's number and name for the reason, ``retriable`` is as Kafka's own
+    clients have it.
+    """
+
+    def __init__(self, message: str, *, code: int = -1, name: str = "", retriable: bool = False) -> None:
+        super().__init__(message)
+        # Of the answer, not of the class: a broker knows more reasons than a caller does different things for.
+        self.code = code  # type: ignore[misc]
+        self.name = name
+        self.retriable = retriable  # type: ignore[misc]
+
+
+class BrokerUnreachableError(LogstoreError, ConnectionError):
+    """No broker can be reached, or a connection to one was lost. Nothing is known of what it was asked last."""
+
+    code = 13
+    retriable = True
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BrokerTimeoutError(_TimedOutError):
+    """A broker did not answer in ``request.timeout.ms``, or a call was not done in the time it has."""
+
+
+class UnsupportedSecurityError(InvalidSettingError):
+    """A connection was asked for that is not plain."""
+
+
+class TopicRecreatedError(UnknownTopicError):
+    """The topic was deleted, and there is another one of the same name now: what is known of the old is void."""
+
+    code = 100
+
+
+class ClientClosedError(LogstoreError, ValueError):
+    """The client, or the producer on it, is closed."""
 
 
 # --- Spark -----------------------------------------------------------------------------------
