@@ -81,7 +81,7 @@ class RecordTypeError(RecordError, TypeError):
 
 
 class SparkColumnsError(RecordTypeError):
-    """Columns that Spark should write are missing, unknown, or of types that no record has. All are in ``problems``."""
+    """Columns that Spark should write are missing, unknown, or of wrong types. All are in ``problems``."""
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
@@ -263,7 +263,7 @@ class OffsetOutOfRangeError(LogstoreError, LookupError):
 
 
 class UnexpectedOffsetError(LogstoreError, ValueError):
-    """Records that bring their own offsets do not follow on: a replicated batch, or rows of which offsets are kept."""
+    """Records with offsets of their own do not follow on: a replicated batch, or rows that keep them."""
 
     code = 1
 

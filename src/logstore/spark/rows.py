@@ -1,17 +1,17 @@
 """Rows of Arrow data, shared out over topics and partitions and encoded as record batches.
 
-What columns a write takes is said here, and which of them are wrong, by the names of Spark's types. The rows of a task
-go from Arrow's buffers to one encoder for each partition in compiled code; no row becomes a Python object. An encoder
-that holds enough gives its batches to an *outlet*, a staged file or a broker, so a task needs the same memory whatever
-it writes. Knows neither Spark nor files: imports the core and the vocabulary, pyarrow where rows are looked at. A
-`Rows` belongs to one task's thread.
+What columns a write takes is said here, and which of them are wrong, by the names of Spark's types. The rows
+of a task go from Arrow's buffers to one encoder for each partition in compiled code; no row becomes a Python
+object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker, so a task
+needs the same memory whatever it writes. Knows neither Spark nor files: imports the core and the vocabulary,
+pyarrow where rows are looked at. A `Rows` belongs to one task's thread.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore._encode import Encoder
 from logstore._spread import Spread
@@ -102,6 +102,9 @@ class Keyless(NamedTuple):
     )
 
 
+BY_KEY = Keyless()
+
+
 # --- columns -----------------------------------------------------------------------------------
 
 
@@ -148,8 +151,9 @@ def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, repl
 class Rows:
     """What one task writes: Arrow batches in, whole record batches out by topic and partition.
 
-    ``targets`` are the topics that there are. With ``topic`` all rows go to that one, whatever their column says.
-    ``seed`` spreads the first choice for rows without key over tasks. With ``replay`` rows keep offset and timestamp.
+    ``targets`` are the topics that there are. With ``topic`` all rows go to that one, whatever their column
+    says. ``seed`` spreads the first choice for rows without key over tasks. With ``replay`` rows keep offset and
+    timestamp.
 
     Owns: an encoder for each partition that got rows.
     """
@@ -160,7 +164,7 @@ class Rows:
         outlet: Outlet,
         *,
         topic: str | None = None,
-        keyless: Keyless = Keyless(),
+        keyless: Keyless = BY_KEY,
         replay: bool = False,
         seed: int = 0,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -257,7 +261,7 @@ def unknown_topics(names: Iterable[str], known: Iterable[str]) -> str:
     missing = ", ".join(map(repr, names))
     return (
         f"there is no topic {missing} (there are: {listed}); create it first: logstore topic create NAME "
-        "--partitions N, or store.create_topic(NAME, partitions=N)"
+        "--partitions N --dir PATH, or store.create_topic(NAME, partitions=N)"
     )
 
 
@@ -300,7 +304,7 @@ class _Share:
             error.add_note(f"for topic {self.target.name!r}")
             raise
 
-    def _partitions(self, rows: pa.RecordBatch) -> np.ndarray | None:
+    def _partitions(self, rows: pa.RecordBatch) -> Any:
         """The partition of each row, -1 where its key decides; None: that holds for all."""
         named = rows.column("partition") if "partition" in rows.schema.names else None
         if self._replay:
@@ -344,7 +348,8 @@ class _Share:
             empty = rows.column(name).null_count
             if empty:
                 raise InvalidRecordError(
-                    f"{empty} rows for topic {self.target.name!r} have no {name}; a replay keeps it, so each row needs one"
+                    f"{empty} rows for topic {self.target.name!r} have no {name}; a replay keeps it, so each row "
+                    "needs one"
                 )
 
     def flush(self, least: int) -> int:
@@ -370,19 +375,20 @@ class _Share:
         target = self.target
         if encoder.null_keys and target.compacts:
             raise InvalidRecordError(
-                f"{encoder.null_keys} rows without key for topic {target.name!r}, which keeps the newest record of each "
-                "key (cleanup.policy=compact); give each row a key"
+                f"{encoder.null_keys} rows without key for topic {target.name!r}, which keeps the newest record of "
+                "each key (cleanup.policy=compact); give each row a key"
             )
         if target.append_time or self._replay:
             return
         now = self._clock()
-        if now - encoder.min_timestamp_ms > target.before_max_ms:
+        least, most = encoder.min_timestamp_ms, encoder.max_timestamp_ms
+        if now - least > target.before_max_ms:
             raise InvalidTimestampError(
-                f"topic {target.name!r}: timestamp {encoder.min_timestamp_ms} is {now - encoder.min_timestamp_ms} ms old, "
+                f"topic {target.name!r}: timestamp {least} is {now - least} ms old, "
                 f"message.timestamp.before.max.ms allows {target.before_max_ms}"
             )
-        if encoder.max_timestamp_ms - now > target.after_max_ms:
+        if most - now > target.after_max_ms:
             raise InvalidTimestampError(
-                f"topic {target.name!r}: timestamp {encoder.max_timestamp_ms} is {encoder.max_timestamp_ms - now} ms in the "
-                f"future, message.timestamp.after.max.ms allows {target.after_max_ms}"
+                f"topic {target.name!r}: timestamp {most} is {most - now} ms in the future, "
+                f"message.timestamp.after.max.ms allows {target.after_max_ms}"
             )

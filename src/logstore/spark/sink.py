@@ -1,13 +1,13 @@
 """Writing with ``format("logstore")`` into the files of a store: staged by tasks, taken in by the commit.
 
-A task encodes its rows into staged files beside the partitions that they are for and tells the driver their names; it
-touches no log. The commit hands one manifest of all these files to the store (`logstore.store.inbox`), which takes
-them in as one transaction under the query's id and the batch's number, and drops a batch that it has taken in
-before. So a task that ran twice, a batch that Spark runs again after a failure, and a process killed at any point
-leave every row in the topic exactly once. ``exactlyOnce=false`` appends instead and remembers nothing.
+A task encodes its rows into staged files beside the partitions that they are for and tells the driver their
+names; it touches no log. The commit hands one manifest of all these files to the store (`logstore.store.inbox`),
+which takes them in as one transaction under the query's id and the batch's number, and drops a batch that it has
+taken in before. So a task that ran twice, a batch that Spark runs again after a failure, and a process killed at
+any point leave every row in the topic exactly once. ``exactlyOnce=false`` appends instead and remembers nothing.
 
-Spark makes the writer twice for each batch of a stream: once to be pickled to the tasks, once to commit. What one has to
-tell the other goes through the messages of the tasks. Of a batch job the same writer, pickled, does both.
+Spark makes the writer twice for each batch of a stream: once to be pickled to the tasks, once to commit. What one
+has to tell the other goes through the messages of the tasks. Of a batch job the same writer, pickled, does both.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
+from logstore.spark.source import plainly
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
@@ -55,7 +56,7 @@ class Task(NamedTuple):
 
 
 def task_of(job: str | None) -> Task:
-    """This task. ``job`` is the name of a batch job; a stream has the name and the number of its batch from Spark."""
+    """This task. ``job`` names a batch job; a stream has its name and the number of its batch from Spark."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("rows are written by tasks of Spark only")
@@ -137,8 +138,8 @@ class Staging:
         """Take in what the tasks have staged. On return it is durable, and visible as a whole.
 
         Raises:
-            LogstoreError: it was not taken in, or nobody has said so in time; a batch that comes again is dropped if it
-                was.
+            LogstoreError: it was not taken in, or nobody has said so in time. The batch may be committed again:
+                if it was taken in, it is dropped.
         """
         manifest = self.manifest(messages)
         if manifest is None:
@@ -179,9 +180,8 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
         store = open_store(options.path, read_only=True)
     except NotALogError as error:
         raise NotALogError(
-            f"{error.args[0]}; a store is made by: logstore topic create NAME --directory PATH, or "
-            "logstore.open(PATH).create_topic(NAME)",
-            path=options.path,
+            f"{error}; a store is made by: logstore topic create NAME --dir PATH, or by "
+            "logstore.open(PATH).create_topic(NAME)"
         ) from None
     with store:
         names = store.topics()
@@ -208,12 +208,15 @@ class BatchWriter(DataSourceArrowWriter):
         # A job that is run again is another job: only within one can a row come twice.
         self.job = f"job:{uuid.uuid4()}"
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(self.job))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.staging.commit(messages)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.staging.abort(messages)
 
@@ -224,12 +227,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.staging = Staging(options, schema)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(None))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.commit(messages)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.abort(messages)
 
@@ -242,15 +248,13 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     """
     if overwrite:
         raise SparkOptionError(
-            {
-                "mode": "overwrite: a topic is appended to; use mode('append'), or delete the topic and create it anew"
-            }
+            {"mode": "overwrite: a topic is only appended to; use mode('append'), or delete the topic first"}
         )
     return BatchWriter(WriteOptions.of(options), schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """What writes a stream; with output mode complete each batch appends the whole result, as with Kafka.
+    """What writes a stream. In output mode complete each batch appends the whole result, as with Kafka.
 
     Raises:
         SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.

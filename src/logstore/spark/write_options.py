@@ -13,7 +13,7 @@ from logstore.client_config import ProducerConfig
 from logstore.errors import ConfigError, SparkOptionError
 from logstore.records import Codec
 from logstore.spark.options import KAFKA_PREFIX, boolean_of, duration_ms_of, take, text_of, word_of
-from logstore.spark.rows import Keyless
+from logstore.spark.rows import BY_KEY, Keyless
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions"]
 
@@ -56,7 +56,7 @@ class WriteOptions:
     exactly_once: bool
     replay: bool = False
     codec: Codec | None = None  #: None: the topic's own, else none
-    keyless: Keyless = Keyless()
+    keyless: Keyless = BY_KEY
     commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
@@ -79,7 +79,7 @@ class WriteOptions:
             problems["path"] = "there is bootstrap too; set one of them: files, or a broker"
         elif path is None and bootstrap is None:
             problems["path"] = (
-                "is missing; set path, the directory of a store, or bootstrap (or kafka.bootstrap.servers), a broker"
+                "is missing; set path, the directory of a store, or bootstrap (kafka.bootstrap.servers), a broker"
             )
         config = _producer(kafka, problems)
         word = given.get("compression")
