@@ -38,6 +38,7 @@ __all__ = [
 #: Name of a pipeline -> the module of this package that registers it.
 HOMES = {
     "files": "files",
+    "latest": "latest",
     "rollup": "rollup",
 }
 

@@ -14,8 +14,8 @@ earlier micro-batches (the watermark), and one row with ``"late": false`` is wri
 are not lost: they make rows with ``"late": true`` for the same window, which the next level takes in, in time there
 if its longer window is still open. So at every level counts and sums of the rows written, late or not, and of the
 windows still open are exactly those that came in; who wants a window's final figure adds its rows up. Sums are
-exact, too: values are kept with ``digits`` digits behind the point as integers of 64 bits, so that with 6 digits the
-sum of a window stays below 9 * 10^12.
+exact, too: values are kept with ``digits`` digits behind the point as integers of 64 bits, so that with 6 digits
+the sum of a window stays below 9 * 10^12.
 
 Records without a key, or whose value is not such JSON, are left out and counted as ``refused``.
 
