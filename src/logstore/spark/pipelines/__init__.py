@@ -40,6 +40,7 @@ HOMES = {
     "files": "files",
     "latest": "latest",
     "rollup": "rollup",
+    "stages": "stages",
 }
 
 P = TypeVar("P", bound=Parameters)
