@@ -38,7 +38,9 @@ __all__ = [
 #: Name of a pipeline -> the module of this package that registers it.
 HOMES = {
     "files": "files",
+    "latest": "latest",
     "rollup": "rollup",
+    "stages": "stages",
 }
 
 P = TypeVar("P", bound=Parameters)
