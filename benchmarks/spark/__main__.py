@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import statistics
 import subprocess
@@ -116,7 +117,9 @@ class Run:
             self.take_turns(
                 operation,
                 {
-                    name: lambda one=one, query=query: operations.timed(lambda: query(one.table(self.spark), self.work))
+                    name: lambda one=one, query=query: operations.timed(
+                        lambda: query(one.table(self.spark), self.work)
+                    )
                     for name, one in asked.items()
                 },
             )
@@ -127,9 +130,9 @@ class Run:
             self.take_turns(
                 "available",
                 {
-                    name: lambda one=one: operations.available_now(
-                        self.spark, one, self.work, self.given.records
-                    )["seconds"]
+                    name: lambda one=one: operations.available_now(self.spark, one, self.work, self.given.records)[
+                        "seconds"
+                    ]
                     for name, one in streaming.items()
                 },
             )
@@ -154,8 +157,6 @@ class Run:
             entrants = {}
             for name, sink in sinks(self.work, bootstrap).items():
                 write = sink.write if operation == "sink" else sink.stream
-                if operation == "sink" and name == s.AT_LEAST:
-                    pass
 
                 def one_pass(sink: s.Sink = sink, write: Any = write, name: str = name) -> float:
                     sink.prepare()
@@ -180,27 +181,29 @@ class Run:
 
 
 def _first_line(error: Exception) -> str:
+    """Where Python raised, what: the rest is how Spark came there."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("logstore.errors.")]
-    return (ours or lines or [type(error).__name__])[0][:300]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b.*: ", line)]
+    return (raised[-1:] or lines or [type(error).__name__])[0][:300]
 
 
-def same_rows(spark: Any, entrants: Mapping[str, Contender]) -> list[str]:
-    """Say of contenders on the same topic where they differ."""
-    wrong = []
-    for topic in (data.PLAIN, data.FULL):
-        found = {}
-        for name, one in entrants.items():
-            if one.topic == topic and one.columns is None:
-                try:
-                    found[name] = operations.fingerprint(one.table(spark))
-                except Exception as error:  # noqa: BLE001  as above
-                    wrong.append(f"{name} cannot be read: {_first_line(error)}")
-        first = next(iter(found), None)
-        for name in found:
-            if found[name] != found[first]:
-                wrong.append(f"{name} {found[name]} is not {first} {found[first]}")
-    return wrong
+def same_rows(spark: Any, entrants: Mapping[str, Contender]) -> tuple[dict[str, Contender], dict[str, str]]:
+    """Those that can be read and have the rows that the first of their topic has; and why not, for the others."""
+    good, wrong = {}, {}
+    firsts: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name, one in entrants.items():
+        try:
+            found = operations.fingerprint(one.table(spark))
+        except Exception as error:  # noqa: BLE001  whatever Spark raises: the others go on
+            wrong[name] = f"cannot be read: {_first_line(error)}"
+            continue
+        kind = f"{one.topic} {one.columns}"
+        other, expected = firsts.setdefault(kind, (name, found))
+        if found == expected:
+            good[name] = one
+        else:
+            wrong[name] = f"has {found}, {other} has {expected}"
+    return good, wrong
 
 
 def table(medians: Mapping[str, Mapping[str, float]], records: int) -> Iterator[str]:
@@ -228,6 +231,7 @@ def report(result: Mapping[str, Any], wanted: list[Bar]) -> Iterator[str]:
             f"  {bar.what:<46}{bar.value:8.2f} {bar.unit:<3}{sign:>4}{bar.bar:6g} {bar.unit:<3} "
             f"{'yes' if bar.is_met else 'NO'}"
         )
+    yield from (f"left out: {what} {why}" for what, why in result["left_out"].items())
     yield from (f"failed: {what}: {why}" for what, why in result["failed"].items())
 
 
@@ -244,9 +248,9 @@ def measure(work: Path, given: argparse.Namespace) -> int:
         with session(work, dict(pair.split("=", 1) for pair in given.set), jars) as spark:
             c.register(spark)
             say(f"Spark {spark.version}: the same rows everywhere?")
-            wrong = same_rows(spark, entrants)
-            for line in wrong:
-                say(line)
+            entrants, wrong = same_rows(spark, entrants)
+            for name, why in wrong.items():
+                say(f"{name} {why}")
             run = Run(spark, work, given)
             run.queries(entrants)
             run.streams(entrants)
@@ -268,7 +272,7 @@ def measure(work: Path, given: argparse.Namespace) -> int:
         "small_ms": run.small,
         "memory_mib": memory,
         "bars": [{**bar._asdict(), "met": bar.is_met} for bar in wanted],
-        "differ": wrong,
+        "left_out": wrong,
         "failed": run.failed,
     }
     given.results.parent.mkdir(parents=True, exist_ok=True)

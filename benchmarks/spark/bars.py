@@ -52,7 +52,9 @@ EXACTLY_ONCE_COST = 1.5
 MEMORY_MIB = 64
 
 
-def bars(medians: Mapping[str, Mapping[str, float]], small: Mapping[str, Any], memory: Mapping[str, Any]) -> Iterator[Bar]:
+def bars(
+    medians: Mapping[str, Mapping[str, float]], small: Mapping[str, Any], memory: Mapping[str, Any]
+) -> Iterator[Bar]:
     """Those that this run has the figures for."""
     for operation, ours, theirs, wanted in QUICKER:
         found = medians.get(operation, {})

@@ -95,7 +95,9 @@ def write_files(work: Path, records: int) -> None:
         topic = store.create_topic(PLAIN, partitions=PARTITIONS)
         for partition in range(PARTITIONS):
             with (
-                pq.ParquetWriter(parquet / f"part-{partition}.zstd.parquet", _KAFKA_COLUMNS, compression="zstd") as rows,
+                pq.ParquetWriter(
+                    parquet / f"part-{partition}.zstd.parquet", _KAFKA_COLUMNS, compression="zstd"
+                ) as rows,
                 pa.OSFile(str(arrow / f"{partition}.arrow"), "wb") as file,
                 pa.ipc.new_file(file, _KAFKA_COLUMNS) as batches,
             ):

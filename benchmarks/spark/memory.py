@@ -16,7 +16,8 @@ from benchmarks.spark import data
 from benchmarks.spark.contenders import contenders, register
 from benchmarks.spark.session import session
 
-SMALL_RECORDS = 10_000
+#: The small range is so much of each partition.
+SMALL_PART = 100
 
 
 def peak_kib(process: psutil.Process) -> int:
@@ -54,13 +55,15 @@ class Watch:
 
 
 def measure(work: Path, bootstrap: str | None, records: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """By contender: MiB for `SMALL_RECORDS` of each partition, and for all."""
+    """By contender: MiB for a hundredth of each partition, and for all."""
     with session(work, {"spark.python.worker.reuse": "false"}) as spark:
         register(spark)
         found = {}
         for name in names:
             contender = contenders(work, bootstrap, records)[name]
-            ends = {contender.topic: {str(p): SMALL_RECORDS for p in range(data.PARTITIONS)}}
+            ends = {
+                contender.topic: {str(p): records // data.PARTITIONS // SMALL_PART for p in range(data.PARTITIONS)}
+            }
             found[name] = {}
             for size, options in (("small", {"endingOffsets": json.dumps(ends)}), ("all", {})):
                 with Watch() as watch:

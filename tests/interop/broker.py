@@ -82,7 +82,9 @@ def fetch_connector() -> list[Path]:
     Raises:
         MissingToolError: as `fetch`.
     """
-    folder = _fetch(CONNECTOR_POM, f"Spark's Kafka connector {CONNECTOR_VERSION}", CACHE / f"connector-{CONNECTOR_VERSION}")
+    folder = _fetch(
+        CONNECTOR_POM, f"Spark's Kafka connector {CONNECTOR_VERSION}", CACHE / f"connector-{CONNECTOR_VERSION}"
+    )
     return sorted(folder.glob("*.jar"))
 
 
