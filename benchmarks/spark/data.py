@@ -1,8 +1,8 @@
 """The records, the same wherever they are put: a store, a real broker (twice), Parquet, Arrow files.
 
-Record ``n`` is in partition ``n % PARTITIONS`` at offset ``n // PARTITIONS`` and all of it follows from ``n``, but for the
-offsets of the topic ``FULL``: that one is written in transactions, some of them aborted, and their markers take offsets.
-Its batches are compressed and its records have headers.
+Record ``n`` is in partition ``n % PARTITIONS`` at offset ``n // PARTITIONS`` and all of it follows from ``n``, but for
+the offsets of the topic `FULL`: that one is written in transactions, some of them aborted, and their markers take
+offsets. Its batches are compressed and its records have headers.
 """
 
 from __future__ import annotations
@@ -95,9 +95,7 @@ def write_files(work: Path, records: int) -> None:
         topic = store.create_topic(PLAIN, partitions=PARTITIONS)
         for partition in range(PARTITIONS):
             with (
-                pq.ParquetWriter(
-                    parquet / f"part-{partition}.zstd.parquet", _KAFKA_COLUMNS, compression="zstd"
-                ) as rows,
+                pq.ParquetWriter(parquet / f"{partition}.zstd.parquet", _KAFKA_COLUMNS, compression="zstd") as rows,
                 pa.OSFile(str(arrow / f"{partition}.arrow"), "wb") as file,
                 pa.ipc.new_file(file, _KAFKA_COLUMNS) as batches,
             ):
@@ -117,7 +115,7 @@ def write_files(work: Path, records: int) -> None:
 
 
 def write_topics(bootstrap: str, records: int) -> None:
-    """The topic `PLAIN` by an idempotent producer with defaults, and `FULL` with all that a broker can be asked for."""
+    """The topic `PLAIN` by an idempotent producer, and `FULL` with all that a broker can be asked for."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 

@@ -1,6 +1,7 @@
 """The most memory that a Python worker of Spark takes, for a small range and for all: run in a process of its own.
 
-Each task gets a worker of its own here (``spark.python.worker.reuse`` is off), and Linux keeps the peak of each process.
+Each task gets a worker of its own here (``spark.python.worker.reuse`` is off), and Linux keeps the peak of each
+process.
 """
 
 from __future__ import annotations

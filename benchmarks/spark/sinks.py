@@ -47,11 +47,10 @@ class Sink:
 
 def sinks(work: Path, bootstrap: str | None) -> dict[str, Sink]:
     """All by name; Kafka's topics are made anew for each pass, as the stores are."""
+    parquet = work / "written.parquet"
     found = {
         NOOP: Sink("noop"),
-        PARQUET: Sink(
-            "parquet", {"path": str(work / "written.parquet")}, lambda: _remove(work / "written.parquet")
-        ),
+        PARQUET: Sink("parquet", {"path": str(parquet)}, lambda: _remove(parquet)),
     }
     for name, exactly_once in ((EXACTLY, "true"), (AT_LEAST, "false")):
         root = work / f"written-{exactly_once}"

@@ -438,10 +438,6 @@ class BudgetTooSmallError(InvalidSettingError):
 # --- Spark -----------------------------------------------------------------------------------
 
 
-class SparkNotReadyError(LogstoreError, RuntimeError):
-    """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
-
-
 class SparkOptionError(ConfigError):
     """Options of the Spark source or sink are wrong. Every wrong one is named, nothing was read or written."""
 
@@ -455,3 +451,7 @@ class DataLossError(LogstoreError, LookupError):
     """Records that a query should read are gone: deleted, cut off, or of a topic that was made anew."""
 
     code = 1
+
+
+class SparkNotReadyError(LogstoreError, RuntimeError):
+    """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""

@@ -1,9 +1,9 @@
 """A real Apache Kafka for tests: fetched with Maven, one KRaft broker on loopback, and its dump tool.
 
-``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, and those of Spark's Kafka
-connector, and builds the Go client there, or says in one line what is missing of these and strace. `Broker` runs one broker on
-a directory of its own and free ports; it ends with its ``with`` block, and with the process that started
-it, whatever happens to that.
+``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, and those of Spark's
+Kafka connector, and builds the Go client there, or says in one line what is missing of these and strace. `Broker`
+runs one broker on a directory of its own and free ports; it ends with its ``with`` block, and with the process that
+started it, whatever happens to that.
 """
 
 from __future__ import annotations
