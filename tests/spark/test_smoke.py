@@ -30,5 +30,7 @@ def test_a_topic_is_followed_as_a_stream(spark, root: Path, tmp_path: Path) -> N
     writer = stream.writeStream.format("parquet").option("path", str(tmp_path / "copy"))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
-    assert [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]] == [300] * 3 + [100]
+    assert [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]] == [
+        300
+    ] * 3 + [100]
     stores.check(spark.read.parquet(str(tmp_path / "copy")))
