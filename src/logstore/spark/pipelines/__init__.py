@@ -37,7 +37,9 @@ __all__ = [
 
 #: Name of a pipeline -> the module of this package that registers it.
 HOMES = {
+    "activity": "activity",
     "files": "files",
+    "surge": "surge",
 }
 
 P = TypeVar("P", bound=Parameters)
