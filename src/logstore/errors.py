@@ -438,5 +438,20 @@ class BudgetTooSmallError(InvalidSettingError):
 # --- Spark -----------------------------------------------------------------------------------
 
 
+class SparkOptionError(ConfigError):
+    """Options of the Spark source or sink are wrong. Every wrong one is named, nothing was read or written."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+        LogstoreError.__init__(self, f"{len(problems)} option(s) refused: {listed}")
+
+
+class DataLossError(LogstoreError, LookupError):
+    """Records that a query should read are gone: deleted, cut off, or of a topic that was made anew."""
+
+    code = 1
+
+
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import click
 
 from logstore.cli import terminal
 from logstore.cli.place import json_option
-from logstore.errors import InvalidSettingError
+from logstore.spark import java
 from logstore.spark.pipelines import Parameter, Pipeline, get, names, parameters_of
 
 #: Options that are not a parameter of the pipeline, but of the session that it runs in.
@@ -146,7 +145,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         if context.get_parameter_source("path") is click.core.ParameterSource.ENVIRONMENT:
             given["path"] = ""
     parameters = found.parameters(**given)
-    _check_spark()
+    java.prepare()
     from logstore.spark.pipelines.session import session
 
     spark = session(
@@ -161,8 +160,3 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
     finally:
         spark.stop()
     terminal.print_json({"pipeline": report.pipeline, **report.counts})
-
-
-def _check_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise InvalidSettingError({"pipeline run": "needs PySpark: pip install 'logstore[spark]'"})

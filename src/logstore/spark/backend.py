@@ -108,6 +108,10 @@ class Backend(ABC):
         ``next_offset`` of what is returned is where the next fetch begins, also where it holds no visible record.
         """
 
+    def is_current(self) -> bool:
+        """Whether what was opened is still there; else it is opened anew for the next task."""
+        return True
+
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections. Calling it again does nothing."""

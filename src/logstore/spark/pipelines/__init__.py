@@ -39,6 +39,7 @@ __all__ = [
 HOMES = {
     "activity": "activity",
     "files": "files",
+    "rollup": "rollup",
     "surge": "surge",
 }
 
