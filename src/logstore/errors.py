@@ -455,3 +455,7 @@ class DataLossError(LogstoreError, LookupError):
 
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
+
+
+class ArchiveIncompleteError(LogstoreError):
+    """An archive of topics lacks files, or has others than were written. Nothing of it was restored."""

@@ -38,7 +38,9 @@ __all__ = [
 #: Name of a pipeline -> the module of this package that registers it.
 HOMES = {
     "activity": "activity",
+    "archive": "archive",
     "files": "files",
+    "restore": "restore",
     "rollup": "rollup",
     "surge": "surge",
 }
