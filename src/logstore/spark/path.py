@@ -60,8 +60,15 @@ class PathBackend(Backend):
         return {tp: None if at is None else at.offset for tp, at in found.items()}
 
     def epoch_at(self, tp: TopicPartition) -> int:
-        latest = self._log(tp).epochs.latest
-        return -1 if latest is None else latest.epoch
+        log = self._log(tp)
+        latest = log.epochs.latest
+        epoch = -1 if latest is None else latest.epoch
+        end = log.high_watermark
+        if end > log.log_start_offset:
+            # The file with the epochs may be written later than the first batch of a new one: the last batch knows.
+            for batch in log.read(end - 1, max_bytes=1).batches():
+                epoch = max(epoch, batch.leader_epoch)
+        return epoch
 
     def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
         log = self._log(tp)

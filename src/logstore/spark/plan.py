@@ -16,7 +16,7 @@ from logstore.records import TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.spark.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
-__all__ = ["Offsets", "chosen_topics", "data_loss", "plan_batch", "resolve", "split", "subscribed"]
+__all__ = ["Offsets", "chosen_topics", "data_loss", "hold_within", "plan_batch", "resolve", "split", "subscribed"]
 
 _logger = logging.getLogger(__name__)
 
@@ -111,9 +111,10 @@ def resolve(
     matched = backend.offsets_for_time(times)
     unmatched = [tp for tp, offset in matched.items() if offset is None]
     if unmatched and is_start and no_match == "error":
+        newest = utc_text(times[min(unmatched)])
         raise SparkOptionError(
             {
-                bound.option: f"no record of {names(unmatched)} is as new as {utc_text(times[min(unmatched)])}; set "
+                bound.option: f"no record of {names(unmatched)} is as new as {newest}; set "
                 "startingOffsetsByTimestampStrategy to latest to begin behind the last record there"
             }
         )
@@ -150,7 +151,7 @@ def plan_batch(options: ReadOptions, backend: Backend) -> list[Range]:
     starts = resolve(start, partitions, backend, is_start=True, no_match=options.no_match)
     ends = resolve(end, partitions, backend, is_start=False, no_match="latest")
     if start.offsets is not None or end.offsets is not None:
-        _hold_within(options, starts, ends, backend)
+        hold_within(options, starts, ends, backend)
     return [
         Range(tp.topic, tp.partition, starts[tp], ends[tp], topics[tp.topic].id)
         for tp in partitions
@@ -158,7 +159,7 @@ def plan_batch(options: ReadOptions, backend: Backend) -> list[Range]:
     ]
 
 
-def _hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: Backend) -> None:
+def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: Backend) -> None:
     """Bring offsets that were given into what each log holds, or raise."""
     earliest, latest = backend.earliest(starts), backend.latest(starts)
     for tp in sorted(starts):
