@@ -14,6 +14,8 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.number cimport PyNumber_Index
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
@@ -34,6 +36,23 @@ cdef enum:
     FIRST_CAPACITY = 256
 
 cdef const char *LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+# --- fields ------------------------------------------------------------------------------------
+
+
+cdef int put(PyObject **slot, object value) except -1:
+    cdef PyObject *before = slot[0]
+    Py_INCREF(value)
+    slot[0] = <PyObject *>value
+    Py_XDECREF(before)
+    return 0
+
+
+cdef object got(PyObject **slot, str name):
+    if slot[0] == NULL:
+        raise AttributeError(name)
+    return <object>slot[0]
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -119,60 +138,60 @@ cdef int64_t length_of(Reader r, str name, bint nullable, bint is_short) except 
     return length
 
 
-cdef int read_int8(Reader r, object v, str name) except -1:
+cdef int read_int8(Reader r, PyObject **slot, str name) except -1:
     need(r, name, 1)
-    setattr(v, name, <int>(<int8_t>r.p[0]))
+    put(slot, <int>(<int8_t>r.p[0]))
     r.p += 1
     return 0
 
 
-cdef int read_int16(Reader r, object v, str name) except -1:
+cdef int read_int16(Reader r, PyObject **slot, str name) except -1:
     need(r, name, 2)
-    setattr(v, name, load16(r.p))
+    put(slot, load16(r.p))
     r.p += 2
     return 0
 
 
-cdef int read_uint16(Reader r, object v, str name) except -1:
+cdef int read_uint16(Reader r, PyObject **slot, str name) except -1:
     need(r, name, 2)
-    setattr(v, name, <uint16_t>load16(r.p))
+    put(slot, <uint16_t>load16(r.p))
     r.p += 2
     return 0
 
 
-cdef int read_int32(Reader r, object v, str name) except -1:
+cdef int read_int32(Reader r, PyObject **slot, str name) except -1:
     need(r, name, 4)
-    setattr(v, name, load32(r.p))
+    put(slot, load32(r.p))
     r.p += 4
     return 0
 
 
-cdef int read_int64(Reader r, object v, str name) except -1:
+cdef int read_int64(Reader r, PyObject **slot, str name) except -1:
     need(r, name, 8)
-    setattr(v, name, load64(r.p))
+    put(slot, load64(r.p))
     r.p += 8
     return 0
 
 
-cdef int read_bool(Reader r, object v, str name) except -1:
+cdef int read_bool(Reader r, PyObject **slot, str name) except -1:
     need(r, name, 1)
-    setattr(v, name, r.p[0] != 0)
+    put(slot, r.p[0] != 0)
     r.p += 1
     return 0
 
 
-cdef int read_float64(Reader r, object v, str name) except -1:
+cdef int read_float64(Reader r, PyObject **slot, str name) except -1:
     cdef int64_t bits
     cdef double value
     need(r, name, 8)
     bits = load64(r.p)
     memcpy(&value, &bits, 8)
-    setattr(v, name, value)
+    put(slot, value)
     r.p += 8
     return 0
 
 
-cdef int read_uuid(Reader r, object v, str name) except -1:
+cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
     cdef char text[UUID_LETTERS + 2]
     cdef uint32_t three
     cdef const uint8_t *p
@@ -180,7 +199,7 @@ cdef int read_uuid(Reader r, object v, str name) except -1:
     need(r, name, UUID_BYTES)
     p = r.p
     if load64(p) == 0 and load64(p + 8) == 0:
-        setattr(v, name, "")
+        put(slot, "")
     else:
         for n in range(6):
             three = <uint32_t>p[3 * n] << 16
@@ -190,7 +209,7 @@ cdef int read_uuid(Reader r, object v, str name) except -1:
             text[4 * n + 1] = LETTERS[three >> 12 & 63]
             text[4 * n + 2] = LETTERS[three >> 6 & 63]
             text[4 * n + 3] = LETTERS[three & 63]
-        setattr(v, name, PyUnicode_DecodeUTF8(text, UUID_LETTERS, NULL))
+        put(slot, PyUnicode_DecodeUTF8(text, UUID_LETTERS, NULL))
     r.p += UUID_BYTES
     return 0
 
@@ -206,57 +225,57 @@ cdef object text_of(Reader r, str name, int64_t length):
     return text
 
 
-cdef int read_string(Reader r, object v, str name, bint nullable) except -1:
+cdef int read_string(Reader r, PyObject **slot, str name, bint nullable) except -1:
     cdef int64_t length = length_of(r, name, nullable, True)
-    setattr(v, name, None if length < 0 else text_of(r, name, length))
+    put(slot, None if length < 0 else text_of(r, name, length))
     return 0
 
 
-cdef int read_bytes(Reader r, object v, str name, bint nullable) except -1:
+cdef int read_bytes(Reader r, PyObject **slot, str name, bint nullable) except -1:
     cdef int64_t length = length_of(r, name, nullable, False)
     if length < 0:
-        setattr(v, name, None)
+        put(slot, None)
     else:
-        setattr(v, name, PyBytes_FromStringAndSize(<const char *>r.p, length))
+        put(slot, PyBytes_FromStringAndSize(<const char *>r.p, length))
         r.p += length
     return 0
 
 
-cdef int read_records(Reader r, object v, str name, bint nullable) except -1:
+cdef int read_records(Reader r, PyObject **slot, str name, bint nullable) except -1:
     """A view of the given buffer, which it keeps alive."""
     cdef int64_t length = length_of(r, name, nullable, False)
     cdef Py_ssize_t first
     if length < 0:
-        setattr(v, name, None)
+        put(slot, None)
     else:
         if r._view is None:
             view = memoryview(r._source)
             r._view = view if view.format == "B" and view.ndim == 1 else view.cast("B")
         first = r.p - r.start
-        setattr(v, name, r._view[first:first + length])
+        put(slot, r._view[first:first + length])
         r.p += length
     return 0
 
 
-cdef int read_strings(Reader r, object v, str name, bint nullable) except -1:
+cdef int read_strings(Reader r, PyObject **slot, str name, bint nullable) except -1:
     cdef int64_t count = length_of(r, name, nullable, False)
     cdef list items
     if count < 0:
-        setattr(v, name, None)
+        put(slot, None)
         return 0
     items = []
     while count > 0:
         items.append(text_of(r, name, length_of(r, name, False, True)))
         count -= 1
-    setattr(v, name, items)
+    put(slot, items)
     return 0
 
 
-cdef int read_numbers(Reader r, object v, str name, bint nullable, int size) except -1:
+cdef int read_numbers(Reader r, PyObject **slot, str name, bint nullable, int size) except -1:
     cdef int64_t count = length_of(r, name, nullable, False)
     cdef list items
     if count < 0:
-        setattr(v, name, None)
+        put(slot, None)
         return 0
     need(r, name, count * size)
     items = []
@@ -264,34 +283,34 @@ cdef int read_numbers(Reader r, object v, str name, bint nullable, int size) exc
         items.append(<int>(<int8_t>r.p[0]) if size == 1 else load32(r.p) if size == 4 else load64(r.p))
         r.p += size
         count -= 1
-    setattr(v, name, items)
+    put(slot, items)
     return 0
 
 
-cdef int read_structs(Reader r, object v, str name, bint nullable, ReadStruct item) except -1:
+cdef int read_structs(Reader r, PyObject **slot, str name, bint nullable, ReadStruct item) except -1:
     cdef int64_t count = length_of(r, name, nullable, False)
     cdef list items
     if count < 0:
-        setattr(v, name, None)
+        put(slot, None)
         return 0
     items = []
     while count > 0:
         items.append(item(r))
         count -= 1
-    setattr(v, name, items)
+    put(slot, items)
     return 0
 
 
-cdef int read_struct(Reader r, object v, str name, bint nullable, ReadStruct item) except -1:
+cdef int read_struct(Reader r, PyObject **slot, str name, bint nullable, ReadStruct item) except -1:
     cdef int8_t present
     if nullable:
         need(r, name, 1)
         present = <int8_t>r.p[0]
         r.p += 1
         if present < 0:
-            setattr(v, name, None)
+            put(slot, None)
             return 0
-    setattr(v, name, item(r))
+    put(slot, item(r))
     return 0
 
 
@@ -428,34 +447,34 @@ cdef int plain_number(Writer w, int64_t value, int size) except -1:
     return 0
 
 
-cdef int write_int8(Writer w, object v, str name) except -1:
-    return number(w, getattr(v, name), name, 1, -0x80, 0x7F)
+cdef int write_int8(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 1, -0x80, 0x7F)
 
 
-cdef int write_int16(Writer w, object v, str name) except -1:
-    return number(w, getattr(v, name), name, 2, -0x8000, 0x7FFF)
+cdef int write_int16(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 2, -0x8000, 0x7FFF)
 
 
-cdef int write_uint16(Writer w, object v, str name) except -1:
-    return number(w, getattr(v, name), name, 2, 0, 0xFFFF)
+cdef int write_uint16(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 2, 0, 0xFFFF)
 
 
-cdef int write_int32(Writer w, object v, str name) except -1:
-    return number(w, getattr(v, name), name, 4, -0x80000000LL, 0x7FFFFFFF)
+cdef int write_int32(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 4, -0x80000000LL, 0x7FFFFFFF)
 
 
-cdef int write_int64(Writer w, object v, str name) except -1:
-    return number(w, getattr(v, name), name, 8, INT64_MIN, INT64_MAX)
+cdef int write_int64(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 8, INT64_MIN, INT64_MAX)
 
 
-cdef int write_bool(Writer w, object v, str name) except -1:
-    return plain_number(w, 1 if getattr(v, name) else 0, 1)
+cdef int write_bool(Writer w, PyObject **slot, str name) except -1:
+    return plain_number(w, 1 if got(slot, name) else 0, 1)
 
 
-cdef int write_float64(Writer w, object v, str name) except -1:
+cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
     cdef double value = 0
     cdef int64_t bits
-    found = getattr(v, name)
+    found = got(slot, name)
     try:
         value = found
     except (TypeError, OverflowError):
@@ -474,13 +493,13 @@ cdef int letter_of(char letter) noexcept:
     return 62 if letter == b"-" else 63 if letter == b"_" else -1
 
 
-cdef int write_uuid(Writer w, object v, str name) except -1:
+cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
     """The 22 letters of Kafka's Uuid.toString, or the zero uuid for the empty string."""
     cdef Py_ssize_t size, n
     cdef const char *text
     cdef uint64_t bits = 0
     cdef int letter
-    value = getattr(v, name)
+    value = got(slot, name)
     if value == "":
         plain_number(w, 0, 8)
         return plain_number(w, 0, 8)
@@ -568,16 +587,16 @@ cdef int plain_old_text(Writer w, object value, str name) except -1:
     return raw_out(w, text, size)
 
 
-cdef int write_string(Writer w, object v, str name, bint nullable) except -1:
-    value = getattr(v, name)
+cdef int write_string(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, True)
     return text_out(w, value, name)
 
 
-cdef int write_bytes(Writer w, object v, str name, bint nullable) except -1:
+cdef int write_bytes(Writer w, PyObject **slot, str name, bint nullable) except -1:
     cdef Py_buffer view
-    value = getattr(v, name)
+    value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)
     try:
@@ -591,8 +610,8 @@ cdef int write_bytes(Writer w, object v, str name, bint nullable) except -1:
         PyBuffer_Release(&view)
 
 
-cdef int write_records(Writer w, object v, str name, bint nullable) except -1:
-    return write_bytes(w, v, name, nullable)
+cdef int write_records(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    return write_bytes(w, slot, name, nullable)
 
 
 cdef list listed(object value, str name):
@@ -607,8 +626,8 @@ cdef list listed(object value, str name):
         wrong(name, value, "a sequence")
 
 
-cdef int write_strings(Writer w, object v, str name, bint nullable) except -1:
-    value = getattr(v, name)
+cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)
     cdef list items = listed(value, name)
@@ -618,9 +637,9 @@ cdef int write_strings(Writer w, object v, str name, bint nullable) except -1:
     return 0
 
 
-cdef int write_numbers(Writer w, object v, str name, bint nullable, int size) except -1:
+cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1:
     cdef int64_t high = 0x7F if size == 1 else 0x7FFFFFFF if size == 4 else 0x7FFFFFFFFFFFFFFFLL
-    value = getattr(v, name)
+    value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)
     cdef list items = listed(value, name)
@@ -630,8 +649,8 @@ cdef int write_numbers(Writer w, object v, str name, bint nullable, int size) ex
     return 0
 
 
-cdef int write_structs(Writer w, object v, str name, bint nullable, WriteStruct item) except -1:
-    value = getattr(v, name)
+cdef int write_structs(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1:
+    value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)
     cdef list items = listed(value, name)
@@ -641,8 +660,8 @@ cdef int write_structs(Writer w, object v, str name, bint nullable, WriteStruct 
     return 0
 
 
-cdef int write_struct(Writer w, object v, str name, bint nullable, WriteStruct item) except -1:
-    value = getattr(v, name)
+cdef int write_struct(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1:
+    value = got(slot, name)
     if value is None:
         if not nullable:
             refuse_none(w, name)
@@ -670,9 +689,9 @@ cdef int end_tag(Writer w, Py_ssize_t place) except -1:
     return 0
 
 
-cdef bint differs(object v, str name, object default) except -1:
+cdef bint differs(PyObject **slot, str name, object default) except -1:
     """Whether a field is not at its default; an empty tuple stands for an array without items."""
-    value = getattr(v, name)
+    value = got(slot, name)
     if value is default:
         return False
     if type(default) is tuple:
@@ -684,3 +703,7 @@ cdef int refuse(Writer w, object v, str name) except -1:
     """A field that the version does not carry, and that must not be dropped, was given."""
     raise UnsupportedVersionError(
         f"{type(v).__qualname__}.{name} is not in version {w.version} and cannot be dropped silently")
+
+
+cdef int misplaced(object v, type wanted) except -1:
+    raise ProtocolError(f"expected a {wanted.__qualname__}, found a {type(v).__name__}")
