@@ -16,7 +16,6 @@ cdef class Reader:
     cdef const uint8_t *start
     cdef const uint8_t *p
     cdef const uint8_t *end
-    cdef Py_ssize_t origin
     cdef int version
     cdef bint flexible
 

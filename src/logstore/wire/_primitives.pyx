@@ -27,6 +27,7 @@ from logstore._bytes cimport (
 from logstore.errors import MalformedMessageError, ProtocolError, UnsupportedVersionError
 
 cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 cdef enum:
@@ -59,6 +60,7 @@ cdef object got(PyObject **slot, str name):
 
 
 @cython.final
+@cython.freelist(8)
 cdef class Reader:
     """Where one call is in the bytes it reads, and which version it takes them for.
 
@@ -249,8 +251,9 @@ cdef int read_records(Reader r, PyObject **slot, str name, bint nullable) except
         put(slot, None)
     else:
         if r._view is None:
-            view = memoryview(r._source)
-            r._view = view if view.format == "B" and view.ndim == 1 else view.cast("B")
+            r._view = memoryview(r._source)
+            if not isinstance(r._source, (bytes, bytearray)) and (r._view.format != "B" or r._view.ndim != 1):
+                r._view = r._view.cast("B")
         first = r.p - r.start
         put(slot, r._view[first:first + length])
         r.p += length
@@ -378,6 +381,7 @@ cdef int skip_tags(Reader r) except -1:
 
 
 @cython.final
+@cython.freelist(8)
 cdef class Writer:
     """The bytes of one call so far, and the version they are written for.
 
@@ -421,19 +425,28 @@ cdef int refuse_none(Writer w, str name) except -1:
 
 
 cdef int number(Writer w, object value, str name, int size, int64_t low, int64_t high) except -1:
-    cdef int64_t found = 0
-    try:
-        found = value if isinstance(value, int) else PyNumber_Index(value)
-    except (TypeError, OverflowError):
-        wrong(name, value, f"an integer from {low} to {high}")
-    if not low <= found <= high:
+    cdef int overflow = 0
+    cdef int64_t found
+    if not isinstance(value, int):
+        value = index_of(value, name, low, high)
+    found = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or not low <= found <= high:
         wrong(name, value, f"an integer from {low} to {high}")
     return plain_number(w, found, size)
 
 
+cdef object index_of(object value, str name, int64_t low, int64_t high):
+    """Of what is no int but counts as one, such as numpy's."""
+    try:
+        return PyNumber_Index(value)
+    except TypeError:
+        wrong(name, value, f"an integer from {low} to {high}")
+
+
 cdef int plain_number(Writer w, int64_t value, int size) except -1:
     cdef uint8_t *p
-    w.room(8)
+    if w.capacity - w.size < 8:
+        w.room(8)
     p = w.data + w.size
     if size == 1:
         p[0] = <uint8_t>value
@@ -495,7 +508,7 @@ cdef int letter_of(char letter) noexcept:
 
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
     """The 22 letters of Kafka's Uuid.toString, or the zero uuid for the empty string."""
-    cdef Py_ssize_t size, n
+    cdef Py_ssize_t size = 0, n
     cdef const char *text
     cdef uint64_t bits = 0
     cdef int letter
