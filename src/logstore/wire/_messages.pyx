@@ -11,14 +11,17 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_TYPE
 from libc.stdint cimport int64_t, uint8_t
 
-from logstore.wire._primitives cimport (
-    Reader, ReadStruct, WriteStruct, Writer,
-    begin_tag, differs, end_tag, enter_tag, got, leave_tag, malformed, misplaced, plain_int16, plain_int32,
-    plain_number, plain_old_string, plain_old_text, put, read_bool, read_bytes, read_float64, read_int16,
-    read_int32, read_int64, read_int8, read_numbers, read_records, read_string, read_strings, read_struct,
-    read_structs, read_uint16, read_uuid, refuse, skip_tags, tag_count, write_bool, write_bytes, write_float64,
-    write_int16, write_int32, write_int64, write_int8, write_numbers, write_records, write_string,
-    write_strings, write_struct, write_structs, write_uint16, write_uuid,
+from logstore.wire._reading cimport (
+    ReadStruct, Reader,
+    enter_tag, leave_tag, malformed, plain_int16, plain_int32, plain_old_string, put, read_bool, read_bytes,
+    read_float64, read_int16, read_int32, read_int64, read_int8, read_numbers, read_records, read_string,
+    read_strings, read_struct, read_structs, read_uint16, read_uuid, skip_tags, tag_count,
+)
+from logstore.wire._writing cimport (
+    WriteStruct, Writer,
+    begin_tag, differs, end_tag, got, misplaced, plain_number, plain_old_text, refuse, write_bool, write_bytes,
+    write_float64, write_int16, write_int32, write_int64, write_int8, write_numbers, write_records,
+    write_string, write_strings, write_struct, write_structs, write_uint16, write_uuid,
 )
 
 from logstore.errors import UnsupportedVersionError
