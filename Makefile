@@ -1,5 +1,6 @@
 # Every target is one command. It needs a C compiler, make and Python (3.11 or newer, with its
 # headers and venv); everything else goes into .venv. Stamps in there keep repeated runs quick.
+# What runs on Spark has .venv-spark and .venv-spark-next beside it, and needs Java 17 or newer.
 
 PYTHON ?= python3.13 python3.12 python3.11 python3
 WORKERS ?= 2
@@ -7,7 +8,9 @@ ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --quiet --disable-pip-version-check
+INSTALL := -m pip --quiet --disable-pip-version-check install
+SPARK := .venv-spark
+SPARK_NEXT := .venv-spark-next
 SOURCES := setup.py $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 MODULES := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(SOURCES))))
 SAY := @printf '==> %s\n'
@@ -18,6 +21,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo build release docs test lint sanitize fuzz soak interop fixtures bench rows clean
+.PHONY: no-test-yet test-core test-spark test-with-java java
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
@@ -39,9 +43,34 @@ demo: $(VENV)/.with-demo $(VENV)/.built
 	$(SAY) 'demo: flights into ./demo-data'
 	@$(PY) -m examples.flights --directory demo-data $(ARGS)
 
-test: $(VENV)/.with-test $(VENV)/.built
+# Paths in ARGS choose the environment: those below tests/spark are for Spark's alone, others for .venv alone.
+# Any other selection may leave nothing to one of the two, but not to both (5 is pytest's "no tests").
+ON_SPARK := $(filter tests/spark%,$(ARGS))
+ELSEWHERE := $(filter-out tests/spark%,$(filter tests/%,$(ARGS)))
+NONE_YET := $(VENV)/.none-selected
+COUNTED := && rm -f $(NONE_YET) || test $$? -eq 5
+
+test: no-test-yet $(if $(ELSEWHERE)$(if $(ON_SPARK),,.),test-core) $(if $(ON_SPARK)$(if $(ELSEWHERE),,.),test-spark)
+	@test ! -e $(NONE_YET) || { echo 'no test was selected'; exit 5; }
+
+no-test-yet: $(VENV)/.made
+	@touch $(NONE_YET)
+
+test-core: $(VENV)/.with-test $(VENV)/.built
 	$(SAY) 'test: pytest with $(WORKERS) workers'
-	@$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal $(filter-out $(ON_SPARK),$(ARGS)) $(COUNTED)
+
+test-spark: $(VENV)/.built java
+	@if java=$$($(LOOK_FOR_JAVA)); then $(MAKE) --no-print-directory test-with-java; \
+		else printf '==> %s\n' "test: what needs Spark is left out. $$java"; fi
+
+SPARK_ARGS = $(filter-out $(ELSEWHERE),$(ARGS)) $(if $(ON_SPARK),,tests/spark)
+
+test-with-java: $(SPARK)/.with-spark-test $(SPARK_NEXT)/.with-spark-test
+	$(SAY) 'test: on Spark'
+	@$(SPARK)/bin/python -m pytest -q $(SPARK_ARGS) $(COUNTED)
+	$(if $(ON_SPARK),,$(SAY) 'test: on the next Spark')
+	$(if $(ON_SPARK),,@$(SPARK_NEXT)/bin/python -m pytest -q $(patsubst tests/spark,tests/spark/test_smoke.py,$(SPARK_ARGS)) $(COUNTED))
 
 lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	$(SAY) 'ruff check'
@@ -129,7 +158,7 @@ docs: $(VENV)/.with-docs $(VENV)/.built
 	@echo 'build/docs/index.html'
 
 clean:
-	@rm -rf $(VENV) build dist demo-data benchmarks/results .benchmarks
+	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data benchmarks/results .benchmarks
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src -name '*.so' -exec rm -f {} +
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
@@ -157,14 +186,37 @@ $(VENV)/.requires: pyproject.toml $(VENV)/.made
 	$(SAY) 'install: what the build needs'
 	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		>$(VENV)/requires.txt
-	@$(PIP) install --requirement $(VENV)/requires.txt
+	@$(PY) $(INSTALL) --requirement $(VENV)/requires.txt
 	@touch $@
 
 # The package itself is installed as links to src/, uncompiled: .built compiles it there.
 $(VENV)/.with-%: pyproject.toml setup.py $(VENV)/.requires
 	$(SAY) 'install: logstore[$*]'
-	@LOGSTORE_BUILD_EXTENSIONS=0 $(PIP) install --no-build-isolation --editable '.[$*]'
+	@LOGSTORE_BUILD_EXTENSIONS=0 $(PY) $(INSTALL) --no-build-isolation --editable '.[$*]'
 	@touch $@
+
+# One environment for each PySpark that we say works, with the Python of .venv: the compiled modules are the same.
+$(SPARK)/.with-%: PYSPARK := 4.2
+$(SPARK_NEXT)/.with-%: PYSPARK := 4.3
+
+$(SPARK)/.made $(SPARK_NEXT)/.made: %/.made: $(VENV)/.made
+	@rm -rf $* && $(PY) -m venv $* && touch $@
+
+%/.with-spark-test: pyproject.toml setup.py %/.made $(VENV)/.requires
+	$(SAY) 'install: $* with logstore[spark-test] and PySpark $(PYSPARK)'
+	@$*/bin/python $(INSTALL) --requirement $(VENV)/requires.txt
+	@LOGSTORE_BUILD_EXTENSIONS=0 $*/bin/python $(INSTALL) --no-build-isolation --editable '.[spark-test]' 'pyspark==$(PYSPARK).*'
+	@touch $@
+
+# Java is the one thing that pip cannot bring. Root may; whoever goes on without it says what that leaves out.
+LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.java
+APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install
+
+java: $(VENV)/.built
+	@$(LOOK_FOR_JAVA) >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { \
+		printf '==> %s\n' 'install: openjdk-17-jre-headless'; { apt-get -q update; \
+		$(APT_INSTALL) openjdk-17-jre-headless || $(APT_INSTALL) default-jre-headless; } >$(VENV)/java.log 2>&1 || \
+		printf '==> %s\n' 'apt-get could not bring it: see $(VENV)/java.log'; }
 
 $(VENV)/.built: $(SOURCES) $(VENV)/.requires
 	$(SAY) 'compile: $(words $(MODULES)) modules'

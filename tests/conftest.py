@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
@@ -19,6 +20,12 @@ settings.register_profile("long", parent=settings.get_profile("default"), max_ex
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+#: PySpark does not go with the pandas of the other tests, so it has an environment of its own.
+HAS_PYSPARK = importlib.util.find_spec("pyspark") is not None
+
+collect_ignore = [] if HAS_PYSPARK else ["spark"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Where logstore is not installed but lies on the path, its plugin has no entry point to be found by."""
     if not config.pluginmanager.has_plugin("logstore"):
@@ -31,6 +38,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say what an ordinary run leaves out: it is chosen by a marker, not skipped."""
     if config.option.markexpr == "not interop":
         terminalreporter.write_line("tests marked interop are left out: make interop runs them, with a real Kafka")
+    if not HAS_PYSPARK:
+        terminalreporter.write_line("tests/spark is left out: make test runs it in an environment with PySpark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ cdef class ColumnBatch:
     cdef tuple _names
     cdef Decoder _decoder
     cdef bint _views                      # asked for, whether or not there is a column to hand out so
+    cdef bint _spark                      # in Spark's types
 
 
 cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,

@@ -37,6 +37,7 @@ class ColumnStream:
         partition: int | None = None,
         array_bytes: int = ...,
         decoder: Decoder | None = None,
+        spark: bool = False,
     ) -> None: ...
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,5 +61,6 @@ def columns_of(
     views: bool = False,
     array_bytes: int = ...,
     decoder: Decoder | None = None,
+    spark: bool = False,
 ) -> ColumnBatch:
     """The visible records of ``batches`` as one Arrow array."""

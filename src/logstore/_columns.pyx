@@ -12,6 +12,9 @@ imported. The columns are named and ordered as in Spark's Kafka source::
     timestampType   int32: 0 given by the producer, 1 by the log
     headers         list<struct<key: utf8, value: binary, nullable>>       only when asked for
 
+With ``spark`` they have the types that Spark's own Arrow conversion demands, to the letter: the timestamp is
+timestamp[us, UTC], and every column, the headers' parts too, is nullable.
+
 A `Decoder` adds columns of its own, made of the values; `_payload` has the kinds that there are.
 
 A consumer may release what it was given from any thread, with or without the GIL, in any order,
@@ -70,6 +73,7 @@ cdef ColumnBatch _taken(Filler filler):
     taken._names = filler.names
     taken._decoder = filler.decoder
     taken._views = filler.views
+    taken._spark = filler.micros
     return taken
 
 
@@ -220,42 +224,43 @@ cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int6
     return 0
 
 
-cdef int set_column_schema(ArrowSchema *out, int column, bint views) except -1:
+cdef int set_column_schema(ArrowSchema *out, int column, bint views, bint spark) except -1:
     cdef const char *binary = "vz" if views else "z"
+    cdef int64_t flags = ARROW_FLAG_NULLABLE if spark else 0
     if column == KEY:
         return set_schema(out, "key", binary, ARROW_FLAG_NULLABLE, 0)
     if column == VALUE:
         return set_schema(out, "value", binary, ARROW_FLAG_NULLABLE, 0)
     if column == TOPIC:
-        return set_schema(out, "topic", "u", 0, 0)
+        return set_schema(out, "topic", "u", flags, 0)
     if column == PARTITION:
-        return set_schema(out, "partition", "i", 0, 0)
+        return set_schema(out, "partition", "i", flags, 0)
     if column == OFFSET:
-        return set_schema(out, "offset", "l", 0, 0)
+        return set_schema(out, "offset", "l", flags, 0)
     if column == TIMESTAMP:
-        return set_schema(out, "timestamp", "tsm:UTC", 0, 0)
+        return set_schema(out, "timestamp", "tsu:UTC" if spark else "tsm:UTC", flags, 0)
     if column == TIMESTAMP_TYPE:
-        return set_schema(out, "timestampType", "i", 0, 0)
-    set_schema(out, "headers", "+l", 0, 1)
-    set_schema(out.children[0], "element", "+s", 0, 2)
-    set_schema(out.children[0].children[0], "key", "u", 0, 0)
+        return set_schema(out, "timestampType", "i", flags, 0)
+    set_schema(out, "headers", "+l", flags, 1)
+    set_schema(out.children[0], "element", "+s", flags, 2)
+    set_schema(out.children[0].children[0], "key", "u", flags, 0)
     return set_schema(out.children[0].children[1], "value", "z", ARROW_FLAG_NULLABLE, 0)
 
 
-cdef int set_columns_schema(ArrowSchema *out, tuple names, bint views, Decoder decoder) except -1:
+cdef int set_columns_schema(ArrowSchema *out, tuple names, bint views, bint spark, Decoder decoder) except -1:
     cdef int i = 0, column
     set_schema(out, "", "+s", 0, len(names))
     for name in names:
         column = column_of(name, decoder)
         if column < COLUMNS:
-            set_column_schema(out.children[i], column, views)
+            set_column_schema(out.children[i], column, views, spark)
         else:
             decoder.set_field_schema(out.children[i], column - COLUMNS)
         i += 1
     return 0
 
 
-cdef object schema_capsule(tuple names, bint views, Decoder decoder):
+cdef object schema_capsule(tuple names, bint views, bint spark, Decoder decoder):
     cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
     if schema == NULL:
         raise MemoryError
@@ -264,7 +269,7 @@ cdef object schema_capsule(tuple names, bint views, Decoder decoder):
     except BaseException:
         free(schema)
         raise
-    set_columns_schema(schema, names, views, decoder)
+    set_columns_schema(schema, names, views, spark, decoder)
     return capsule
 
 
@@ -296,7 +301,7 @@ cdef class ColumnBatch:
 
     def __arrow_c_schema__(self):
         """A capsule with the Arrow schema."""
-        return schema_capsule(self._names, self._views, self._decoder)
+        return schema_capsule(self._names, self._views, self._spark, self._decoder)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Capsules with the Arrow schema and array; another schema than ours is not provided."""
@@ -316,6 +321,7 @@ cdef class ColumnBatch:
         cdef _Source source = _Source.__new__(_Source)
         source._names = self._names
         source._views = self._views
+        source._spark = self._spark
         source._decoder = self._decoder
         source._chunks = iter((self,))
         return stream_capsule(source)
@@ -325,7 +331,7 @@ cdef class ColumnBatch:
 
 
 def columns_of(Batches batches not None, columns=None, *, bint views=False, int32_t array_bytes=INT32_MAX,
-               Decoder decoder=None):
+               Decoder decoder=None, bint spark=False):
     """The visible records of ``batches`` as one Arrow array.
 
     ``columns`` names the columns wanted, in their order: key, value, topic, partition, offset,
@@ -334,6 +340,7 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     of each batch, and keep these alive. ``array_bytes`` limits the bytes of one column, in
     [1, 2**31-1]: Arrow's offsets are of 32 bits. `ColumnStream` splits where one array is not enough.
     The columns of a ``decoder`` can be named too; without ``columns`` they stand in place of the value.
+    With ``spark`` times are in microseconds and every column is nullable.
 
     Raises:
         ValueError: a column is unknown, or named twice.
@@ -347,7 +354,7 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     <ColumnBatch of 2 records: offset, value>
     """
     cdef Filler filler = Filler(
-        batches, _chosen(columns, decoder), views, array_bytes, None, None, decoder)
+        batches, _chosen(columns, decoder), views, array_bytes, None, None, decoder, spark)
     cdef ColumnBatch taken = _taken(filler)
     if filler.pending:
         raise OverflowError(
@@ -370,6 +377,7 @@ cdef class _Source:
     cdef tuple _names
     cdef Decoder _decoder
     cdef bint _views
+    cdef bint _spark
     cdef int64_t _array_bytes
     cdef object _topic
     cdef object _partition
@@ -390,7 +398,7 @@ cdef class _Source:
                         f"a chunk of a ColumnStream must be Batches, found {type(chunk).__name__}")
                 self._filler = Filler(
                     chunk, self._names, self._views, self._array_bytes, self._topic, self._partition,
-                    self._decoder)
+                    self._decoder, self._spark)
                 chunk = None
             taken = _taken(self._filler)
             if not self._filler.pending:
@@ -420,7 +428,7 @@ cdef int get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gi
     cdef _Source source = <_Source>stream.private_data
     memset(out, 0, sizeof(ArrowSchema))
     try:
-        set_columns_schema(out, source._names, source._views, source._decoder)
+        set_columns_schema(out, source._names, source._views, source._spark, source._decoder)
         return 0
     except BaseException as error:
         drop_schema(out)
@@ -508,16 +516,18 @@ cdef class ColumnStream:
     cdef tuple _names
     cdef Decoder _decoder
     cdef bint _views
+    cdef bint _spark
     cdef int64_t _array_bytes
     cdef object _topic
     cdef object _partition
     cdef readonly object error
 
     def __init__(self, chunks, columns=None, *, bint views=False, topic=None, partition=None,
-                 int32_t array_bytes=INT32_MAX, Decoder decoder=None):
+                 int32_t array_bytes=INT32_MAX, Decoder decoder=None, bint spark=False):
         self._names = _chosen(columns, decoder)
         self._decoder = decoder
         self._views = views
+        self._spark = spark
         self._topic = topic
         self._partition = partition
         self._array_bytes = array_bytes
@@ -530,7 +540,7 @@ cdef class ColumnStream:
 
     def __arrow_c_schema__(self):
         """A capsule with the Arrow schema; does not use the stream up."""
-        return schema_capsule(self._names, self._views, self._decoder)
+        return schema_capsule(self._names, self._views, self._spark, self._decoder)
 
     def __iter__(self):
         """Give the stream away as `ColumnBatch`es, one after the other.
@@ -558,6 +568,7 @@ cdef class ColumnStream:
         source._names = self._names
         source._decoder = self._decoder
         source._views = self._views
+        source._spark = self._spark
         source._array_bytes = self._array_bytes
         source._topic = self._topic
         source._partition = self._partition

@@ -263,6 +263,13 @@ cdef inline void measure(const uint8_t *p, const uint8_t *end, Extent *out) noex
         p += header.size
 
 
+cdef inline void to_micros(int64_t *times, int64_t rows) noexcept nogil:
+    """Milliseconds to microseconds; what does not fit becomes the nearest that does."""
+    cdef int64_t i, most = 9223372036854775
+    for i in range(rows):
+        times[i] = min(max(times[i], -most), most) * 1000
+
+
 cdef inline bint is_null(const Slices *slices, int64_t row) noexcept nogil:
     return slices.nulls and slices.valid.data != NULL and not slices.valid.data[row >> 3] >> (row & 7) & 1
 
@@ -329,6 +336,7 @@ cdef class Filler:
     cdef int32_t _partition
     cdef Decoder decoder
     cdef bint views
+    cdef bint micros                      # times are in microseconds
     cdef bint _offsets                    # are needed, if only to name a value that cannot be decoded
     cdef int64_t _most_bytes
     cdef bint pending                     # the reader stands at a batch that is in no table yet

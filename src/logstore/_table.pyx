@@ -235,12 +235,13 @@ cdef class Filler:
     """
 
     def __cinit__(self, Batches run not None, tuple names, bint views, int64_t most_bytes, topic, partition,
-                  Decoder decoder):
+                  Decoder decoder, bint micros=False):
         self._reader = RunReader(run)
         # One of which no field is asked for has nothing to do.
         self.decoder = decoder if decoder is not None and decoder.names else None
         self.names = names
         self.views = views
+        self.micros = micros
         self._most_bytes = most_bytes
         self._topic = (run.topic if topic is None else topic).encode()
         self._partition = run.partition if partition is None else partition
@@ -453,6 +454,8 @@ cdef class Filler:
             elif column == PARTITION:
                 reserve(&table.partition, 0, (rows + 1) * 4)
         with nogil:
+            if self.micros and table.timestamp.data != NULL:
+                to_micros(<int64_t *>table.timestamp.data, rows)
             if table.topic.starts.data != NULL:
                 for i in range(rows):
                     memcpy(table.topic.data.data + i * width, topic, <size_t>width)

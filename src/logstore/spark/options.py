@@ -1,0 +1,479 @@
+"""The options of ``format("logstore")``: their names, what each accepts, and which was probably meant.
+
+Spark hands options over as text, with their names in lower case. `Named` options are looked up in a table of
+what is known, so that one error names everything that is wrong, each with the nearest known name. What the options
+of reading mean together is here too (`ReadOptions`); those of writing have a module of their own. Knows no Spark:
+imports the vocabulary only. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from logstore import kafka_keys
+from logstore.errors import SparkOptionError
+from logstore.records import Isolation, TopicPartition
+from logstore.settings import INT32_MAX, INT64_MAX, nearest
+
+__all__ = [
+    "EARLIEST",
+    "KAFKA_PREFIX",
+    "LATEST",
+    "Bound",
+    "ReadOptions",
+    "Taken",
+    "boolean_of",
+    "duration_ms_of",
+    "kafka_settings",
+    "list_of",
+    "number_of",
+    "take",
+    "text_of",
+    "word_of",
+]
+
+KAFKA_PREFIX = "kafka."
+
+#: As in Spark's Kafka source, where an offset stands for an end of the log.
+LATEST, EARLIEST = -1, -2
+
+#: What Spark adds to the options of a stream by itself.
+_OF_SPARK = ("checkpointlocation", "queryname")
+
+#: Kafka's settings that Spark's Kafka source refuses too, since an option or the query says it.
+_REFUSED = {
+    "auto.offset.reset": "where a query begins is said by startingOffsets",
+    "enable.auto.commit": "the checkpoint of the query keeps its offsets",
+    "interceptor.classes": "interceptors are Java classes; there is no Java here",
+    "key.deserializer": "keys are given as binary; use cast and from_json, or valueSchema for values",
+    "value.deserializer": "values are given as binary; use cast, from_json or the option valueSchema",
+    "key.serializer": "keys are written as binary or string columns",
+    "value.serializer": "values are written as binary or string columns",
+}
+
+
+# --- one option --------------------------------------------------------------------------------
+
+
+def text_of(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a text, found none")
+    return value.strip()
+
+
+def boolean_of(value: str) -> bool:
+    word = value.strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    raise ValueError(f"expected true or false, found {value!r}")
+
+
+def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
+    """Makes what reads a whole number within a range."""
+
+    def parse(value: str) -> int:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            raise ValueError(f"expected a whole number, found {value!r}") from None
+        if not least <= number <= most:
+            raise ValueError(f"expected {least} to {most}, found {value!r}")
+        return number
+
+    return parse
+
+
+def word_of(*words: str) -> Callable[[str], str]:
+    """Makes what reads one of some words, in any case."""
+
+    def parse(value: str) -> str:
+        word = value.strip().lower()
+        if word not in words:
+            raise ValueError(f"expected {' or '.join(words)}, found {value!r}")
+        return word
+
+    return parse
+
+
+def list_of(value: str) -> tuple[str, ...]:
+    """Names with commas between."""
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    if not names:
+        raise ValueError(f"expected names with commas between, found {value!r}")
+    return tuple(dict.fromkeys(names))
+
+
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def size_of(value: str) -> int:
+    """Bytes: a whole number, or one with k, m, g or t behind it for powers of 1024, as Spark writes sizes."""
+    found = _SIZE.fullmatch(value.strip())
+    size = int(found[1]) * 1024 ** _POWERS[found[2].lower()] if found else 0
+    if not 1 <= size <= INT64_MAX:
+        raise ValueError(f"expected a number of bytes, such as 268435456 or 256m, found {value!r}")
+    return size
+
+
+_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms_of(value: str) -> int:
+    """Milliseconds, or a time as Spark writes it: 500ms, 30s, 15m, 2h, 1d."""
+    found = _DURATION.fullmatch(value.strip())
+    if not found:
+        raise ValueError(f"expected a time such as 15m, 30s or 500ms, found {value!r}")
+    unit = (found[2] or "ms").lower()
+    return int(found[1]) // 1000 if unit == "us" else int(found[1]) * _UNITS_MS[unit]
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+
+class Taken(NamedTuple):
+    """What was given: values by the names that we write, and Kafka's settings without their prefix."""
+
+    values: dict[str, Any]
+    kafka: dict[str, str]
+
+
+def take(
+    options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
+) -> Taken:
+    """Read options by a table of what is known; what is wrong with any of them is added to ``problems``.
+
+    ``scope`` is ``consumer`` or ``producer``: whose settings may stand behind the prefix ``kafka.``.
+    """
+    spelled = {name.lower(): name for name in known}
+    values: dict[str, Any] = {}
+    kafka: dict[str, str] = {}
+    for given, value in options.items():
+        name = given.lower()
+        if name in _OF_SPARK:
+            continue
+        if name.startswith(KAFKA_PREFIX):
+            kafka[name.removeprefix(KAFKA_PREFIX)] = value
+        elif name not in spelled:
+            problems[given] = _nearest(name, spelled)
+        else:
+            try:
+                values[spelled[name]] = known[spelled[name]](value)
+            except ValueError as error:
+                problems[spelled[name]] = str(error)
+    kafka = kafka_settings(kafka, scope, problems)
+    return Taken(values, kafka)
+
+
+def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
+    """Kafka's client settings as Kafka spells them; refused are others, and what an option says already."""
+    spelled = {key.lower(): key for key in kafka_keys.keys(scope)}
+    settings = {}
+    for name, value in given.items():
+        if name in _REFUSED:
+            problems[f"{KAFKA_PREFIX}{name}"] = _REFUSED[name]
+        elif name in spelled or kafka_keys.is_kafkas(name, scope):
+            settings[spelled.get(name, name)] = value
+        else:
+            problems[f"{KAFKA_PREFIX}{name}"] = _nearest(name, spelled)
+    return settings
+
+
+def _nearest(name: str, spelled: Mapping[str, str]) -> str:
+    """As `settings.nearest`, among names in lower case, in the spelling that we write."""
+    guess = nearest(name, list(spelled))
+    head, found, tail = guess.rpartition(" mean ")
+    return f"{head}{found}{spelled[tail[:-1]]}?" if found else guess
+
+
+# --- where to begin and to end -----------------------------------------------------------------
+
+
+#: Where a query begins or ends: an offset, or a time in milliseconds, for each partition; else one for all.
+class Bound(NamedTuple):
+    """One end of what a query reads.
+
+    Either ``word`` (`EARLIEST` or `LATEST`), one ``timestamp_ms`` for all partitions, or offsets or times for each.
+    """
+
+    option: str
+    word: int | None = None
+    timestamp_ms: int | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    times: Mapping[TopicPartition, int] | None = None
+
+
+def partitions_json(value: str) -> dict[str, list[int]]:
+    """``{"topic": [0, 1]}``, as `assign` has it."""
+    example = 'expected JSON such as {"flights": [0, 1]}'
+    found = _json_object(value, example)
+    for topic, numbers in found.items():
+        if not isinstance(numbers, list) or not numbers or not all(_is_whole(number) for number in numbers):
+            raise ValueError(f"{example}, found {json.dumps(numbers)} for topic {topic!r}")
+    return {topic: sorted(set(numbers)) for topic, numbers in found.items()}
+
+
+def offsets_json(value: str) -> dict[TopicPartition, int]:
+    """``{"topic": {"0": 23, "1": -2}}``, -2 for earliest and -1 for latest."""
+    example = 'expected JSON such as {"flights": {"0": 23, "1": -2}}, where -2 is earliest and -1 latest'
+    return _by_partition(value, example, EARLIEST)
+
+
+def times_json(value: str) -> dict[TopicPartition, int]:
+    """``{"topic": {"0": 1000, "1": 2000}}``, milliseconds."""
+    return _by_partition(value, 'expected JSON such as {"flights": {"0": 1357016400000}}, in milliseconds', 0)
+
+
+def _by_partition(value: str, example: str, least: int) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for topic, numbers in _json_object(value, example).items():
+        if not isinstance(numbers, dict):
+            raise ValueError(f"{example}, found {json.dumps(numbers)} for topic {topic!r}")
+        for partition, number in numbers.items():
+            if not re.fullmatch(r"\d{1,9}", partition):
+                raise ValueError(f"{example}, found the partition {partition!r} of topic {topic!r}")
+            if not _is_whole(number) or not least <= number <= INT64_MAX:
+                raise ValueError(f"{example}, found {json.dumps(number)} for partition {topic}-{partition}")
+            found[TopicPartition(topic, int(partition))] = number
+    return found
+
+
+def _json_object(value: str, example: str) -> dict[str, Any]:
+    try:
+        found = json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"{example}, found {value!r}: {error}") from None
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f"{example}, found {value!r}")
+    return found
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def bound_of(value: str) -> int | dict[TopicPartition, int]:
+    """earliest, latest or offsets as JSON."""
+    word = value.strip().lower()
+    if word in ("earliest", "latest"):
+        return EARLIEST if word == "earliest" else LATEST
+    try:
+        return offsets_json(value)
+    except ValueError as error:
+        raise ValueError(str(error).replace("expected JSON", "expected earliest, latest or JSON", 1)) from None
+
+
+def time_of(value: str) -> int:
+    """Milliseconds since 1970."""
+    try:
+        return number_of(0)(value)
+    except ValueError:
+        raise ValueError(f"expected milliseconds since 1970, such as 1357016400000, found {value!r}") from None
+
+
+def pattern_of(value: str) -> str:
+    """A regular expression for whole names of topics."""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, found {value!r}: {error}") from None
+    return text_of(value)
+
+
+def schema_of(value: str) -> dict[str, Any]:
+    """What values are, as JSON; `logstore.spark.schema` says what it means."""
+    return _json_object(value, 'expected JSON such as {"delay": "int64", "tail": ["string", "/plane/tail"]}')
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "path": text_of,
+    "bootstrap": text_of,
+    "subscribe": list_of,
+    "subscribePattern": pattern_of,
+    "assign": partitions_json,
+    "startingOffsets": bound_of,
+    "endingOffsets": bound_of,
+    "startingTimestamp": time_of,
+    "endingTimestamp": time_of,
+    "startingOffsetsByTimestamp": times_json,
+    "endingOffsetsByTimestamp": times_json,
+    "startingOffsetsByTimestampStrategy": word_of("error", "latest"),
+    "maxOffsetsPerTrigger": number_of(1),
+    "minOffsetsPerTrigger": number_of(1),
+    "maxTriggerDelay": duration_ms_of,
+    "maxBytesPerTrigger": size_of,
+    "maxRecordsPerPartition": number_of(1),
+    "minPartitions": number_of(1, INT32_MAX),
+    "failOnDataLoss": boolean_of,
+    "includeHeaders": boolean_of,
+    "groupIdPrefix": text_of,
+    "columns": list_of,
+    "valueSchema": schema_of,
+    "onValueError": word_of("raise", "null"),
+    "isolation": word_of("read_committed", "read_uncommitted"),
+    "fetchBytes": size_of,
+}
+
+READ_OPTIONS = tuple(_READ)
+
+DEFAULT_FETCH_BYTES = 4 << 20
+DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a query reads, and how. Made of Spark's options by `of`; can be pickled."""
+
+    path: str | None
+    bootstrap: str | None
+    subscribe: tuple[str, ...] | None
+    pattern: str | None
+    assign: Mapping[str, list[int]] | None
+    start: Bound | None  #: None: earliest for a batch, latest for a stream
+    end: Bound | None  #: None: latest
+    no_match: str = "error"  #: what a starting time means that no record has reached
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
+    max_bytes: int | None = None
+    max_records: int | None = None
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    columns: tuple[str, ...] | None = None
+    value_schema: Mapping[str, Any] | None = None
+    on_value_error: str = "raise"
+    isolation: Isolation = Isolation.READ_COMMITTED
+    fetch_bytes: int = DEFAULT_FETCH_BYTES
+    kafka: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Options as Spark gives them.
+
+        Raises:
+            SparkOptionError: options are unknown, malformed, missing or contradict each other; all are named.
+        """
+        problems: dict[str, str] = {}
+        given, kafka = take(options, _READ, "consumer", problems)
+        path, bootstrap = _where(given, kafka, problems)
+        _one_of(given, problems)
+        isolation = given.get("isolation")
+        level = kafka.get("isolation.level")
+        if level is not None:
+            if level.strip().lower() not in ("read_committed", "read_uncommitted"):
+                problems["kafka.isolation.level"] = f"expected read_committed or read_uncommitted, found {level!r}"
+            elif isolation is not None and isolation != level.strip().lower():
+                problems["isolation"] = f"{isolation}, but kafka.isolation.level is {level}; set one of them"
+            else:
+                isolation = level.strip().lower()
+        if problems:
+            raise SparkOptionError(problems)
+        return cls(
+            path=path,
+            bootstrap=bootstrap,
+            subscribe=given.get("subscribe"),
+            pattern=given.get("subscribePattern"),
+            assign=given.get("assign"),
+            start=_bound(given, "starting"),
+            end=_bound(given, "ending"),
+            no_match=given.get("startingOffsetsByTimestampStrategy", "error"),
+            max_offsets=given.get("maxOffsetsPerTrigger"),
+            min_offsets=given.get("minOffsetsPerTrigger"),
+            max_delay_ms=given.get("maxTriggerDelay", DEFAULT_TRIGGER_DELAY_MS),
+            max_bytes=given.get("maxBytesPerTrigger"),
+            max_records=given.get("maxRecordsPerPartition"),
+            min_partitions=given.get("minPartitions"),
+            fail_on_data_loss=given.get("failOnDataLoss", True),
+            include_headers=given.get("includeHeaders", False),
+            columns=given.get("columns"),
+            value_schema=given.get("valueSchema"),
+            on_value_error=given.get("onValueError", "raise"),
+            isolation=Isolation(isolation or "read_committed"),
+            fetch_bytes=given.get("fetchBytes", DEFAULT_FETCH_BYTES),
+            kafka=kafka,
+        )
+
+    def for_batch(self) -> ReadOptions:
+        """The same, checked for a batch query, which begins at the earliest offset if nothing else is said.
+
+        Raises:
+            SparkOptionError: it would begin at the latest offset, or end at the earliest.
+        """
+        problems = {}
+        if self.start is not None and _has(self.start, LATEST):
+            problems[self.start.option] = "a batch query cannot begin at the latest offset: nothing is behind it"
+        if self.end is not None and _has(self.end, EARLIEST):
+            problems[self.end.option] = "a batch query cannot end at the earliest offset: nothing is before it"
+        if problems:
+            raise SparkOptionError(problems)
+        return self
+
+
+def _where(
+    given: Mapping[str, Any], kafka: Mapping[str, str], problems: dict[str, str]
+) -> tuple[str | None, str | None]:
+    """(path, bootstrap): one of them."""
+    path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
+    if ours is not None and kafkas is not None and ours != kafkas:
+        problems["bootstrap"] = f"{ours}, but kafka.bootstrap.servers is {kafkas}; set one of them"
+    bootstrap = ours if ours is not None else kafkas
+    if path is not None and bootstrap is not None:
+        problems["path"] = (
+            f"{path}, and {'bootstrap' if ours else 'kafka.bootstrap.servers'} too; a store is reached by one"
+        )
+    if path is None and bootstrap is None and not {"path", "bootstrap"} & set(problems):
+        problems["path"] = "missing: give the directory of a store, or bootstrap with the address of a broker"
+    return path, bootstrap
+
+
+_CHOICES = ("subscribe", "subscribePattern", "assign")
+
+
+def _one_of(given: Mapping[str, Any], problems: dict[str, str]) -> None:
+    found = [name for name in _CHOICES if name in given]
+    if len(found) > 1:
+        problems[found[0]] = f"given beside {' and '.join(found[1:])}; topics are chosen by one of them"
+    elif not found and not set(_CHOICES) & set(problems):
+        problems["subscribe"] = f"missing: name topics by one of {', '.join(_CHOICES)}"
+
+
+def _bound(given: Mapping[str, Any], which: str) -> Bound | None:
+    """One end; a time for all goes before times for each, those before offsets, as in Spark's Kafka source."""
+    for option in (f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"):
+        if option not in given:
+            continue
+        value = given[option]
+        if option.endswith("OffsetsByTimestamp"):
+            return Bound(option, times=value)
+        if option.endswith("Timestamp"):
+            return Bound(option, timestamp_ms=value)
+        return Bound(option, word=value) if isinstance(value, int) else Bound(option, offsets=value)
+    return None
+
+
+def _has(bound: Bound, word: int) -> bool:
+    return bound.word == word or (bound.offsets is not None and word in bound.offsets.values())
+
+
+def utc_text(timestamp_ms: int) -> str:
+    """A time for people."""
+    try:
+        return datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+
+
+def names(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions for people: the first few of them."""
+    ordered = sorted(partitions)
+    more = f" and {len(ordered) - 8} more" if len(ordered) > 8 else ""
+    return ", ".join(map(str, ordered[:8])) + more

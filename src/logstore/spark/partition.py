@@ -1,0 +1,70 @@
+"""What Spark hands from a planner to a task, and how an error of ours is shown to the user.
+
+Spark pickles a `Slice` and the reader to its workers, which find both by reference to this package. Shared by
+the readers of batches and of streams.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from pyspark.sql.datasource import InputPartition
+
+from logstore.errors import LogstoreError
+from logstore.spark.backend import Range
+from logstore.spark.options import ReadOptions
+from logstore.spark.reading import read
+from logstore.spark.schema import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Slice", "hide_traceback", "plainly", "read_slice"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def plainly(call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let the user read an error of ours as its one sentence.
+
+    Spark shows what a Python process of its own raised as a text, with the whole traceback before the
+    message, unless this variable is set in that process, which ends with the error.
+    """
+
+    @wraps(call)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return call(*args, **kwargs)
+        except LogstoreError:
+            hide_traceback()
+            raise
+
+    return called
+
+
+def hide_traceback() -> None:
+    """What `plainly` does, for who is inside a generator."""
+    os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+
+
+class Slice(InputPartition):
+    """What one task reads. ``python`` and ``version`` are those of the process that planned it."""
+
+    def __init__(self, range: Range) -> None:
+        super().__init__(tuple(range))
+        self.range = range
+
+
+def read_slice(partition: InputPartition, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
+    """What a task reads, with errors in one sentence."""
+    if not isinstance(partition, Slice):
+        return  # Spark's stand-in where nothing was planned
+    try:
+        yield from read(partition.range, options, table)
+    except LogstoreError:
+        hide_traceback()
+        raise

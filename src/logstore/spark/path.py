@@ -1,0 +1,115 @@
+"""The files of a store, read where they lie: beside their writer, in any process that sees the directory.
+
+A `PathBackend` is a store opened read-only. Nothing is locked and nobody is asked: the writer publishes how far
+its files may be read, and every answer here goes by that. Imports the store. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from logstore._batch import Batches
+from logstore.errors import DataLossError
+from logstore.records import Isolation, TopicPartition
+from logstore.spark.backend import Backend, Range, TopicFacts
+from logstore.store import Store, open_store
+from logstore.store.partitions import Opened
+
+__all__ = ["PathBackend"]
+
+
+class PathBackend(Backend):
+    """Topics of the store in a directory.
+
+    Owns: the store that it has opened, until `close`.
+    """
+
+    def __init__(self, path: str, isolation: Isolation = Isolation.READ_COMMITTED) -> None:
+        """Open the store in a directory.
+
+        Raises:
+            NotALogError: there is none.
+        """
+        self._path = path
+        self._isolation = isolation
+        self._identity = _identity(path)
+        self._store: Store = open_store(path, read_only=True, environ={})
+
+    def is_current(self) -> bool:
+        """Whether the directory is the one that was opened, and not another in its place."""
+        return not self._store.closed and _identity(self._path) == self._identity
+
+    # -- what there is
+
+    def topics(self) -> dict[str, TopicFacts]:
+        return {name: self.topic(name) for name in self._store.topics()}
+
+    def topic(self, name: str) -> TopicFacts:
+        topic = self._store.topic(name)
+        return TopicFacts(name, topic.id, topic.partition_count)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._log(tp).log_start_offset for tp in partitions}
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._log(tp).end_offset(self._isolation) for tp in partitions}
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        found = {tp: self._log(tp).offset_for_time(time, isolation=self._isolation) for tp, time in times.items()}
+        return {tp: None if at is None else at.offset for tp, at in found.items()}
+
+    def epoch_at(self, tp: TopicPartition) -> int:
+        log = self._log(tp)
+        latest = log.epochs.latest
+        epoch = -1 if latest is None else latest.epoch
+        end = log.high_watermark
+        if end > log.log_start_offset:
+            # The file with the epochs may be written later than the first batch of a new one: the last batch knows.
+            for batch in log.read(end - 1, max_bytes=1).batches():
+                epoch = max(epoch, batch.leader_epoch)
+        return epoch
+
+    def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
+        log = self._log(tp)
+        found, end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        return None if found < 0 else end
+
+    def _log(self, tp: TopicPartition) -> Opened:
+        return self._store.partition(tp.topic, tp.partition)
+
+    # -- ranges
+
+    def offset_after_bytes(self, tp: TopicPartition, start: int, end: int, max_bytes: int) -> int:
+        return end
+
+    def split(self, range: Range, parts: int) -> list[Range]:
+        return [range]
+
+    def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
+        return range
+
+    # -- records
+
+    def fetch(self, range: Range, max_bytes: int) -> Batches:
+        topic = self._store.topic(range.topic)
+        if range.topic_id and topic.id and topic.id != range.topic_id:
+            raise DataLossError(
+                f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
+                f"{range.start} to {range.end - 1} of partition {range.partition} are gone"
+            )
+        scan = topic[range.partition].scan(range.start, range.end, isolation=self._isolation, max_bytes=max_bytes)
+        for batches in scan.chunks():
+            return batches
+        return Batches(b"", start_offset=range.start, end_offset=range.end, next_offset=range.end)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,211 @@
+"""What a query reads: which partitions, from where to where, and how that is dealt out to tasks.
+
+Pure planning over a `Backend`: nothing is read here but positions. Knows no Spark, so that every rule can be tried
+without one. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
+from logstore.records import TopicPartition
+from logstore.spark.backend import Backend, Range, TopicFacts
+from logstore.spark.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
+
+__all__ = ["Offsets", "chosen_topics", "data_loss", "hold_within", "plan_batch", "resolve", "split", "subscribed"]
+
+_logger = logging.getLogger(__name__)
+
+Offsets = dict[TopicPartition, int]
+
+
+def data_loss(message: str, *, fail: bool) -> None:
+    """Records are gone: an error, or a line in the log and the query goes on without them.
+
+    Raises:
+        DataLossError: with ``fail``.
+    """
+    if fail:
+        raise DataLossError(
+            f"{message}; set failOnDataLoss to false to go on without them, or begin a query with a new checkpoint"
+        )
+    _logger.warning("%s; the query goes on without them, since failOnDataLoss is false", message)
+
+
+# --- which partitions --------------------------------------------------------------------------
+
+
+def chosen_topics(options: ReadOptions, backend: Backend) -> dict[str, TopicFacts]:
+    """The topics that a query is about, as they are now.
+
+    Raises:
+        UnknownTopicError: one that is named does not exist.
+    """
+    if options.pattern is not None:
+        matches = re.compile(options.pattern).fullmatch
+        return {name: facts for name, facts in sorted(backend.topics().items()) if matches(name)}
+    wanted = options.subscribe if options.assign is None else tuple(options.assign)
+    found: dict[str, TopicFacts] = {}
+    missing: list[str] = []
+    for name in sorted(wanted or ()):
+        try:
+            found[name] = backend.topic(name)
+        except UnknownTopicError:
+            missing.append(name)
+    if missing:
+        there = sorted(backend.topics())
+        listed = (
+            f"there are {', '.join(there[:20])}{', …' if len(there) > 20 else ''}" if there else "there is none"
+        )
+        raise UnknownTopicError(f"no topic {', '.join(map(repr, missing))}; {listed}")
+    return found
+
+
+def subscribed(options: ReadOptions, topics: Mapping[str, TopicFacts]) -> list[TopicPartition]:
+    """The partitions of those topics that a query reads, in order.
+
+    Raises:
+        UnknownPartitionError: `assign` names one that a topic does not have.
+    """
+    if options.assign is None:
+        return [TopicPartition(name, n) for name, facts in sorted(topics.items()) for n in range(facts.partitions)]
+    wanted = [TopicPartition(name, n) for name, numbers in sorted(options.assign.items()) for n in numbers]
+    missing = [tp for tp in wanted if not 0 <= tp.partition < topics[tp.topic].partitions]
+    if missing:
+        raise UnknownPartitionError(
+            f"no partition {names(missing)}; "
+            + ", ".join(f"{name!r} has {topics[name].partitions}" for name in sorted({tp.topic for tp in missing}))
+        )
+    return wanted
+
+
+# --- from where to where -----------------------------------------------------------------------
+
+
+def resolve(
+    bound: Bound, partitions: list[TopicPartition], backend: Backend, *, is_start: bool, no_match: str
+) -> Offsets:
+    """The offsets that one end of a query stands for, as of now.
+
+    Raises:
+        SparkOptionError: offsets or times do not name exactly the partitions, or no record is so new.
+    """
+    if bound.word is not None:
+        return backend.earliest(partitions) if bound.word == EARLIEST else backend.latest(partitions)
+    if bound.offsets is not None:
+        _check_named(bound.option, bound.offsets, partitions, "use -2 for earliest and -1 for latest")
+        found = dict(bound.offsets)
+        for word, ends in ((EARLIEST, backend.earliest), (LATEST, backend.latest)):
+            found |= ends([tp for tp, offset in found.items() if offset == word])
+        return found
+    if bound.timestamp_ms is not None:
+        times = dict.fromkeys(partitions, bound.timestamp_ms)
+    else:
+        assert bound.times is not None
+        _check_named(bound.option, bound.times, partitions, "a time for each is needed")
+        times = dict(bound.times)
+    matched = backend.offsets_for_time(times)
+    unmatched = [tp for tp, offset in matched.items() if offset is None]
+    if unmatched and is_start and no_match == "error":
+        newest = utc_text(times[min(unmatched)])
+        raise SparkOptionError(
+            {
+                bound.option: f"no record of {names(unmatched)} is as new as {newest}; set "
+                "startingOffsetsByTimestampStrategy to latest to begin behind the last record there"
+            }
+        )
+    latest = backend.latest(unmatched)
+    return {tp: latest[tp] if offset is None else offset for tp, offset in matched.items()}
+
+
+def _check_named(
+    option: str, given: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], advice: str
+) -> None:
+    missing, strange = set(partitions) - set(given), set(given) - set(partitions)
+    if missing or strange:
+        what = [
+            f"{names(missing)} left out" if missing else "",
+            f"{names(strange)} not subscribed" if strange else "",
+        ]
+        raise SparkOptionError(
+            {option: f"every partition must be named, and no other: {', '.join(filter(None, what))}; {advice}"}
+        )
+
+
+def plan_batch(options: ReadOptions, backend: Backend) -> list[Range]:
+    """What a batch query reads: one range for each partition that has something, not yet dealt out.
+
+    Raises:
+        UnknownTopicError, UnknownPartitionError: there is no such topic or partition.
+        SparkOptionError: an end of the range is wrong.
+        DataLossError: offsets that were asked for are deleted, or beyond the end.
+    """
+    topics = chosen_topics(options, backend)
+    partitions = subscribed(options, topics)
+    start = options.start or Bound("startingOffsets", word=EARLIEST)
+    end = options.end or Bound("endingOffsets", word=LATEST)
+    starts = resolve(start, partitions, backend, is_start=True, no_match=options.no_match)
+    ends = resolve(end, partitions, backend, is_start=False, no_match="latest")
+    if start.offsets is not None or end.offsets is not None:
+        hold_within(options, starts, ends, backend)
+    return [
+        Range(tp.topic, tp.partition, starts[tp], ends[tp], topics[tp.topic].id)
+        for tp in partitions
+        if starts[tp] < ends[tp]
+    ]
+
+
+def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: Backend) -> None:
+    """Bring offsets that were given into what each log holds, or raise."""
+    earliest, latest = backend.earliest(starts), backend.latest(starts)
+    for tp in sorted(starts):
+        low, high = earliest[tp], latest[tp]
+        if starts[tp] < low and starts[tp] < ends[tp]:
+            data_loss(
+                f"{tp}: offsets {starts[tp]} to {min(low, ends[tp]) - 1} are deleted, the log begins at {low}",
+                fail=options.fail_on_data_loss,
+            )
+        if max(starts[tp], ends[tp]) > high:
+            data_loss(
+                f"{tp}: offsets {max(starts[tp], ends[tp])} and before were asked for, the log ends at {high}: "
+                f"{'it was cut, or ' if high else ''}they were not written yet",
+                fail=options.fail_on_data_loss,
+            )
+        starts[tp] = min(max(starts[tp], low), high)
+        ends[tp] = min(ends[tp], high)
+
+
+# --- dealt out to tasks ------------------------------------------------------------------------
+
+
+def split(ranges: Iterable[Range], options: ReadOptions, backend: Backend) -> list[Range]:
+    """Ranges for tasks: one for each partition, or more by ``maxRecordsPerPartition`` and ``minPartitions``.
+
+    As in Spark's Kafka source: first none may hold more offsets than the former says, then the largest are
+    split until there are about as many as the latter. Empty ranges make no task.
+    """
+    whole = [range for range in ranges if range.start < range.end]
+    if options.max_records is not None:
+        whole = [
+            part
+            for range in whole
+            for part in _by_offsets(range, -(-(range.end - range.start) // options.max_records))
+        ]
+    if options.min_partitions is None or len(whole) >= options.min_partitions:
+        return whole
+    total = sum(range.end - range.start for range in whole)
+    parts = []
+    for range in whole:
+        share = (range.end - range.start) / total * options.min_partitions
+        parts.extend(backend.split(range, max(1, round(share))))
+    return [part for part in parts if part.start < part.end]
+
+
+def _by_offsets(whole: Range, parts: int) -> list[Range]:
+    size = whole.end - whole.start
+    cuts = [whole.start + size * number // parts for number in range(parts + 1)]
+    return [whole._replace(start=start, end=end) for start, end in pairwise(cuts) if start < end]

@@ -1,0 +1,113 @@
+"""Reading a range: from fetch after fetch of a back end to Arrow batches.
+
+Memory is that of a fetch and its batch, whatever the range: the next fetch is asked for when the batch was
+taken. A task may be run again or twice at once, since reading changes nothing. Back ends are kept open for
+as long as the process lives, by what they were opened with: Spark uses its workers again, and pickles readers anew
+for every task. Imports the store or the wire's client through a back end. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from logstore._batch import Batches
+from logstore.errors import OffsetOutOfRangeError, UnknownTopicError
+from logstore.records import TopicPartition
+from logstore.spark.backend import Backend, Range
+from logstore.spark.options import ReadOptions
+from logstore.spark.plan import data_loss
+from logstore.spark.schema import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["backend_of", "read", "runs"]
+
+_logger = logging.getLogger(__name__)
+
+_backends: dict[Any, Backend] = {}
+_lock = threading.Lock()
+
+
+def backend_of(options: ReadOptions) -> Backend:
+    """The back end of some options, opened if this process has none of them yet. Do not close it.
+
+    Raises:
+        NotALogError: the path is no store.
+        WireError: no broker answers.
+    """
+    # A forked process opens its own: descriptors and connections are not shared.
+    key = (os.getpid(), options.path, options.bootstrap, options.isolation, tuple(sorted(options.kafka.items())))
+    with _lock:
+        found = _backends.get(key)
+        if found is not None and found.is_current():
+            return found
+        if found is not None:
+            found.close()
+            del _backends[key]
+        made = _backends[key] = _open(options)
+        return made
+
+
+def _open(options: ReadOptions) -> Backend:
+    if options.path is not None:
+        from logstore.spark.path import PathBackend
+
+        return PathBackend(options.path, options.isolation)
+    from logstore.spark.bootstrap import BootstrapBackend  # with sockets and the protocol, which files do not need
+
+    assert options.bootstrap is not None
+    return BootstrapBackend(options.bootstrap, isolation=options.isolation, settings=options.kafka)
+
+
+def read(range: Range, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
+    """The visible records of a range as Arrow batches.
+
+    Raises:
+        DataLossError: a part of the range is gone, and ``failOnDataLoss`` is true.
+        CorruptRecordError: stored bytes are damaged.
+        PayloadError: a value is not what ``valueSchema`` says.
+    """
+    return table.batches_of(runs(backend_of(options), range, options))
+
+
+def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
+    """The range in fetches; what is gone of it is passed over or raises, by ``failOnDataLoss``."""
+    offset = range.start
+    while offset < range.end:
+        try:
+            batches = backend.fetch(range._replace(start=offset), options.fetch_bytes)
+        except OffsetOutOfRangeError:
+            offset = _next_left(backend, range, offset, options.fail_on_data_loss)
+            continue
+        except UnknownTopicError:
+            data_loss(
+                f"topic {range.topic!r} was deleted: offsets {offset} to {range.end - 1} of partition "
+                f"{range.partition} are gone",
+                fail=options.fail_on_data_loss,
+            )
+            return
+        reached = batches.next_offset
+        yield batches
+        if reached <= offset:
+            return
+        offset = reached
+
+
+def _next_left(backend: Backend, range: Range, offset: int, fail: bool) -> int:
+    """Where to go on when an offset is not there."""
+    tp = TopicPartition(range.topic, range.partition)
+    first, end = backend.earliest([tp])[tp], backend.latest([tp])[tp]
+    if offset < first:
+        data_loss(f"{tp}: offsets {offset} to {min(first, range.end) - 1} are deleted, the log begins at {first}",
+                  fail=fail)  # fmt: skip
+        return min(first, range.end)
+    data_loss(
+        f"{tp}: offsets {max(offset, end)} to {range.end - 1} are not there, the log ends at {end}", fail=fail
+    )
+    # What is left below the end is read; the fetch beyond it ends the range.
+    return range.end

@@ -1,0 +1,206 @@
+"""The columns of a query: what Spark is told of them, and what makes them.
+
+Named, ordered and typed as those of Spark's Kafka source; fields of ``valueSchema`` stand in place of the value
+unless ``columns`` says otherwise. Spark takes Arrow batches of exactly the types that its own conversion gives, so
+`Table.arrow` is that schema, and what the decoders give in other types is cast. Spark's types are built as
+objects: no session is needed, since there is none in its workers. Imports pyspark and pyarrow when asked for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logstore.errors import PayloadError, SparkOptionError
+from logstore.store.payload import decoder_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from logstore._batch import Batches
+    from logstore._table import Decoder
+    from logstore.spark.options import ReadOptions
+
+__all__ = ["COLUMNS", "Table"]
+
+#: Column -> its type in Spark's words; headers come last and only when they are asked for.
+COLUMNS: dict[str, str] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "headers",
+}
+
+_DEFAULT = tuple(COLUMNS)[:-1]
+
+#: Arrow format of a field -> (its type in Spark, whether it has to be cast to that).
+_FIELD_TYPES: dict[bytes, tuple[str, bool]] = {
+    b"b": ("boolean", False),
+    b"c": ("tinyint", False),
+    b"s": ("smallint", False),
+    b"i": ("int", False),
+    b"l": ("bigint", False),
+    b"C": ("smallint", True),
+    b"S": ("int", True),
+    b"I": ("bigint", True),
+    b"e": ("float", True),
+    b"f": ("float", False),
+    b"g": ("double", False),
+    b"u": ("string", False),
+    b"z": ("binary", False),
+    b"tdD": ("date", False),
+    b"tsu:UTC": ("timestamp", False),
+    b"tsm:UTC": ("timestamp", True),
+    b"tss:UTC": ("timestamp", True),
+    b"tsn:UTC": ("timestamp", True),
+}
+
+
+class _Field(NamedTuple):
+    type: str
+    is_cast: bool
+
+
+class Table:
+    """The columns that a query gives.
+
+    Threads: immutable after construction.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        """Work out the columns.
+
+        Raises:
+            SparkOptionError: a column is unknown or named twice, or ``valueSchema`` is wrong.
+        """
+        narrowed: Callable[..., Decoder] | None = None
+        self._fields: dict[str, _Field] = {}
+        if options.value_schema is not None:
+            narrowed, self._fields = _fields_of(options.value_schema, options.on_value_error)
+        self.names = self._chosen(options)
+        fields = [name for name in self.names if name in self._fields]
+        self._decoder = narrowed(fields) if narrowed is not None and fields else None
+        self._arrow: pa.Schema | None = None
+        self._is_cast = any(self._fields[name].is_cast for name in fields)
+
+    def _chosen(self, options: ReadOptions) -> tuple[str, ...]:
+        if options.columns is None:
+            default = _DEFAULT + ("headers",) * options.include_headers
+            if not self._fields:
+                return default
+            place = default.index("value")
+            return default[:place] + tuple(self._fields) + default[place + 1 :]
+        known = {name.lower(): name for name in (*COLUMNS, *self._fields)}
+        unknown = [name for name in options.columns if name.lower() not in known]
+        if unknown:
+            raise SparkOptionError(
+                {"columns": f"unknown {', '.join(map(repr, unknown))}; there are {', '.join(known.values())}"}
+            )
+        names = tuple(name if name in self._fields else known[name.lower()] for name in options.columns)
+        if len(set(names)) < len(names):
+            raise SparkOptionError({"columns": f"a column can be named once, found {', '.join(names)}"})
+        return names
+
+    def type_of(self, name: str) -> str:
+        """The type of one column in Spark's words; ``headers`` stands for that of headers."""
+        return self._fields[name].type if name in self._fields else COLUMNS[name]
+
+    # -- for Spark
+
+    def spark(self) -> StructType:
+        """The schema as Spark has it; every column may be null, as in Spark's Kafka source."""
+        from pyspark.sql import types
+
+        header = types.StructType(
+            [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
+        )
+        of = {
+            "binary": types.BinaryType(),
+            "boolean": types.BooleanType(),
+            "tinyint": types.ByteType(),
+            "smallint": types.ShortType(),
+            "int": types.IntegerType(),
+            "bigint": types.LongType(),
+            "float": types.FloatType(),
+            "double": types.DoubleType(),
+            "string": types.StringType(),
+            "date": types.DateType(),
+            "timestamp": types.TimestampType(),
+            "headers": types.ArrayType(header),
+        }
+        return types.StructType([types.StructField(name, of[self.type_of(name)]) for name in self.names])
+
+    def arrow(self) -> pa.Schema:
+        """The schema of the batches, to the letter what Spark's own conversion would give."""
+        import pyarrow as pa
+
+        if self._arrow is None:
+            header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+            of = {
+                "binary": pa.binary(),
+                "boolean": pa.bool_(),
+                "tinyint": pa.int8(),
+                "smallint": pa.int16(),
+                "int": pa.int32(),
+                "bigint": pa.int64(),
+                "float": pa.float32(),
+                "double": pa.float64(),
+                "string": pa.string(),
+                "date": pa.date32(),
+                "timestamp": pa.timestamp("us", "UTC"),
+                "headers": pa.list_(pa.field("element", header)),
+            }
+            self._arrow = pa.schema([(name, of[self.type_of(name)]) for name in self.names])
+        return self._arrow
+
+    # -- of records
+
+    def batches_of(self, runs: Iterable[Batches]) -> Iterator[pa.RecordBatch]:
+        """The visible records of runs as Arrow batches, at least one for each run that has any.
+
+        Raises:
+            CorruptRecordError: stored bytes are damaged.
+            PayloadError: a value is not what ``valueSchema`` says.
+        """
+        import pyarrow as pa
+
+        from logstore._columns import ColumnStream
+
+        for columns in ColumnStream(runs, self.names, decoder=self._decoder, spark=True):
+            batch = pa.record_batch(columns)
+            yield self._cast(batch) if self._is_cast else batch
+
+    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        schema = self.arrow()
+        arrays = []
+        for name, array, field in zip(self.names, batch.columns, schema, strict=True):
+            try:
+                arrays.append(array if array.type == field.type else array.cast(field.type))
+            except pa.ArrowInvalid as error:
+                raise PayloadError(f"field {name!r} of a value does not fit {field.type}: {error}") from None
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:
+    """What makes the decoder of some fields, and what each of them is for Spark."""
+    try:
+        names, narrowed = decoder_of(schema, on_error)
+        decoder = narrowed(names)
+    except ValueError as error:
+        raise SparkOptionError({"valueSchema": str(error)}) from None
+    fields = {}
+    for name, format in zip(decoder.names, decoder.formats, strict=True):
+        if format == b"L":
+            raise SparkOptionError(
+                {"valueSchema": f"field {name!r} is an unsigned number of 64 bits, which Spark has no type for"}
+            )
+        # Bytes of a fixed size are plain binary for Spark.
+        fields[name] = _Field("binary", True) if format.startswith(b"w:") else _Field(*_FIELD_TYPES[format])
+    return narrowed, fields

@@ -1,0 +1,85 @@
+"""The data source as Spark sees it: options in, a schema, readers and writers out.
+
+Thin on purpose: what is read is decided in `plan`, how in `reading`, what of a stream is in `stream`, and
+writing in `sink`. Spark makes a source in one process, plans with it in another and pickles readers to its
+workers, by reference to this module, which therefore is imported wherever a query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from logstore.spark.options import ReadOptions
+from logstore.spark.partition import Slice, plainly, read_slice
+from logstore.spark.plan import plan_batch, split
+from logstore.spark.reading import backend_of
+from logstore.spark.schema import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["BatchReader", "LogstoreDataSource"]
+
+
+class BatchReader(DataSourceReader):
+    """Plans a batch query and reads its ranges."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.table = Table(options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]  # decoders are made anew in each process
+
+    @plainly
+    def partitions(self) -> Sequence[InputPartition]:
+        backend = backend_of(self.options)
+        ranges = split(plan_batch(self.options, backend), self.options, backend)
+        return [Slice(range) for range in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_slice(partition, self.options, self.table)
+
+
+class LogstoreDataSource(DataSource):
+    """``format("logstore")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "logstore"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @plainly
+    def schema(self) -> StructType:
+        return Table(ReadOptions.of(self.options)).spark()
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(ReadOptions.of(self.options).for_batch())
+
+    @plainly
+    def streamReader(self, schema: StructType) -> Any:
+        from logstore.spark.stream import StreamReader
+
+        return StreamReader(ReadOptions.of(self.options))
+
+    @plainly
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        from logstore.spark.sink import writer
+
+        return writer(dict(self.options), schema, overwrite)
+
+    @plainly
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        from logstore.spark.sink import stream_writer
+
+        return stream_writer(dict(self.options), schema, overwrite)

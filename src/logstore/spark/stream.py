@@ -1,0 +1,90 @@
+"""The stream reader as Spark calls it, in a process of its own that lives as long as the query.
+
+`Follower` decides; here its answers become Spark's offsets, limits and partitions. Spark takes one limit from a
+source, so that of rows or bytes is named to it and all that are set are applied; where Spark asks for all that is
+there, none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from logstore.spark.offsets import Standing, offsets_json
+from logstore.spark.options import ReadOptions
+from logstore.spark.partition import Slice, plainly, read_slice
+from logstore.spark.schema import Table
+from logstore.spark.triggers import Follower
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["StreamReader"]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows topics, micro-batch by micro-batch."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.table = Table(options)
+        self._follower = Follower(options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]  # decoders and caches are made anew in each process
+
+    @plainly
+    def initialOffset(self) -> dict[str, Any]:
+        return self._follower.initial().to_json()
+
+    @plainly
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._follower.prepare()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self.options
+        if options.max_offsets is not None:
+            return ReadMaxRows(options.max_offsets)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.min_offsets is not None:
+            return ReadMinRows(options.min_offsets)
+        return ReadAllAvailable()
+
+    @plainly
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        standing = self._follower.initial() if start is None else Standing.of_json(start)
+        everything = limit is None or isinstance(limit, ReadAllAvailable)
+        return self._follower.latest(standing, everything=everything).to_json()
+
+    @plainly
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        newest = self._follower.newest()
+        return offsets_json(newest) if newest else None
+
+    @plainly
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ranges = self._follower.ranges(Standing.of_json(start), Standing.of_json(end))
+        return [Slice(range) for range in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_slice(partition, self.options, self.table)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept here for a batch: the checkpoint has its offsets."""
+
+    def stop(self) -> None:
+        """Nothing to stop: back ends end with the process."""

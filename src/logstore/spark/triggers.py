@@ -1,0 +1,241 @@
+"""A stream's decisions: where it begins, how far each trigger goes, and what is to be read between two offsets.
+
+Knows no Spark: `stream` puts a `Follower` behind Spark's interface. What a checkpoint says is compared with
+the log here, and here only: a topic that was made anew, a log that was cut, records that were deleted. Used by one
+thread at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.records import TopicPartition
+from logstore.spark.backend import Backend, Range, TopicFacts
+from logstore.spark.offsets import Standing
+from logstore.spark.options import LATEST, Bound, ReadOptions, names
+from logstore.spark.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
+from logstore.spark.reading import backend_of
+
+__all__ = ["Follower", "share"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Follower:
+    """What a stream reads, trigger by trigger.
+
+    State: the target of `Trigger.AvailableNow`, the newest offsets that were seen, and when a trigger last went on.
+    """
+
+    def __init__(self, options: ReadOptions, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.options = options
+        self._clock = clock
+        self._target: Standing | None = None
+        self._newest: Mapping[TopicPartition, int] = {}
+        self._last_trigger_ms: int | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """Asked for anew each time: another store may have come into the place of the one that was open."""
+        return backend_of(self.options)
+
+    def initial(self) -> Standing:
+        """Where a query without a checkpoint begins.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is no such topic or partition.
+            SparkOptionError, DataLossError: where it should begin is wrong, or is not there.
+        """
+        backend = self.backend
+        topics, partitions = self._there(backend)
+        start = self.options.start or Bound("startingOffsets", word=LATEST)
+        starts = resolve(start, partitions, backend, is_start=True, no_match=self.options.no_match)
+        if start.offsets is not None:
+            hold_within(self.options, starts, dict(starts), backend)
+        return self._standing(starts, topics, {}, backend)
+
+    def prepare(self) -> None:
+        """From now on no trigger goes beyond what there is now (`Trigger.AvailableNow`)."""
+        backend = self.backend
+        topics, partitions = self._there(backend)
+        self._target = self._standing(backend.latest(partitions), topics, {}, backend)
+
+    def newest(self) -> Mapping[TopicPartition, int]:
+        """How far the last `latest` could have gone."""
+        return self._newest
+
+    def latest(self, start: Standing, *, everything: bool = False) -> Standing:
+        """How far the next batch goes from ``start``: ``start`` itself if there is nothing, or not enough yet.
+
+        With ``everything`` no limit counts.
+
+        Raises:
+            DataLossError: what comes behind ``start`` is gone, and ``failOnDataLoss`` is true.
+        """
+        backend = self.backend
+        topics, partitions = self._there(backend)
+        ends = dict(backend.latest(partitions)) if self._target is None else dict(self._target.offsets)
+        self._newest = ends
+        if not self.options.fail_on_data_loss:
+            # Told when the batch is planned, once.
+            begins = self._begins(start, topics, ends, backend, quietly=True)
+        else:
+            begins = self._begins(start, topics, ends, backend)
+        ends = {tp: max(end, begins[tp]) for tp, end in ends.items() if tp in begins}
+        if not everything:
+            if self._is_too_little(begins, ends):
+                return start
+            ends = self._limited(begins, ends, backend)
+        return self._standing(ends, topics, start, backend)
+
+    def ranges(self, start: Standing, end: Standing) -> list[Range]:
+        """What a batch reads, dealt out to tasks.
+
+        Raises:
+            DataLossError: some of it is gone, and ``failOnDataLoss`` is true.
+        """
+        backend = self.backend
+        topics = self._topics(backend, [*start.offsets, *end.offsets])
+        begins = self._begins(start, topics, end.offsets, backend)
+        gone = {tp.topic for tp in end.offsets if tp.topic in topics and _is_other(end, topics[tp.topic])}
+        for name in sorted(gone):
+            if not _is_other(start, topics[name]):  # else it was told already
+                data_loss(_made_anew(name), fail=self.options.fail_on_data_loss)
+        ranges = [
+            Range(tp.topic, tp.partition, begins[tp], offset, topics[tp.topic].id, end.epochs.get(tp, -1))
+            for tp, offset in sorted(end.offsets.items())
+            if tp in begins and tp.topic not in gone
+        ]
+        return split(ranges, self.options, backend)
+
+    # -- what is there
+
+    def _there(self, backend: Backend) -> tuple[dict[str, TopicFacts], list[TopicPartition]]:
+        topics = chosen_topics(self.options, backend)
+        return topics, subscribed(self.options, topics)
+
+    def _topics(self, backend: Backend, partitions: list[TopicPartition]) -> dict[str, TopicFacts]:
+        """Those of the topics that are still there."""
+        there = backend.topics()
+        return {tp.topic: there[tp.topic] for tp in partitions if tp.topic in there}
+
+    def _standing(
+        self,
+        offsets: Offsets,
+        topics: Mapping[str, TopicFacts],
+        start: Standing | Mapping[str, object],
+        backend: Backend,
+    ) -> Standing:
+        """Offsets with what tells their topics and logs; a partition that has not moved keeps what it had."""
+        known = start if isinstance(start, Standing) else Standing({})
+        epochs = {}
+        for tp, offset in offsets.items():
+            kept = known.offsets.get(tp) == offset and not _is_other(known, topics[tp.topic])
+            epochs[tp] = known.epochs.get(tp, -1) if kept else backend.epoch_at(tp)
+        ids = {tp.topic: topics[tp.topic].id for tp in offsets}
+        return Standing(offsets, ids, epochs)
+
+    # -- what is gone
+
+    def _begins(
+        self,
+        start: Standing,
+        topics: Mapping[str, TopicFacts],
+        ends: Mapping[TopicPartition, int],
+        backend: Backend,
+        *,
+        quietly: bool = False,
+    ) -> Offsets:
+        """Where each partition of ``ends`` goes on: behind ``start``, or at what is left where that is gone."""
+
+        def lost(message: str) -> None:
+            if not quietly:
+                data_loss(message, fail=self.options.fail_on_data_loss)
+
+        gone = [tp for tp in start.offsets if tp.topic not in topics or tp.partition >= topics[tp.topic].partitions]
+        if gone:
+            lost(f"{names(gone)}: deleted since the checkpoint was written")
+        elif missing := [tp for tp in start.offsets if tp not in ends]:
+            lost(f"{names(missing)}: read before by this checkpoint, and not subscribed to any more")
+        there = [tp for tp in ends if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
+        earliest = backend.earliest(there)
+        begins: Offsets = {}
+        for name in sorted({tp.topic for tp in there}):
+            if _is_other(start, topics[name]):
+                lost(_made_anew(name))
+        latest = backend.latest([tp for tp in there if tp in start.offsets])
+        for tp in there:
+            offset, first = start.offsets.get(tp), earliest[tp]
+            if offset is None or _is_other(start, topics[tp.topic]):
+                begins[tp] = first
+                continue
+            epoch = start.epochs.get(tp, -1)
+            ended = backend.end_of_epoch(tp, epoch) if epoch >= 0 else None
+            if ended is not None and ended < offset:
+                lost(
+                    f"{tp}: the log was cut to offset {ended} since offset {offset} was read; records that were "
+                    "read are gone, others stand in their place"
+                )
+                offset = ended
+            elif ended is None and latest[tp] < offset:
+                lost(f"{tp}: offset {offset} was reached, but the log ends at {latest[tp]} now")
+                offset = latest[tp]
+            if offset < first:
+                lost(f"{tp}: offsets {offset} to {first - 1} are deleted, the log begins at {first}")
+                offset = first
+            begins[tp] = offset
+        return begins
+
+    # -- limits
+
+    def _is_too_little(self, begins: Offsets, ends: Offsets) -> bool:
+        """Whether the trigger waits for more records (``minOffsetsPerTrigger``)."""
+        least = self.options.min_offsets
+        if least is None or self._target is not None:  # which has an end, and must come to it
+            return False
+        now_ms = self._clock.now_ms()
+        last_ms = self._last_trigger_ms
+        waits = last_ms is not None and now_ms - last_ms < self.options.max_delay_ms
+        if waits and sum(ends[tp] - begins[tp] for tp in ends) < least:
+            return True
+        self._last_trigger_ms = now_ms
+        return False
+
+    def _limited(self, begins: Offsets, ends: Offsets, backend: Backend) -> Offsets:
+        lags = {tp: ends[tp] - begins[tp] for tp in ends}
+        until = dict(ends)
+        if self.options.max_offsets is not None:
+            until = {tp: begins[tp] + part for tp, part in share(self.options.max_offsets, lags).items()}
+        if self.options.max_bytes is not None:
+            for tp, size in share(self.options.max_bytes, lags, cap=False).items():
+                if lags[tp]:
+                    until[tp] = min(until[tp], backend.offset_after_bytes(tp, begins[tp], ends[tp], size))
+        return until
+
+
+def share(limit: int, lags: Mapping[TopicPartition, int], *, cap: bool = True) -> dict[TopicPartition, int]:
+    """A limit dealt out in proportion to how far each partition lags behind, at least 1 where it does.
+
+    As in Spark's Kafka source. With ``cap`` nobody gets more than the lag.
+    """
+    total = sum(lags.values())
+    if cap and total <= limit:
+        return dict(lags)
+    return {
+        tp: 0 if not lag else min(max(limit * lag // total, 1), lag if cap else limit) for tp, lag in lags.items()
+    }
+
+
+def _is_other(standing: Standing, facts: TopicFacts) -> bool:
+    """Whether a topic is another than the one that was known by its name."""
+    known = standing.ids.get(facts.name, "")
+    return bool(known and facts.id and known != facts.id)
+
+
+def _made_anew(name: str) -> str:
+    return (
+        f"topic {name!r} was deleted and made again since the checkpoint was written: what was not read of the old "
+        "one is gone, the new one is read from its beginning"
+    )

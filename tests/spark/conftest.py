@@ -1,0 +1,53 @@
+"""One Spark for all tests of a process, and a store for it to read.
+
+A test that asks for ``spark`` shares the session with all others: it leaves no query behind, and settings as they
+were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import logstore
+import logstore.spark
+from logstore.errors import SparkNotReadyError
+from logstore.spark import java
+from tests.spark import sessions, stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need a session come last: the others tell sooner what is wrong."""
+    items.sort(key=lambda item: "spark" in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session, ``local[2]``; stopped after the last test."""
+    try:
+        java.check()
+    except SparkNotReadyError as error:
+        pytest.fail(str(error), pytrace=False)
+    session = sessions.start(tmp_path_factory.mktemp("spark"))
+    logstore.spark.register(session)
+    try:
+        yield session
+    finally:
+        for query in session.streams.active:
+            query.stop()
+        session.stop()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store with topic ``events``, as `stores.fill` makes it; closed, so that anybody may open it."""
+    path = tmp_path / "store"
+    with logstore.open(path, environ={}) as store:
+        stores.fill(store)
+    return path
