@@ -64,15 +64,40 @@ def _open(options: ReadOptions) -> Backend:
     return BootstrapBackend(options.bootstrap, isolation=options.isolation, settings=options.kafka)
 
 
-def read(range: Range, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
-    """The visible records of a range as Arrow batches.
+def read(
+    range: Range, options: ReadOptions, table: Table, since_ms: int | None = None, until_ms: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The visible records of a range as Arrow batches; of a time from ``since_ms`` on, before ``until_ms``.
 
     Raises:
         DataLossError: a part of the range is gone, and ``failOnDataLoss`` is true.
         CorruptRecordError: stored bytes are damaged.
         PayloadError: a value is not what ``valueSchema`` says.
     """
-    return table.batches_of(runs(backend_of(options), range, options))
+    found = runs(backend_of(options), range, options)
+    if since_ms is not None or until_ms is not None:
+        found = (within(run, since_ms, until_ms) for run in found)
+    return table.batches_of(found)
+
+
+def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
+    """A run with no more of its records than those within two times; its bytes are not copied."""
+    return Batches(
+        run.data,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        topic=run.topic,
+        partition=run.partition,
+        path=run.path,
+        position=run.position,
+        aborted=run.aborted,
+        committed_only=run.committed_only,
+        limit=run.limit,
+        check=False,
+        next_offset=run.next_offset,
+    )
 
 
 def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
