@@ -36,7 +36,9 @@ def test_it_comes_back_and_equal_standings_give_equal_texts(
     standing = Standing(offsets, ids, epochs)
     text = json.dumps(standing.to_json())
     assert Standing.of_json(json.loads(text)) == standing
-    shuffled = Standing(dict(reversed(offsets.items())), dict(reversed(ids.items())), dict(reversed(epochs.items())))
+    shuffled = Standing(
+        dict(reversed(offsets.items())), dict(reversed(ids.items())), dict(reversed(epochs.items()))
+    )
     assert json.dumps(shuffled.to_json()) == text
 
 
@@ -45,10 +47,13 @@ def test_a_checkpoint_of_sparks_kafka_source_is_one_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [[], {"a": 5}, {"a": {"x": 1}}, {"a": {"0": "5x"}}, {"a": {"0": -1}}, {RESERVED: {"a": 1}}, {"logOffset": 3}]
+    "found",
+    [[], {"a": 5}, {"a": {"x": 1}}, {"a": {"0": "5x"}}, {"a": {"0": -1}}, {RESERVED: {"a": 1}}, {"logOffset": 3}],
 )
 def test_another_sources_checkpoint_is_refused_by_name(found: object) -> None:
-    with pytest.raises(SparkOptionError, match="checkpointLocation: its offsets are not those of a logstore or Kafka"):
+    with pytest.raises(
+        SparkOptionError, match="checkpointLocation: its offsets are not those of a logstore or Kafka"
+    ):
         Standing.of_json(found)
 
 

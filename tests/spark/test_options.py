@@ -105,7 +105,11 @@ def test_a_malformed_value_is_named_with_what_is_expected(name: str, value: str,
 
 
 def test_a_time_for_all_goes_before_times_for_each_and_those_before_offsets() -> None:
-    given = {"startingoffsets": "earliest", "startingoffsetsbytimestamp": '{"a": {"0": 5}}', "startingtimestamp": "7"}
+    given = {
+        "startingoffsets": "earliest",
+        "startingoffsetsbytimestamp": '{"a": {"0": 5}}',
+        "startingtimestamp": "7",
+    }
     assert ReadOptions.of(HERE | given).start == Bound("startingTimestamp", timestamp_ms=7)
     del given["startingtimestamp"]
     assert ReadOptions.of(HERE | given).start == Bound(
@@ -131,8 +135,24 @@ def test_sizes_and_times_are_written_as_spark_writes_them() -> None:
 
 
 def test_all_names_of_sparks_kafka_source_are_known() -> None:
-    kafkas = """assign subscribe subscribePattern startingTimestamp startingOffsetsByTimestamp startingOffsets
-        endingTimestamp endingOffsetsByTimestamp endingOffsets failOnDataLoss minPartitions maxRecordsPerPartition
-        maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay startingOffsetsByTimestampStrategy includeHeaders
-        groupIdPrefix""".split()
+    kafkas = [
+        "assign",
+        "subscribe",
+        "subscribePattern",
+        "startingTimestamp",
+        "startingOffsetsByTimestamp",
+        "startingOffsets",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+        "endingOffsets",
+        "failOnDataLoss",
+        "minPartitions",
+        "maxRecordsPerPartition",
+        "maxOffsetsPerTrigger",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+        "startingOffsetsByTimestampStrategy",
+        "includeHeaders",
+        "groupIdPrefix",
+    ]
     assert set(kafkas) <= set(READ_OPTIONS)

@@ -79,20 +79,19 @@ def read_slice(partition: InputPartition, options: ReadOptions, table: Table) ->
     if not isinstance(partition, Slice):
         return  # Spark's stand-in where nothing was planned
     try:
-        check_version(partition.version)
+        check_version(partition.version, version())
         yield from read(partition.range, options, table, partition.since_ms, partition.until_ms)
     except LogstoreError:
         hide_traceback()
         raise
 
 
-def check_version(planned: str) -> None:
+def check_version(planned: str, here: str) -> None:
     """See that a worker runs what the query was planned with.
 
     Raises:
         SparkNotReadyError: it does not; both versions are named.
     """
-    here = version()
     if planned and here and planned != here:
         raise SparkNotReadyError(
             f"the query was planned with logstore {planned}, the worker on {platform.node()} has {here}: install "
