@@ -7,11 +7,12 @@ written for Kafka's clients can be handed over as they are. No I/O.
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from logstore import kafka_keys
 from logstore.errors import InvalidSettingError, UnknownSettingError
@@ -42,10 +43,13 @@ _logger = logging.getLogger(__name__)
 _KAFKAS = "org.apache.kafka.clients.producer."
 
 
-class _ClientConfig:
-    """What both have: made from dotted keys, read as pairs."""
+class ClientConfig:
+    """What all have: made from dotted keys, read as pairs."""
 
     __slots__ = ()
+
+    #: Whose keys of Kafka's are no mistake, even where they mean nothing here.
+    SCOPES: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         parse_fields(self)
@@ -58,19 +62,20 @@ class _ClientConfig:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
             InvalidSettingError: a value is outside its range; all such keys are named.
         """
-        scope, names = _SCOPES[cls]
+        scopes, names = cls.SCOPES, _names(cls)  # type: ignore[arg-type]  # a class is hashable
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
         ignored = set()
-        given = dict(settings.items()) if isinstance(settings, _ClientConfig) else (settings or {})
+        given = dict(settings.items()) if isinstance(settings, ClientConfig) else (settings or {})
         for layer in (given, fields):
             found = sort_out(layer, names)
             values |= found.fields
             for key in found.others:
-                if kafka_keys.is_kafkas(key, scope) or kafka_keys.is_kafkas(key.replace("_", "."), scope):
+                if kafka_keys.is_kafkas(key, *scopes) or kafka_keys.is_kafkas(key.replace("_", "."), *scopes):
                     ignored.add(key)
                 else:
-                    unknown[key] = nearest(key, [*names, *kafka_keys.keys(scope)])
+                    kafkas = (name for scope in scopes for name in kafka_keys.keys(scope))
+                    unknown[key] = nearest(key, [*names, *kafkas])
         try:
             made = cls(**values)
         except InvalidSettingError as error:
@@ -93,12 +98,14 @@ class _ClientConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerConfig(_ClientConfig):
+class ProducerConfig(ClientConfig):
     """Settings of one producer. Each field is Kafka's producer config of the same name.
 
     >>> ProducerConfig.of({"batch.size": 65_536, "acks": "-1"}, linger_ms=20).acks
     'all'
     """
+
+    SCOPES: ClassVar[tuple[str, ...]] = ("producer",)
 
     # -- batches
     batch_size: int = number(16_384, 0, INT32_MAX)  #: bytes; 0 sends every record alone
@@ -154,12 +161,14 @@ _DURATION = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig(_ClientConfig):
+class ConsumerConfig(ClientConfig):
     """Settings of one consumer. Each field is Kafka's consumer config of the same name.
 
     >>> ConsumerConfig.of({"group.id": "billing", "auto.offset.reset": "earliest"}).group_id
     'billing'
     """
+
+    SCOPES: ClassVar[tuple[str, ...]] = ("consumer",)
 
     group_id: str = text("")  #: empty: no committed offsets
     auto_offset_reset: str = setting(
@@ -186,14 +195,15 @@ class ConsumerConfig(_ClientConfig):
         return int(((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1_000)
 
 
-_SCOPES: dict[Any, tuple[str, Mapping[str, Name]]] = {
-    ProducerConfig: ("producer", names_of(ProducerConfig, {})),
-    ConsumerConfig: ("consumer", names_of(ConsumerConfig, {})),
-}
+@functools.cache
+def _names(cls: type[ClientConfig]) -> Mapping[str, Name]:
+    return names_of(cls, {})
+
 
 #: Every key that a producer or a consumer honours, with its default.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    scope: {key_of(spec): spec.default for spec in fields_of(cls)} for cls, (scope, _) in _SCOPES.items()
+    cls.SCOPES[0]: {key_of(spec): spec.default for spec in fields_of(cls)}
+    for cls in (ProducerConfig, ConsumerConfig)
 }
 
-__all__ = ["DEFAULTS", "ConsumerConfig", "ProducerConfig"]
+__all__ = ["DEFAULTS", "ClientConfig", "ConsumerConfig", "ProducerConfig"]

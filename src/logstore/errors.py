@@ -80,6 +80,15 @@ class RecordTypeError(RecordError, TypeError):
     code = 87
 
 
+class SparkColumnsError(RecordTypeError):
+    """Columns that Spark should write are missing, unknown, or of wrong types. All are in ``problems``."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+        super().__init__(f"{len(problems)} column(s) refused: {listed}")
+
+
 class UnsupportedFormatError(RecordError, ValueError):
     """The batch has a magic byte other than 2: a format before Kafka 0.11, or no batch at all."""
 
@@ -112,6 +121,25 @@ class PayloadError(RecordError, ValueError):
     """A record's value is not what ``value_schema`` says. The record itself is whole."""
 
     code = 87
+
+
+# --- the protocol ----------------------------------------------------------------------------
+
+
+class ProtocolError(LogstoreError, ValueError):
+    """Bytes and values of Kafka's protocol that cannot be turned into each other."""
+
+
+class MalformedMessageError(ProtocolError):
+    """Received bytes are no message of that version: a length, count or varint disagrees with them."""
+
+    code = 42
+
+
+class UnsupportedVersionError(ProtocolError):
+    """There is no such message or version of it, or the version cannot carry a field that was given."""
+
+    code = 35
 
 
 # --- producers and transactions --------------------------------------------------------------
@@ -235,7 +263,7 @@ class OffsetOutOfRangeError(LogstoreError, LookupError):
 
 
 class UnexpectedOffsetError(LogstoreError, ValueError):
-    """A replicated batch does not begin at the log end offset."""
+    """Records with offsets of their own do not follow on: a replicated batch, or rows that keep them."""
 
     code = 1
 
@@ -435,6 +463,52 @@ class BudgetTooSmallError(InvalidSettingError):
     """``logstore.disk.budget`` is below what the store must keep. Nothing was changed."""
 
 
+# --- brokers -----------------------------------------------------------------------------------
+
+
+class BrokerError(LogstoreError):
+    """A broker has refused a request.
+
+    ``code`` and ``name`` are Kafka's number and name for the reason, ``retriable`` is as Kafka's own
+    clients have it.
+    """
+
+    def __init__(self, message: str, *, code: int = -1, name: str = "", retriable: bool = False) -> None:
+        super().__init__(message)
+        # Of the answer, not of the class: a broker knows more reasons than a caller does different things for.
+        self.code = code  # type: ignore[misc]
+        self.name = name
+        self.retriable = retriable  # type: ignore[misc]
+
+
+class BrokerUnreachableError(LogstoreError, ConnectionError):
+    """No broker can be reached, or a connection to one was lost. Nothing is known of what it was asked last."""
+
+    code = 13
+    retriable = True
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BrokerTimeoutError(_TimedOutError):
+    """A broker did not answer in ``request.timeout.ms``, or a call was not done in the time it has."""
+
+
+class UnsupportedSecurityError(InvalidSettingError):
+    """A connection was asked for that is not plain."""
+
+
+class TopicRecreatedError(UnknownTopicError):
+    """The topic was deleted, and there is another one of the same name now: what is known of the old is void."""
+
+    code = 100
+
+
+class ClientClosedError(LogstoreError, ValueError):
+    """The client, or the producer on it, is closed."""
+
+
 # --- Spark -----------------------------------------------------------------------------------
 
 
@@ -453,5 +527,31 @@ class DataLossError(LogstoreError, LookupError):
     code = 1
 
 
+class ArchiveIncompleteError(LogstoreError):
+    """An archive of topics lacks files, or has others than were written. Nothing of it was restored."""
+
+
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
+
+
+# --- sinks -----------------------------------------------------------------------------------
+
+
+class InvalidManifestError(LogstoreError, ValueError):
+    """A manifest of staged files breaks a rule of its own, whatever the files are. Nothing was changed."""
+
+    code = 42
+
+
+class StagedFileError(LogstoreError, ValueError):
+    """A staged file is missing, or is not what its manifest says. Nothing was changed: stage it again."""
+
+    code = 2
+
+
+class OwnerTimeoutError(_TimedOutError):
+    """The process that writes the store did not take in staged files in time; it is named.
+
+    The manifest was withdrawn, unless the message says otherwise: committing it again is safe.
+    """

@@ -1,0 +1,208 @@
+"""The topics of a Kafka cluster, read over its protocol: any Kafka broker, or logstore's own.
+
+A `BootstrapBackend` is a client with the questions of a Spark source: it asks the leaders of partitions and
+believes nothing for long. Record batches go from the broker's answer to the decoder as they are, whatever their
+codec; which of them a committed reader skips is told by the broker. Imports the wire's client. Any thread may
+use it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import math
+import time
+from collections.abc import Iterable, Mapping
+
+from logstore._batch import Batches
+from logstore.errors import (
+    DataLossError,
+    LogstoreError,
+    OffsetOutOfRangeError,
+    TopicRecreatedError,
+    UnknownTopicError,
+)
+from logstore.records import Isolation, TopicPartition
+from logstore.settings import Setting
+from logstore.spark.backend import Backend, Range, TopicFacts
+from logstore.wire.client import EARLIEST, LATEST, Client
+
+__all__ = ["BootstrapBackend"]
+
+#: How long the size of a partition is taken to be what it was.
+SIZES_S = 30.0
+
+#: How long records that were readable when a query was planned may be held up.
+STALLED_MS = 15_000
+
+#: A fetch asks for so much more than its range is thought to hold, so that one more is rarely needed.
+SLACK = 1.25
+SLACK_BYTES = 65_536
+
+
+class BootstrapBackend(Backend):
+    """Topics of the cluster behind some bootstrap servers.
+
+    ``settings`` are Kafka's client settings by their dotted names. Nothing is connected before the first question;
+    connections are made anew after a fork.
+
+    Owns: the connections, until `close`.
+
+    Raises:
+        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of the settings.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        settings: Mapping[str, Setting] | None = None,
+    ) -> None:
+        given = dict(settings or {})
+        self._client = Client(bootstrap, given)
+        self._isolation = isolation
+        self._fetch_bytes = (
+            self._client.config.max_partition_fetch_bytes if "max.partition.fetch.bytes" in given else None
+        )
+        #: Bytes per offset: of the last fetch of a partition, and of the whole of it with the time of asking.
+        self._seen: dict[TopicPartition, float] = {}
+        self._sizes: dict[TopicPartition, tuple[float, float]] = {}
+
+    # -- what there is
+
+    def topics(self) -> dict[str, TopicFacts]:
+        found = self._client.metadata().topics.values()
+        return {
+            each.name: TopicFacts(each.name, each.id, len(each.partitions))
+            for each in found
+            if not each.is_internal
+        }
+
+    def topic(self, name: str) -> TopicFacts:
+        found = self._client.topic(name)
+        return TopicFacts(name, found.id, len(found.partitions))
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        return {tp: each.offset for tp, each in found.items()}
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._client.list_offsets(dict.fromkeys(partitions, LATEST), self._isolation)
+        return {tp: each.offset for tp, each in found.items()}
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        # A negative time would be a word; nothing is older than 1970.
+        found = self._client.list_offsets({tp: max(time_ms, 0) for tp, time_ms in times.items()}, self._isolation)
+        return {tp: each.offset if each.offset >= 0 else None for tp, each in found.items()}
+
+    def epoch_at(self, tp: TopicPartition) -> int:
+        return self._client.list_offsets({tp: LATEST}, self._isolation)[tp].leader_epoch
+
+    def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
+        found = self._client.offset_for_leader_epoch({tp: epoch})[tp]
+        return None if found.leader_epoch < 0 or found.end_offset < 0 else found.end_offset
+
+    # -- ranges
+
+    def offset_after_bytes(self, tp: TopicPartition, start: int, end: int, max_bytes: int) -> int:
+        if end <= start + 1:
+            return end
+        density = self._density(tp, start)
+        return min(end, start + max(1, math.floor(max_bytes / density)))
+
+    def _density(self, tp: TopicPartition, start: int) -> float:
+        """Bytes per offset of a partition."""
+        found = self._sizes.get(tp)
+        if found is None or time.monotonic() - found[1] > SIZES_S:
+            found = self._sizes[tp] = (self._measured(tp, start), time.monotonic())
+        return found[0]
+
+    def _measured(self, tp: TopicPartition, start: int) -> float:
+        try:
+            size = self._client.log_dir_sizes([tp.topic]).get(tp, 0)
+            offsets = self.latest([tp])[tp] - self.earliest([tp])[tp]
+        except UnknownTopicError:
+            raise
+        except LogstoreError:
+            # Not every broker shows its directories to everybody: a piece of the log stands for the whole.
+            sample = self._client.fetch(tp, start, max_bytes=SLACK_BYTES, isolation=self._isolation)
+            size, offsets = len(sample.data), sample.next_offset - start
+        return max(size / offsets, 1e-3) if size > 0 and offsets > 0 else 100.0
+
+    def split(self, range: Range, parts: int) -> list[Range]:
+        count = range.end - range.start
+        parts = max(1, min(parts, count))
+        ends = [range.start + count * number // parts for number in builtins.range(parts + 1)]
+        return [range._replace(start=start, end=end) for start, end in itertools.pairwise(ends)] or [range]
+
+    def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
+        # Producers give times in any order: where the first record of a time lies says nothing about those before
+        # it in time that lie behind it in the log. So only the beginning can be moved.
+        if since_ms is None or range.start >= range.end:
+            return range
+        tp = TopicPartition(range.topic, range.partition)
+        first = self.offsets_for_time({tp: since_ms})[tp]
+        if first is None:
+            return range._replace(start=range.end)
+        return range._replace(start=min(max(range.start, first), range.end))
+
+    # -- records
+
+    def fetch(self, range: Range, max_bytes: int) -> Batches:
+        tp = TopicPartition(range.topic, range.partition)
+        offset = range.start
+        size = self._fetch_bytes or max_bytes
+        attempts = self._client.cluster.attempts(
+            f"fetch of {tp} from offset {offset}", min(self._client.config.default_api_timeout_ms, STALLED_MS)
+        )
+        while offset < range.end:
+            density = self._seen.get(tp)
+            wanted = size
+            if density is not None:
+                wanted = min(size, int((range.end - offset) * density * SLACK) + SLACK_BYTES)
+            try:
+                found = self._client.fetch(
+                    tp, offset, max_bytes=wanted, isolation=self._isolation, topic_id=range.topic_id
+                )
+            except TopicRecreatedError as error:
+                raise DataLossError(
+                    f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
+                    f"{offset} to {range.end - 1} of partition {range.partition} are gone"
+                ) from error
+            if found.data:
+                self._seen[tp] = len(found.data) / max(found.next_offset - offset, 1)
+                return Batches(
+                    found.data,
+                    start_offset=range.start,
+                    end_offset=range.end,
+                    topic=range.topic,
+                    partition=range.partition,
+                    aborted=found.aborted,
+                    committed_only=self._isolation is Isolation.READ_COMMITTED,
+                    next_offset=min(found.next_offset, range.end),
+                )
+            if found.next_offset > offset:
+                offset = found.next_offset
+                continue
+            # The range was readable once: what holds it up now (a broker over its quota, a new leader that does not
+            # know the high watermark yet) goes by, or the log was cut.
+            end = self.latest([tp])[tp]
+            attempts.pause(
+                OffsetOutOfRangeError(
+                    f"partition {tp} ends at offset {end} and gives nothing from offset {offset} on: offsets "
+                    f"{range.start} to {range.end - 1} were to be read",
+                    offset=offset,
+                )
+            )
+        return Batches(
+            b"",
+            start_offset=range.start,
+            end_offset=range.end,
+            topic=range.topic,
+            partition=range.partition,
+            next_offset=max(range.start, range.end),
+        )
+
+    def close(self) -> None:
+        self._client.close()

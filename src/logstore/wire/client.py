@@ -1,0 +1,559 @@
+"""What a program asks of a Kafka cluster: topics, offsets, records, and a few things of an administrator.
+
+`Client` speaks in topics, partitions and offsets; who leads what, lost connections and retries are `cluster`'s,
+the bytes are the codec's. A fetch gives whole record batches as they lie in the log, with the list of aborted
+transactions made into ranges; they are decoded by whoever makes `Batches` of them. Any thread may use a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+from logstore.errors import (
+    ConfigError,
+    LogstoreError,
+    OffsetOutOfRangeError,
+    RecordTooLargeError,
+    TopicExistsError,
+    TopicRecreatedError,
+    UnknownTopicError,
+)
+from logstore.records import Isolation, TopicPartition
+from logstore.settings import INT32_MAX, Setting
+from logstore.wire import codes
+from logstore.wire._batches import aborted_ranges, whole_batches
+from logstore.wire.cluster import Cluster, ClusterMetadata, TopicMetadata
+from logstore.wire.config import WireConfig
+from logstore.wire.connection import Connection
+from logstore.wire.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from logstore.wire.retrying import Attempts
+
+__all__ = ["EARLIEST", "LATEST", "Client", "EpochEnd", "Fetched", "ListedOffset", "NewTopic"]
+
+EARLIEST = -2  #: for `Client.list_offsets`: the log start offset
+LATEST = -1  #: for `Client.list_offsets`: the high watermark, or the last stable offset
+
+#: The first version of Fetch that names topics by their ids.
+FETCH_BY_ID = 13
+
+_TOPIC = 2  #: a resource of DescribeConfigs
+
+
+class ListedOffset(NamedTuple):
+    """What was found by time; ``offset`` is -1 where no record is that new."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends: ``leader_epoch`` is the newest up to that asked for, -1 where there is none."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class Fetched(NamedTuple):
+    """Whole record batches and what the broker said of the partition.
+
+    ``next_offset`` is where the next fetch goes on, also where the batches hold no record that a reader may see.
+    ``aborted`` holds (producer id, first offset, last offset) of what a committed reader skips, as
+    `logstore._batch.Batches` takes it.
+    """
+
+    data: bytes
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[tuple[int, int, int], ...] = ()
+
+
+class NewTopic(NamedTuple):
+    """A topic to be made; -1 leaves a number to the brokers."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    settings: Mapping[str, str] = {}
+
+
+class Client:
+    """A client of one Kafka cluster, over plain connections.
+
+    ``bootstrap`` is ``host:port``, several by commas; settings are Kafka's client keys, dotted or as keywords
+    (`WireConfig`). Nothing is connected before the first call. Every call tries again after a retriable error
+    until ``default.api.timeout.ms``.
+
+    >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
+    >>> client.config.request_timeout_ms
+    5000
+    >>> client.close()
+
+    Raises:
+        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of settings.
+    """
+
+    def __init__(
+        self, bootstrap: str = "", settings: Mapping[str, Setting] | None = None, /, **fields: Setting
+    ) -> None:
+        if bootstrap:
+            fields["bootstrap_servers"] = bootstrap
+        self.config = WireConfig.of(settings, **fields)
+        self.cluster = Cluster(self.config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Calling it again does nothing."""
+        self.cluster.close()
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
+        """Brokers, and topics with their partitions and leaders; every topic for None.
+
+        Raises:
+            UnknownTopicError: a topic that was named is not there.
+        """
+        return self.cluster.refresh(topics)
+
+    def topic(self, name: str, *, fresh: bool = True) -> TopicMetadata:
+        """One topic, as a broker says now or, not fresh, as it was known within ``metadata.max.age.ms``.
+
+        Raises:
+            UnknownTopicError: there is none of that name.
+        """
+        return self.cluster.refresh([name]).topics[name] if fresh else self.cluster.topic(name)
+
+    # -- offsets -----------------------------------------------------------------------------------
+
+    def list_offsets(
+        self,
+        times: Mapping[TopicPartition, int],
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The first offset with at least that timestamp, of each partition; or `EARLIEST`, or `LATEST`.
+
+        Committed, `LATEST` is the last stable offset, else the high watermark. A timestamp later than every
+        record's gives offset -1.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none such.
+        """
+        committed = Isolation(isolation) is Isolation.READ_COMMITTED
+
+        def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
+            version = connection.version_of(ListOffsetsRequest)
+            return ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=int(committed and version >= 2),
+                timeout_ms=self.config.request_timeout_ms,
+                topics=[
+                    ListOffsetsRequest.ListOffsetsTopic(
+                        name=topic,
+                        partitions=[
+                            ListOffsetsRequest.ListOffsetsPartition(
+                                partition_index=number,
+                                current_leader_epoch=self._epoch(TopicPartition(topic, number)),
+                                timestamp=times[TopicPartition(topic, number)],
+                            )
+                            for number in numbers
+                        ],
+                    )
+                    for topic, numbers in _by_topic(partitions).items()
+                ],
+            )
+
+        def read(answer: Any) -> Iterable[tuple[TopicPartition, int, ListedOffset]]:
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    found = ListedOffset(each.offset, each.timestamp, each.leader_epoch)
+                    yield TopicPartition(topic.name, each.partition_index), each.error_code, found
+
+        return self.cluster.at_leaders("list offsets", times, make, read)
+
+    def offset_for_leader_epoch(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Where the records of a leader epoch end, of each partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none such.
+        """
+
+        def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
+            return OffsetForLeaderEpochRequest(
+                replica_id=-1,
+                topics=[
+                    OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
+                        topic=topic,
+                        partitions=[
+                            OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                                partition=number,
+                                current_leader_epoch=self._epoch(TopicPartition(topic, number)),
+                                leader_epoch=epochs[TopicPartition(topic, number)],
+                            )
+                            for number in numbers
+                        ],
+                    )
+                    for topic, numbers in _by_topic(partitions).items()
+                ],
+            )
+
+        def read(answer: Any) -> Iterable[tuple[TopicPartition, int, EpochEnd]]:
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    end = EpochEnd(each.leader_epoch, each.end_offset)
+                    yield TopicPartition(topic.topic, each.partition), each.error_code, end
+
+        return self.cluster.at_leaders("offset for leader epoch", epochs, make, read)
+
+    def _epoch(self, tp: TopicPartition) -> int:
+        """The leader epoch that is known of a partition, which fences a leader that is none any more."""
+        topic = self.cluster.known.topics.get(tp.topic)
+        found = topic and topic.partitions.get(tp.partition)
+        return found.leader_epoch if found else -1
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        *,
+        max_bytes: int | None = None,
+        max_wait_ms: int | None = None,
+        min_bytes: int | None = None,
+        isolation: Isolation | str | None = None,
+        topic_id: str = "",
+    ) -> Fetched:
+        """Record batches from ``offset`` on, ``max_bytes`` or one batch; waits for them up to ``max_wait_ms``.
+
+        The first batch may begin before ``offset``. Without batches, ``next_offset`` is ``offset``: there is
+        nothing before the high watermark (committed: the last stable offset), or nothing came in time. Where
+        compaction or retention left nothing in between, ``next_offset`` leads over the gap.
+
+        ``topic_id`` is that of the topic that the offset belongs to; empty: of whichever topic has the name.
+        What is not given is as the settings say. CRCs are not checked here.
+
+        Raises:
+            OffsetOutOfRangeError: the offset was deleted, or is above the log end; the partition, its log
+                start offset and its end are named.
+            TopicRecreatedError: the topic of that id is gone, another one has its name.
+            UnknownTopicError, UnknownPartitionError: there is none such.
+        """
+        config = self.config
+        size = config.max_partition_fetch_bytes if max_bytes is None else max_bytes
+        size = max(1, min(size, config.fetch_max_bytes, INT32_MAX))
+        wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
+        committed = (config.isolation if isolation is None else Isolation(isolation)) is Isolation.READ_COMMITTED
+        attempts = self.cluster.attempts("fetch")
+        seen_gap = False
+        while True:
+            try:
+                found = self._fetch_once(
+                    tp, offset, size, wait_ms, config.fetch_min_bytes if min_bytes is None else min_bytes,
+                    committed, topic_id, attempts,
+                )  # fmt: skip
+            except _NotWholeError as error:
+                # One batch is larger than was asked for, and this broker does not send it whole by itself.
+                if size >= INT32_MAX:
+                    raise RecordTooLargeError(str(error)) from None
+                size = min(max(size * 2, error.batch_bytes), INT32_MAX)
+                continue
+            except LogstoreError as error:
+                if not error.retriable:
+                    raise
+                attempts.pause(error)
+                self.cluster.forget([tp.topic])
+                continue
+            end = found.last_stable_offset if committed and found.last_stable_offset >= 0 else found.high_watermark
+            if found.data or end <= offset:
+                return found
+            # Nothing, though the end is further on: asked once more, as a gap must be one to be stepped over.
+            if seen_gap:
+                return found._replace(next_offset=end)
+            seen_gap = True
+
+    def _fetch_once(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        max_bytes: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        committed: bool,
+        topic_id: str,
+        attempts: Attempts,
+    ) -> Fetched:
+        node, leader = self.cluster.leader(tp, attempts)
+        current_id = self.cluster.known.topics[tp.topic].id
+        if topic_id and current_id and current_id != topic_id:
+            raise TopicRecreatedError(
+                f"topic {tp.topic!r} has the id {current_id}: the one with the id {topic_id} was deleted"
+            )
+        with self.cluster.connection(node) as connection:
+            version = connection.version_of(FetchRequest, None if current_id else FETCH_BY_ID - 1)
+            by_id = version >= FETCH_BY_ID
+            partition = FetchRequest.FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=leader.leader_epoch,
+                fetch_offset=offset,
+                partition_max_bytes=max_bytes,
+            )
+            request = FetchRequest(
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                isolation_level=int(committed),
+                topics=[
+                    FetchRequest.FetchTopic(
+                        topic="" if by_id else tp.topic,
+                        topic_id=current_id if by_id else "",
+                        partitions=[partition],
+                    )
+                ],
+                rack_id=self.config.client_rack if version >= 11 else "",
+            )
+            answer = connection.ask(request, version=version, wait_ms=max_wait_ms)
+            where = f"fetch of {tp} at offset {offset} from {connection}"
+        if answer.error_code:
+            raise codes.error_of(answer.error_code, where)
+        parts = [each for topic in answer.responses for each in topic.partitions]
+        if not parts:
+            # A broker over its quota says nothing of the partition; it has been waited for.
+            return Fetched(b"", offset, -1, -1, -1)
+        part = parts[0]
+        if part.error_code == codes.OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range(tp, offset, committed)
+        if part.error_code:
+            raise codes.error_of(part.error_code, where)
+        data, next_offset, first_batch_bytes = whole_batches(part.records)
+        if not data and first_batch_bytes:
+            raise _NotWholeError(where, first_batch_bytes)
+        aborted: tuple[tuple[int, int, int], ...] = ()
+        if committed and part.aborted_transactions:
+            aborted = aborted_ranges(
+                data, [(each.producer_id, each.first_offset) for each in part.aborted_transactions]
+            )
+        return Fetched(
+            data,
+            max(next_offset, offset),
+            part.high_watermark,
+            part.last_stable_offset,
+            part.log_start_offset,
+            aborted,
+        )
+
+    def _out_of_range(self, tp: TopicPartition, offset: int, committed: bool) -> OffsetOutOfRangeError:
+        start = self.list_offsets({tp: EARLIEST})[tp].offset
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        end = self.list_offsets({tp: LATEST}, isolation)[tp].offset
+        why = "was deleted" if offset < start else "is not there yet, or was cut off"
+        return OffsetOutOfRangeError(
+            f"offset {offset} of partition {tp} {why}: it holds the offsets from {start} to before {end}",
+            offset=offset,
+        )
+
+    # -- administration ----------------------------------------------------------------------------
+
+    def create_topics(self, topics: Iterable[NewTopic | str], *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Make topics; the id of each on return (empty where brokers know no ids), when this client can use it.
+
+        Raises:
+            TopicExistsError: one of them is there already; the others were made.
+            InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: refused.
+        """
+        wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
+        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        waiting = {each.name: each for each in wanted}
+        refused: list[LogstoreError] = []
+        tried: set[str] = set()
+
+        def ask(connection: Connection) -> None:
+            version = connection.version_of(CreateTopicsRequest)
+            # Before version 4 a broker has no defaults for these numbers.
+            least = -1 if version >= 4 else 1
+            answer = connection.ask(
+                CreateTopicsRequest(
+                    topics=[
+                        CreateTopicsRequest.CreatableTopic(
+                            name=each.name,
+                            num_partitions=max(each.partitions, least),
+                            replication_factor=max(each.replication_factor, least),
+                            assignments=[],
+                            configs=[
+                                CreateTopicsRequest.CreatableTopicConfig(name=key, value=str(value))
+                                for key, value in each.settings.items()
+                            ],
+                        )
+                        for each in waiting.values()
+                    ],
+                    timeout_ms=min(limit, self.config.request_timeout_ms),
+                ),
+                version=version,
+            )
+            again: LogstoreError | None = None
+            for each in answer.topics:
+                problem = codes.error_of(each.error_code, f"create topic {each.name!r}", each.error_message)
+                if codes.is_retriable(each.error_code):
+                    again = problem
+                    tried.add(each.name)
+                    continue
+                waiting.pop(each.name, None)
+                # Made by the try before, of which no answer came.
+                if each.error_code and not (isinstance(problem, TopicExistsError) and each.name in tried):
+                    refused.append(_about_setting(problem, each.error_code))
+            if again:
+                raise again
+
+        self.cluster.at_controller("create topics", ask)
+        if refused:
+            raise refused[0]
+        made = [each.name for each in wanted]
+        found = self._await_topics(made, limit)
+        return {name: found.topics[name].id for name in made}
+
+    def _await_topics(self, names: list[str], timeout_ms: int) -> ClusterMetadata:
+        attempts = self.cluster.attempts("create topics", timeout_ms)
+        while True:
+            try:
+                found = self.cluster.refresh(names, attempts)
+            except UnknownTopicError as error:
+                attempts.pause(error)
+                continue
+            leaderless = [
+                name for name in names if any(each.leader < 0 for each in found.topics[name].partitions.values())
+            ]
+            if not leaderless:
+                return found
+            attempts.pause(codes.error_of(5, f"create topic {leaderless[0]!r}"))
+
+    def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
+        """Delete topics with all their records.
+
+        Raises:
+            UnknownTopicError: one of them is not there; the others were deleted.
+            BrokerError: refused.
+        """
+        left = list(dict.fromkeys(names))
+        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        refused: list[LogstoreError] = []
+
+        def ask(connection: Connection) -> None:
+            version = connection.version_of(DeleteTopicsRequest)
+            answer = connection.ask(
+                DeleteTopicsRequest(
+                    timeout_ms=min(limit, self.config.request_timeout_ms),
+                    topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in left]
+                    if version >= 6
+                    else (),
+                    topic_names=list(left) if version < 6 else (),
+                ),
+                version=version,
+            )
+            again: LogstoreError | None = None
+            for each in answer.responses:
+                problem = codes.error_of(each.error_code, f"delete topic {each.name!r}")
+                if codes.is_retriable(each.error_code) and each.error_code != codes.UNKNOWN_TOPIC_OR_PARTITION:
+                    again = problem
+                    continue
+                left.remove(each.name)
+                if each.error_code:
+                    refused.append(problem)
+            if again:
+                raise again
+
+        gone = list(left)
+        self.cluster.at_controller("delete topics", ask)
+        self.cluster.forget(gone)
+        if refused:
+            raise refused[0]
+
+    def describe_configs(self, topic: str) -> dict[str, str | None]:
+        """The settings of a topic as they are in force, defaults included; None for one that is secret.
+
+        Raises:
+            UnknownTopicError: there is none of that name.
+        """
+
+        def ask(connection: Connection) -> dict[str, str | None]:
+            resource = DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_TOPIC, resource_name=topic, configuration_keys=None
+            )
+            answer = connection.ask(DescribeConfigsRequest(resources=[resource]))
+            (found,) = answer.results
+            if found.error_code:
+                raise codes.error_of(found.error_code, f"settings of topic {topic!r}", found.error_message)
+            return {each.name: each.value for each in found.configs}
+
+        return self.cluster.at_any("describe configs", ask)
+
+    def log_dir_sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """Bytes of each partition on the disk of its leader.
+
+        Raises:
+            UnknownTopicError: there is none of that name.
+            BrokerError: CLUSTER_AUTHORIZATION_FAILED: the brokers' ACLs ask for more.
+        """
+        found = {name: self.cluster.topic(name) for name in dict.fromkeys(topics)}
+        sizes: dict[TopicPartition, int] = {}
+        leaders = {each.leader for topic in found.values() for each in topic.partitions.values()}
+        for node in sorted(leaders - {-1}):
+            with self.cluster.connection(node) as connection:
+                answer = connection.ask(
+                    DescribeLogDirsRequest(
+                        topics=[
+                            DescribeLogDirsRequest.DescribableLogDirTopic(
+                                topic=name,
+                                partitions=[n for n, each in topic.partitions.items() if each.leader == node],
+                            )
+                            for name, topic in found.items()
+                        ]
+                    )
+                )
+                where = f"sizes of logs at {connection}"
+            if getattr(answer, "error_code", 0):
+                raise codes.error_of(answer.error_code, where)
+            for directory in answer.results:
+                if directory.error_code:
+                    raise codes.error_of(directory.error_code, where)
+                for topic_found in directory.topics:
+                    for each in topic_found.partitions:
+                        if not each.is_future_key:
+                            sizes[TopicPartition(topic_found.name, each.partition_index)] = each.partition_size
+        return sizes
+
+
+class _NotWholeError(Exception):
+    """A fetch gave the beginning of one batch only."""
+
+    def __init__(self, where: str, batch_bytes: int) -> None:
+        super().__init__(f"{where}: a batch of {batch_bytes} bytes does not come whole")
+        self.batch_bytes = batch_bytes
+
+
+def _about_setting(error: LogstoreError, code: int) -> LogstoreError:
+    if codes.name_of(code) == "INVALID_CONFIG":
+        return ConfigError({"settings": str(error)})
+    return error
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found

@@ -1,0 +1,153 @@
+"""The settings of a client that speaks to brokers, by Kafka's names.
+
+Fields are the keys of Kafka's producer, consumer and admin client that mean something here; Kafka's other
+keys (deserialisers named by class, partition assignment and so on) are accepted without effect and logged
+once; unknown ones are refused with the nearest known. No I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from logstore.client_config import ClientConfig
+from logstore.errors import InvalidSettingError, UnsupportedSecurityError
+from logstore.records import Codec, Isolation
+from logstore.settings import INT32_MAX, INT64_MAX, Rule, boolean, number, setting, text, word
+
+__all__ = ["Address", "WireConfig"]
+
+#: A host and a port.
+Address = tuple[str, int]
+
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireConfig(ClientConfig):
+    """Settings of one client. Each field is Kafka's client config of the same name.
+
+    >>> config = WireConfig.of({"bootstrap.servers": "broker-1:9092, broker-2", "fetch.max.wait.ms": "100"})
+    >>> config.addresses
+    [('broker-1', 9092), ('broker-2', 9092)]
+
+    Raises:
+        UnknownSettingError, InvalidSettingError: naming every key that is wrong.
+        UnsupportedSecurityError: ``security.protocol`` is not PLAINTEXT.
+    """
+
+    SCOPES: ClassVar[tuple[str, ...]] = ("consumer", "producer")
+
+    # -- connections
+    bootstrap_servers: str = text("")  #: host:port, several by commas
+    client_id: str = text("logstore")
+    security_protocol: str = word("plaintext", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+    request_timeout_ms: int = number(30_000, 1, INT32_MAX)  #: until an answer has to be there
+    default_api_timeout_ms: int = number(60_000, 0, INT32_MAX)  #: until a call fails, its retries included
+    socket_connection_setup_timeout_ms: int = number(10_000, 1, INT64_MAX)
+    connections_max_idle_ms: int = number(540_000, -1, INT64_MAX)
+    send_buffer_bytes: int = number(-1, -1, INT32_MAX)  #: -1: the system's
+    receive_buffer_bytes: int = number(-1, -1, INT32_MAX)  #: -1: the system's
+    retry_backoff_ms: int = number(100, 0, INT64_MAX)
+    retry_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
+    reconnect_backoff_ms: int = number(50, 0, INT64_MAX)
+    reconnect_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
+    metadata_max_age_ms: int = number(300_000, 0, INT64_MAX)  #: how long leaders are believed to be the same
+
+    # -- fetching
+    fetch_min_bytes: int = number(1, 0, INT32_MAX)  #: an answer waits for so much, or for the next
+    fetch_max_wait_ms: int = number(500, 0, INT32_MAX)
+    fetch_max_bytes: int = number(52_428_800, 0, INT32_MAX)
+    max_partition_fetch_bytes: int = number(4_194_304, 1, INT32_MAX)  #: 1 MiB in Kafka
+    isolation_level: str = word("read_uncommitted", "read_uncommitted", "read_committed")
+    client_rack: str = text("")
+
+    # -- producing
+    acks: str = setting(
+        "all", Rule(words=("all", "1", "0"), aliases=(("-1", "all"),))
+    )  #: without idempotence only: 1 and 0 wait for the leader alone
+    enable_idempotence: bool = boolean(True)
+    compression_type: str = word("none", "none", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+    compression_gzip_level: int = number(-1, -1, 9)
+    compression_lz4_level: int = number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
+    compression_zstd_level: int = number(3, -131_072, 22)
+    batch_size: int = number(1_000_000, 1, INT32_MAX)  #: bytes of a batch, before compression; 16 KiB in Kafka
+    max_request_size: int = number(1_048_576, 1, INT32_MAX)  #: bytes of all batches of one request
+    max_in_flight_requests_per_connection: int = number(5, 1, INT32_MAX)
+    retries: int = number(INT32_MAX, 0, INT32_MAX)
+    delivery_timeout_ms: int = number(120_000, 0, INT32_MAX)
+
+    def __post_init__(self) -> None:
+        # Not super(): a class with slots is made twice.
+        ClientConfig.__post_init__(self)
+        if self.security_protocol != "plaintext":
+            raise UnsupportedSecurityError(
+                {
+                    "security.protocol": f"{self.security_protocol.upper()} is not there yet: TLS and SASL come "
+                    "with the broker's security. Use a PLAINTEXT listener"
+                }
+            )
+        if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:
+            raise InvalidSettingError(
+                {
+                    "max.in.flight.requests.per.connection": "expected at most 5 with enable.idempotence, "
+                    f"found {self.max_in_flight_requests_per_connection}"
+                }
+            )
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Host and port of each bootstrap server.
+
+        Raises:
+            InvalidSettingError: there is none, or one of them is no host:port.
+        """
+        found = []
+        for part in filter(None, (part.strip() for part in self.bootstrap_servers.split(","))):
+            try:
+                found.append(_address(part))
+            except ValueError as error:
+                raise InvalidSettingError(
+                    {"bootstrap.servers": f"{error}; expected host:port, host:port"}
+                ) from None
+        if not found:
+            raise InvalidSettingError({"bootstrap.servers": "missing; expected host:port, host:port"})
+        return found
+
+    @property
+    def isolation(self) -> Isolation:
+        return Isolation(self.isolation_level)
+
+    @property
+    def codec(self) -> Codec:
+        return Codec["NONE" if self.compression_type == "uncompressed" else self.compression_type.upper()]
+
+    @property
+    def level(self) -> int:
+        """Of the codec; 0 for codecs without levels."""
+        levels = {
+            Codec.GZIP: self.compression_gzip_level,
+            Codec.LZ4: self.compression_lz4_level,
+            Codec.ZSTD: self.compression_zstd_level,
+        }
+        return levels.get(self.codec, 0)
+
+
+def _address(part: str) -> Address:
+    """Host and port out of ``host``, ``host:port`` or ``[::1]:port``, with or without ``PLAINTEXT://``."""
+    scheme, slashes, rest = part.partition("://")
+    if slashes and scheme.upper() != "PLAINTEXT":
+        raise ValueError(f"{part!r} is not a plain connection")
+    place = rest if slashes else part
+    if place.startswith("["):
+        host, bracket, port = place[1:].partition("]")
+        if not bracket or (port and not port.startswith(":")):
+            raise ValueError(f"{part!r} has no closing bracket before its port")
+        port = port[1:]
+    elif place.count(":") > 1:
+        raise ValueError(f"{part!r} has more than one colon; an IPv6 address stands in brackets")
+    else:
+        host, _, port = place.partition(":")
+    if not host or (port and not port.isdecimal()) or int(port or DEFAULT_PORT) not in range(1, 65_536):
+        raise ValueError(f"{part!r} is no host with a port from 1 to 65535")
+    return host, int(port or DEFAULT_PORT)

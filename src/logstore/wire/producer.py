@@ -1,0 +1,552 @@
+"""Writes record batches to the leaders of partitions: each once, whatever is lost on the way.
+
+`IdempotentProducer` gives finished batches a producer id and sequence numbers, keeps a few requests in flight
+to each broker and sends what failed again with the same numbers, so that a broker knows what it has already.
+It has no thread: requests are on their way while the caller encodes the next batches, answers are taken when
+there is no room in flight, and by `flush`. One thread uses a producer at a time; a lock sees to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from logstore._encode import Encoder
+from logstore.errors import (
+    BrokerUnreachableError,
+    ClientClosedError,
+    DeliveryTimeoutError,
+    ForkedError,
+    LogstoreError,
+)
+from logstore.records import TopicPartition
+from logstore.settings import INT32_MAX
+from logstore.wire import codes
+from logstore.wire._batches import sequenced
+from logstore.wire.client import Client
+from logstore.wire.connection import Connection
+from logstore.wire.messages import InitProducerIdRequest, ProduceRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["Delivery", "IdempotentProducer"]
+
+_logger = logging.getLogger(__name__)
+
+#: The first version of Produce that names topics by their ids.
+PRODUCE_BY_ID = 13
+
+
+class Delivery:
+    """What became of the batches of one `submit`.
+
+    ``first_offset`` and ``last_offset`` stand once ``is_done`` and no ``error``; -1 where a broker said that it
+    has had the records long ago, and no more where.
+    """
+
+    __slots__ = ("error", "first_offset", "last_offset", "record_count", "topic_partition", "waiting")
+
+    def __init__(self, tp: TopicPartition, record_count: int, batch_count: int) -> None:
+        self.topic_partition = tp
+        self.record_count = record_count
+        self.first_offset = -1
+        self.last_offset = -1
+        self.error: LogstoreError | None = None
+        self.waiting = batch_count
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every batch was acknowledged, or one was refused."""
+        return self.waiting == 0 or self.error is not None
+
+
+class _Batch:
+    """One batch until it is acknowledged."""
+
+    __slots__ = ("data", "deadline", "delivery", "is_first", "number", "record_count", "tries")
+
+    def __init__(
+        self, number: int, data: memoryview, record_count: int, delivery: Delivery, is_first: bool, deadline: float
+    ) -> None:
+        self.number = number
+        self.data = data
+        self.record_count = record_count
+        self.delivery = delivery
+        self.is_first = is_first
+        self.deadline = deadline
+        self.tries = 0
+
+
+class _Partition:
+    """The batches of one partition: unsent, in flight, and come back to be sent again; each has its number."""
+
+    __slots__ = ("in_flight", "next_sequence", "not_before", "returned", "tp", "unsent")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.next_sequence = 0
+        self.not_before = 0.0
+        self.unsent: deque[_Batch] = deque()
+        self.in_flight: dict[int, _Batch] = {}
+        self.returned: list[_Batch] = []
+
+    def is_empty(self) -> bool:
+        return not (self.unsent or self.in_flight or self.returned)
+
+    def oldest(self) -> int:
+        """The number of the oldest batch that was sent and is not acknowledged."""
+        return min([*self.in_flight, *(each.number for each in self.returned)], default=-1)
+
+    def pending(self) -> list[_Batch]:
+        """Every batch that is not acknowledged, in order."""
+        return sorted([*self.in_flight.values(), *self.returned, *self.unsent], key=lambda each: each.number)
+
+
+class _Request(NamedTuple):
+    """What is in flight: by the name or the id of the topic and the number of the partition."""
+
+    batches: dict[tuple[str, int], tuple[_Partition, _Batch]]
+    by_id: bool
+    sent_at: float
+
+
+class _Line:
+    """A connection to one broker and what is in flight on it, oldest first."""
+
+    __slots__ = ("connection", "requests")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.requests: deque[_Request] = deque()
+
+
+class IdempotentProducer:
+    """A producer of finished record batches, over a client's connections.
+
+    Settings are those of the client: ``enable.idempotence`` (true), ``max.in.flight.requests.per.connection``,
+    ``max.request.size``, ``delivery.timeout.ms``, ``retries``. With idempotence a batch is acknowledged by all
+    in-sync replicas, and stands in the log once.
+
+    >>> with IdempotentProducer(client) as producer:                      # doctest: +SKIP
+    ...     encoder = Encoder().begin(timestamp_ms=now_ms, codec=client.config.codec)
+    ...     encoder.add_all([b"a", b"b"])
+    ...     producer.send(TopicPartition("orders", 0), encoder)
+    0
+
+    Owns: the connections that its requests are on. The client stays the caller's.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._cluster = client.cluster
+        self._config = client.config
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._numbers = 0
+        self._producer_id = -1
+        self._producer_epoch = -1
+        self._needs_id = self._config.enable_idempotence
+        self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
+        # Without sequences only one after the other keeps the order.
+        self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
+        self._lines: dict[int, _Line] = {}
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._busy: dict[TopicPartition, _Partition] = {}
+        self._error: LogstoreError | None = None
+        self._failures = 0
+
+    @property
+    def producer_id(self) -> int:
+        """Of this producer now; -1 before the first batch, and without idempotence."""
+        return self._producer_id
+
+    # -- what a caller does ------------------------------------------------------------------------
+
+    def submit(self, tp: TopicPartition, batches: Encoder | Buffer) -> Delivery:
+        """Send batches, without waiting for their acknowledgement.
+
+        ``batches`` are copied: an encoder may go on at once. Blocks while there is no room in flight. What it
+        returns is filled in later, at the latest by `flush`.
+
+        Raises:
+            ClientClosedError, ForkedError: the producer is closed, or was made by another process.
+            CorruptRecordError: the bytes are not whole batches.
+        """
+        with self._lock:
+            self._check()
+            if isinstance(batches, Encoder):
+                batches.finish()
+            data = bytearray(batches)
+            if self._needs_id:
+                self._drain()
+            partition = self._partitions.get(tp)
+            if partition is None:
+                partition = self._partitions[tp] = _Partition(tp)
+            idempotent = self._config.enable_idempotence
+            found = sequenced(
+                data, self._producer_id, self._producer_epoch, partition.next_sequence if idempotent else -1
+            )
+            count = sum(records for _, _, records, _ in found)
+            delivery = Delivery(tp, count, len(found))
+            view = memoryview(data)
+            deadline = time.monotonic() + self._config.delivery_timeout_ms / 1000
+            for position, size, records, _ in found:
+                self._numbers += 1
+                partition.unsent.append(
+                    _Batch(
+                        self._numbers, view[position : position + size], records, delivery, position == 0, deadline
+                    )
+                )
+            partition.next_sequence = (partition.next_sequence + count) & 0x7FFFFFFF
+            if found:
+                self._busy[tp] = partition
+                self._send_all()
+            return delivery
+
+    def send(self, tp: TopicPartition, batches: Encoder | Buffer) -> int:
+        """Send batches and wait for their acknowledgement: durable as ``acks=all`` has it. The first offset.
+
+        Raises:
+            DeliveryTimeoutError: not acknowledged within ``delivery.timeout.ms``; it may have been written.
+            RecordTooLargeError, InvalidRecordError, UnknownTopicError, BrokerError: refused.
+        """
+        delivery = self.submit(tp, batches)
+        with self._lock:
+            while not delivery.is_done:
+                self._step()
+        if delivery.error is not None:
+            if self._error is delivery.error:
+                self._error = None
+            raise delivery.error
+        return delivery.first_offset
+
+    def flush(self) -> None:
+        """Wait until everything that was submitted is acknowledged.
+
+        Raises:
+            LogstoreError: the first thing that was refused since the last flush; see `send`. The rest is done.
+        """
+        with self._lock:
+            self._check()
+            while self._busy:
+                self._step()
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """`flush`, and let go of the connections. Calling it again does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if self._pid == os.getpid():
+                    self.flush()
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the connections without waiting: what is in flight may be written or not."""
+        with self._lock:
+            self._closed = True
+            for line in self._lines.values():
+                if line.requests:
+                    line.connection.close()
+                self._cluster.give_back(line.connection)
+            self._lines.clear()
+            self._busy.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close() if kind is None else self.abandon()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosedError("the producer is closed")
+        if self._pid != os.getpid():
+            raise ForkedError("the producer was made before a fork: make one in the child")
+
+    # -- the loop ----------------------------------------------------------------------------------
+
+    def _send_all(self) -> None:
+        """Go on until everything is in flight, or has failed."""
+        while any(each.unsent or each.returned for each in self._busy.values()):
+            self._step(wait=False)
+
+    def _drain(self) -> None:
+        """Go on until nothing is in flight and there is a producer id."""
+        while self._needs_id:
+            self._step()
+
+    def _step(self, *, wait: bool = True) -> None:
+        """Send what can be sent; if that is nothing, or ``wait``, take an answer or wait until something can be."""
+        if self._needs_id:
+            if any(line.requests for line in self._lines.values()):
+                self._receive_oldest()
+            else:
+                self._renew()
+            return
+        sent = self._send_ready()
+        if sent and not wait:
+            return
+        if any(line.requests for line in self._lines.values()):
+            self._receive_oldest()
+            return
+        left_s = min((each.not_before for each in self._busy.values()), default=0.0) - time.monotonic()
+        if not sent and left_s > 0:
+            time.sleep(left_s)
+
+    def _send_ready(self) -> bool:
+        """Send what may be sent now; whether that was anything."""
+        now = time.monotonic()
+        sent = False
+        by_leader: dict[int, list[_Partition]] = {}
+        for partition in list(self._busy.values()):
+            if partition.not_before > now:
+                continue
+            if partition.returned:
+                if partition.in_flight:
+                    continue  # what is in flight comes behind what came back: the order is kept
+                partition.unsent = deque(partition.pending())
+                partition.returned = []
+            if not partition.unsent:
+                continue
+            try:
+                node, _ = self._cluster.leader(partition.tp)
+            except LogstoreError as error:
+                self._put_off(partition, error)
+                continue
+            by_leader.setdefault(node, []).append(partition)
+        for node, partitions in by_leader.items():
+            sent |= self._send_to(node, partitions)
+        return sent
+
+    def _send_to(self, node: int, partitions: list[_Partition]) -> bool:
+        sent = False
+        line = self._lines.get(node)
+        try:
+            if line is None:
+                line = self._lines[node] = _Line(self._cluster.take(node))
+            while len(line.requests) < self._most and any(each.unsent for each in partitions):
+                self._send_one(line, partitions)
+                sent = True
+        except LogstoreError as error:
+            if line is not None:
+                self._lose(node, line, error)
+            else:
+                for partition in partitions:
+                    self._put_off(partition, error)
+        return sent
+
+    def _send_one(self, line: _Line, partitions: list[_Partition]) -> None:
+        """One request with one batch of each partition, as many as there is room for."""
+        known = self._cluster.known.topics
+        chosen: list[tuple[_Partition, _Batch]] = []
+        size = 0
+        for partition in partitions:
+            if partition.unsent:
+                batch = partition.unsent[0]
+                if chosen and size + len(batch.data) > self._config.max_request_size:
+                    continue
+                chosen.append((partition, batch))
+                size += len(batch.data)
+        by_id = all(known[partition.tp.topic].id for partition, _ in chosen)
+        version = line.connection.version_of(ProduceRequest, None if by_id else PRODUCE_BY_ID - 1)
+        by_id = version >= PRODUCE_BY_ID
+        topics: dict[str, list[Any]] = {}
+        batches: dict[tuple[str, int], tuple[_Partition, _Batch]] = {}
+        for partition, batch in chosen:
+            name, number = partition.tp
+            label = known[name].id if by_id else name
+            topics.setdefault(label, []).append(
+                ProduceRequest.PartitionProduceData(index=number, records=batch.data)
+            )
+            batches[label, number] = partition, batch
+        request = ProduceRequest(
+            acks=self._acks,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name="" if by_id else label, topic_id=label if by_id else "", partition_data=data
+                )
+                for label, data in topics.items()
+            ],
+        )
+        # Before it goes out: if it is lost on the way, it may have arrived.
+        for partition, batch in chosen:
+            partition.unsent.popleft()
+            partition.in_flight[batch.number] = batch
+        line.requests.append(_Request(batches, by_id, time.monotonic()))
+        line.connection.send(request, version=version)
+
+    def _receive_oldest(self) -> None:
+        node, line = min(
+            ((node, line) for node, line in self._lines.items() if line.requests),
+            key=lambda each: each[1].requests[0].sent_at,
+        )
+        try:
+            answer = line.connection.receive()
+        except LogstoreError as error:
+            self._lose(node, line, error)
+            return
+        self._failures = 0
+        request = line.requests.popleft()
+        left = dict(request.batches)
+        for topic in answer.responses:
+            for each in topic.partition_responses:
+                found = left.pop((topic.topic_id if request.by_id else topic.name, each.index), None)
+                if found is None:
+                    continue
+                partition, batch = found
+                partition.in_flight.pop(batch.number, None)
+                if each.error_code in (0, codes.DUPLICATE_SEQUENCE_NUMBER):
+                    self._acknowledge(partition, batch, each.base_offset if not each.error_code else -1)
+                else:
+                    detail = each.error_message
+                    where = f"produce to {partition.tp} at {line.connection}"
+                    self._refuse(partition, batch, each.error_code, codes.error_of(each.error_code, where, detail))
+        for partition, batch in left.values():
+            partition.in_flight.pop(batch.number, None)
+            self._return(
+                partition, batch, BrokerUnreachableError(f"{line.connection} left {partition.tp} out of its answer")
+            )
+
+    def _lose(self, node: int, line: _Line, error: LogstoreError) -> None:
+        """A connection is gone: what was in flight on it has to be sent again, or is refused for good."""
+        self._lines.pop(node, None)
+        line.connection.close()
+        self._failures += 1
+        for request in line.requests:
+            for partition, batch in request.batches.values():
+                partition.in_flight.pop(batch.number, None)
+                if error.retriable:
+                    self._return(partition, batch, error)
+                else:
+                    self._fail(partition, error)
+        line.requests.clear()
+
+    # -- what answers mean -------------------------------------------------------------------------
+
+    def _acknowledge(self, partition: _Partition, batch: _Batch, base_offset: int) -> None:
+        delivery = batch.delivery
+        delivery.waiting -= 1
+        if base_offset >= 0:
+            if batch.is_first:
+                delivery.first_offset = base_offset
+            delivery.last_offset = max(delivery.last_offset, base_offset + batch.record_count - 1)
+        if partition.is_empty():
+            self._busy.pop(partition.tp, None)
+
+    def _refuse(self, partition: _Partition, batch: _Batch, code: int, error: LogstoreError) -> None:
+        if batch.delivery.error is not None:
+            return  # it has failed already; this answer came after
+        if code in (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_EPOCH):
+            oldest = partition.oldest()
+            if 0 <= oldest < batch.number:
+                # The one before it is missing, and will be sent again: so will this one, behind it.
+                partition.returned.append(batch)
+                return
+            if self._config.enable_idempotence:
+                # The broker has forgotten this producer (or the batches before): a new one begins at 0.
+                _logger.warning("%s; going on with another producer id", error)
+                self._needs_id = True
+                self._return(partition, batch, error)
+                return
+        if not codes.is_retriable(code):
+            self._fail(partition, error, batch)
+            return
+        self._return(partition, batch, error)
+
+    def _return(self, partition: _Partition, batch: _Batch, error: LogstoreError) -> None:
+        """Send a batch again after a pause, if there is time left."""
+        if batch.delivery.error is not None:
+            return
+        batch.tries += 1
+        now = time.monotonic()
+        if now >= batch.deadline or batch.tries > self._config.retries:
+            late = DeliveryTimeoutError(
+                f"{batch.delivery.record_count} records for {partition.tp} were not acknowledged in {batch.tries} "
+                f"tries and delivery.timeout.ms={self._config.delivery_timeout_ms}; they may have been written. "
+                f"The last reason: {error}"
+            )
+            late.__cause__ = error
+            self._fail(partition, late, batch)
+            return
+        partition.returned.append(batch)
+        partition.not_before = now + self._pause_s(batch.tries)
+        self._cluster.forget([partition.tp.topic])
+
+    def _put_off(self, partition: _Partition, error: LogstoreError) -> None:
+        """There is nobody to send a partition's batches to now."""
+        batch = partition.unsent[0]
+        if error.retriable and time.monotonic() < batch.deadline:
+            batch.tries += 1
+            partition.not_before = time.monotonic() + self._pause_s(batch.tries)
+            self._cluster.forget([partition.tp.topic])
+            return
+        if error.retriable:
+            late = DeliveryTimeoutError(
+                f"{batch.delivery.record_count} records for {partition.tp} were not sent within "
+                f"delivery.timeout.ms={self._config.delivery_timeout_ms}. The last reason: {error}"
+            )
+            late.__cause__ = error
+            error = late
+        self._fail(partition, error)
+
+    def _pause_s(self, tries: int) -> float:
+        config = self._config
+        pause_ms = min(config.retry_backoff_ms * 2.0 ** min(tries - 1, 30), config.retry_backoff_max_ms)
+        return pause_ms * random.uniform(0.8, 1.2) / 1000
+
+    def _fail(self, partition: _Partition, error: LogstoreError, batch: _Batch | None = None) -> None:
+        """Nothing more of a partition is sent: behind a batch that is missing, none would be taken."""
+        failed = partition.pending() + ([batch] if batch is not None else [])
+        for each in failed:
+            if each.delivery.error is None:
+                each.delivery.error = error
+        if self._error is None and failed:
+            self._error = error
+        partition.unsent.clear()
+        partition.returned.clear()
+        partition.in_flight.clear()
+        self._busy.pop(partition.tp, None)
+        # Its sequence has a hole now.
+        self._needs_id = self._config.enable_idempotence
+
+    # -- the producer id ---------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """Get a producer id, and give all that waits sequences from 0 on. Nothing is in flight."""
+
+        def ask(connection: Connection) -> Any:
+            answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX))
+            if answer.error_code:
+                raise codes.error_of(answer.error_code, f"a producer id from {connection}")
+            return answer
+
+        try:
+            answer = self._cluster.at_any("a producer id", ask)
+        except LogstoreError as error:
+            for partition in list(self._busy.values()):
+                self._fail(partition, error)
+            raise
+        self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+        self._needs_id = False
+        for partition in self._partitions.values():
+            sequence = 0
+            for batch in partition.pending():
+                sequenced(batch.data, self._producer_id, self._producer_epoch, sequence)
+                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+            partition.next_sequence = sequence
