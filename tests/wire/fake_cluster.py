@@ -48,8 +48,10 @@ def cut(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
 
 
 def silence(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
-    """No answer, and the connection stays."""
-    return True
+    """No answer, now or later, and the connection stays until the client closes it."""
+    while connection.recv(1 << 16):
+        pass
+    raise ConnectionError
 
 
 def dribble(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
