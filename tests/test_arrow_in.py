@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore._arrow_in import add_arrow, add_numpy
@@ -25,6 +26,7 @@ from logstore.errors import (
     RecordError,
     RecordTooLargeError,
     RecordTypeError,
+    UnexpectedOffsetError,
 )
 from logstore.records import Codec
 
@@ -211,6 +213,71 @@ def test_a_time_before_1970_or_too_large_is_refused_with_its_row(unit: str, time
     with pytest.raises(InvalidTimestampError) as caught:
         encoded(pa.table({"value": [b"a", b"b"], "timestamp": times}))
     assert caught.value.__notes__ == ["in record 1 of this append"]
+
+
+@settings(max_examples=80)
+@given(
+    steps=st.lists(
+        st.tuples(st.one_of(st.integers(1, 3), st.integers(1, 1 << 33)), st.binary(max_size=30)),
+        min_size=1,
+        max_size=60,
+    ),
+    first=st.integers(0, 1 << 40),
+    cuts=st.lists(st.integers(0, 60), max_size=4),
+    limit=st.sampled_from([120, 400, 1 << 20]),
+    codec=st.sampled_from([Codec.NONE, Codec.ZSTD]),
+)
+def test_offsets_are_kept_with_their_gaps(
+    steps: list[tuple[int, bytes]], first: int, cuts: list[int], limit: int, codec: Codec
+) -> None:
+    offsets = list(itertools.accumulate((step for step, _ in steps), initial=first - steps[0][0]))[1:]
+    table = pa.table({"value": pa.array([value for _, value in steps], pa.binary()), "offset": offsets})
+    target = encoder(keep_offsets=True, max_batch_bytes=limit, codec=codec)
+    written = b""
+    for start, end in itertools.pairwise([0, *sorted(cuts), 60]):
+        add_arrow(target, table.slice(start, end - start))
+        if end % 2:
+            written += bytes(target.finish())
+            target.renew(DEFAULT_MS)
+    written += bytes(target.finish())
+    found = [(record.offset, record.value) for record in Batches(written)]
+    assert found == list(zip(offsets, (value for _, value in steps), strict=True))
+
+
+@pytest.mark.parametrize("offsets", [[3, 3], [3, 2], [1 << 40, 7]])
+def test_a_kept_offset_that_does_not_rise_is_refused_with_its_row(offsets: list[int]) -> None:
+    target = encoder(keep_offsets=True)
+    with pytest.raises(
+        UnexpectedOffsetError, match=f"offset {offsets[1]} comes after offset {offsets[0]}"
+    ) as caught:
+        add_arrow(target, pa.table({"value": [b"a", b"b"], "offset": offsets}))
+    assert caught.value.__notes__ == ["in record 1 of this append"]
+    # Nor does it in the next piece.
+    with pytest.raises(UnexpectedOffsetError):
+        add_arrow(target, pa.table({"value": [b"b"], "offset": offsets[1:]}))
+    assert target.pending_records == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([None], pa.int64()), "null or negative"),
+        (pa.array([-1], pa.int64()), "null or negative"),
+        (pa.array([1], pa.int32()), "no column offset of type int64"),
+        (None, "no column offset of type int64"),
+    ],
+)
+def test_offsets_that_are_to_be_kept_have_to_be_there(column: Any, message: str) -> None:
+    columns = {"value": [b"a"]} | ({} if column is None else {"offset": column})
+    with pytest.raises(RecordTypeError, match=message):
+        add_arrow(encoder(keep_offsets=True), pa.table(columns))
+    if column is not None:
+        assert add_arrow(encoder(), pa.table(columns)) == 1
+
+
+def test_records_without_offsets_are_refused_where_offsets_are_kept() -> None:
+    with pytest.raises(UnexpectedOffsetError):
+        encoder(keep_offsets=True).add(b"a")
 
 
 def test_headers_may_be_a_map_and_may_be_missing() -> None:

@@ -144,7 +144,8 @@ LOG: dict[str, set[str]] = {
     "exchange": {"aborted", "files", "state"},
     "compaction": {"decided", "dirty", "exchange", "recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},
-    "log": _WRITING | _KEEPING,
+    "run": {"producers", "state", "write"},
+    "log": _WRITING | _KEEPING | {"run"},
     "__init__": {"log", "owner", "readonly", "write"},
 }
 

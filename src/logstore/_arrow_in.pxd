@@ -29,6 +29,7 @@ cdef enum:
     NULL_ROW = -3
     NULL_HEADER = -4
     BEFORE_1970 = -5
+    NO_OFFSET = -6                    # is null or negative, and was to be kept
 
 cdef struct Cells:                    # a column of byte strings
     Kind kind
@@ -54,6 +55,9 @@ cdef struct Rows:
     int64_t times_first
     Unit unit
     int64_t default_time
+    const void *offsets               # NULL: none, or no int64
+    const uint8_t *offsets_valid
+    int64_t offsets_first
     Kind lists                        # of headers: STARTS32, STARTS64 or ABSENT
     const void *list_starts
     const uint8_t *lists_valid
@@ -71,6 +75,7 @@ cdef struct Fields:                   # one record
     const uint8_t *value
     int64_t value_size
     int64_t headers_size
+    int64_t offset                    # where it is kept
 
 
 cdef inline int64_t load_start32(const void *starts, int64_t i) noexcept nogil:

@@ -31,6 +31,7 @@ from logstore.errors import (
     RecordError,
     RecordTooLargeError,
     RecordTypeError,
+    UnexpectedOffsetError,
 )
 
 cdef extern from *:
@@ -170,6 +171,8 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
     cdef const uint8_t *key = NULL
     cdef const uint8_t *value = NULL
     cdef bint keyed = rows.key.kind != ABSENT, headed = rows.lists != ABSENT, timed = rows.times != NULL
+    cdef bint placed = encoder._keeps_offsets
+    cdef int64_t offset = -1, base_offset = encoder._base_offset, last_offset = encoder._last_offset, place
     cdef Cells keys = rows.key, values = rows.value
     cdef int64_t total = rows.count, first = rows.first, of
     cdef const int32_t *picks = rows.picks
@@ -210,6 +213,19 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
             headers_size = needed
             if status != OK:
                 break
+        place = count
+        if placed:
+            if not is_set(rows.offsets_valid, rows.offsets_first + of):
+                status = NO_OFFSET
+                break
+            offset = load_start64(rows.offsets, rows.offsets_first + of)
+            if offset < 0:
+                status = NO_OFFSET
+                break
+            place = offset - base_offset
+            if offset <= last_offset or not is_open or place > INT32_MAX:
+                status = FULL             # the encoder starts a batch for it, or refuses it
+                break
         delta = <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp)
         content = max(key_size, 0) + max(value_size, 0) + headers_size
         # Attributes, deltas, two sizes and a header count take 5 to 27 bytes. Where that leaves no doubt
@@ -219,7 +235,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
         elif LOGSTORE_LIKELY(content < limit - p and content <= 36):
             length_bytes = 1
         else:
-            body = record_body_size(delta, count, key_size, value_size, headers_size)
+            body = record_body_size(delta, <int32_t>place, key_size, value_size, headers_size)
             if not is_open or body + 5 > end - p or (count and body + 5 > most - (p - batch_start)):
                 status = FULL
                 break
@@ -228,7 +244,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
         p += length_bytes
         p[0] = 0
         p = put_varlong(p + 1, delta)
-        p = put_varlong(p, count)
+        p = put_varlong(p, place)
         p = put_varlong(p, key_size)
         if key_size > 0:
             memcpy(p, key, <size_t>key_size)
@@ -257,14 +273,16 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
         count += 1
         greatest = max(greatest, timestamp)
         least = min(least, timestamp)
+        last_offset = offset
         at += 1
     encoder.size = p - encoder.data
     encoder._batch_records = count
     encoder._batch_max_timestamp = greatest
     encoder.min_timestamp_ms = least
     encoder.null_keys = null_keys
+    encoder._last_offset = last_offset
     row[0] = at
-    fields[0] = Fields(timestamp, key, key_size, value, value_size, headers_size)
+    fields[0] = Fields(timestamp, key, key_size, value, value_size, headers_size, offset)
     return status
 
 
@@ -376,6 +394,19 @@ cdef int bind_times(Rows *rows, const ArrowSchema *schema, const ArrowArray *arr
     return 0
 
 
+cdef int bind_offsets(Rows *rows, const ArrowSchema *schema, const ArrowArray *array, int64_t first) except -1:
+    """Of any other type it is passed over; only an encoder that keeps offsets asks for it."""
+    if schema.dictionary != NULL or schema.format != b"l":
+        return 0
+    check("the column offset", array, first + rows.count, 2, 0)
+    rows.offsets_first = array.offset + first
+    rows.offsets_valid = validity(array)
+    rows.offsets = array.buffers[1]
+    if rows.offsets == NULL and rows.count:
+        raise malformed("the column offset", "buffer 1 is missing")
+    return 0
+
+
 cdef int bind_headers(Rows *rows, const ArrowSchema *schema, const ArrowArray *array,
                       int64_t first) except -1:
     cdef bytes format = schema.format
@@ -451,6 +482,8 @@ cdef int bind(Rows *rows, const ArrowSchema *schema, const ArrowArray *array) ex
                        array.length, False)
         elif name == "timestamp":
             bind_times(rows, schema.children[i], array.children[i], array.offset)
+        elif name == "offset":
+            bind_offsets(rows, schema.children[i], array.children[i], array.offset)
         elif name == "headers":
             bind_headers(rows, schema.children[i], array.children[i], array.offset)
     return 0
@@ -468,6 +501,8 @@ cdef object fault(int status):
         return RecordTypeError("the row itself is null; a record may have a null key and a null value")
     if status == NULL_HEADER:
         return RecordTypeError("a header or its key is null; a header may have a null value")
+    if status == NO_OFFSET:
+        return RecordTypeError("the offset is null or negative; it was to be kept")
     return InvalidTimestampError("the timestamp is before 1970 or too large")
 
 
@@ -573,6 +608,8 @@ cdef class _Intake:
         cdef int status
         cdef Fields fields
         rows.default_time = encoder._default_timestamp
+        if encoder._keeps_offsets and rows.offsets == NULL and rows.count:
+            raise RecordTypeError("there is no column offset of type int64, and offsets are to be kept")
         try:
             while True:
                 with nogil:
@@ -582,13 +619,14 @@ cdef class _Intake:
                 if status == SCRATCH_FULL:
                     self.grow_scratch(fields.headers_size)
                 elif status == FULL:
+                    encoder._offset = fields.offset
                     encoder.add_one(
                         fields.timestamp, fields.key, fields.key_size, fields.value, fields.value_size,
                         self.scratch if fields.headers_size else NULL, fields.headers_size)
                     row += 1
                 else:
                     raise fault(status)
-        except RecordError as error:
+        except (RecordError, UnexpectedOffsetError) as error:
             error.add_note(f"in record {before + (row if rows.picks == NULL else rows.picks[row])} of this append")
             raise
 
@@ -602,7 +640,8 @@ def add_arrow(Encoder encoder not None, data):
     columns ``value`` and, as there are, ``key`` (types as above), ``timestamp`` (of any unit, cut to
     ms; without a zone it is UTC; or int64 ms; null means the encoder's time) and ``headers`` (a
     list of struct<key, value>, or a map). The other columns that a read gives, topic, partition,
-    offset and timestampType, are passed over. Nulls stay null.
+    offset and timestampType, are passed over; but an encoder that keeps offsets takes them from the
+    column ``offset`` (int64). Nulls stay null.
 
     When it raises, the records before the one at fault are in the encoder: begin it anew.
 
@@ -611,6 +650,7 @@ def add_arrow(Encoder encoder not None, data):
         InvalidRecordError: an offset falls, or a view points outside its buffer.
         InvalidTimestampError: a timestamp is before 1970.
         RecordTooLargeError: one record alone passes the limit of a batch.
+        UnexpectedOffsetError: offsets are kept, and one does not rise.
         RecordError: a stream failed; its text is kept.
     """
     cdef _Intake intake = _Intake()

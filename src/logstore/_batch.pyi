@@ -261,5 +261,16 @@ def stamp_run(batches: Buffer, base_offset: int, leader_epoch: int) -> int:
 def restamp_time(batch: Buffer, max_timestamp_ms: int, append_time: bool) -> None:
     """Set the greatest timestamp and whether the log gave it, and the CRC anew, in a writable batch."""
 
+def stamp_producer(
+    batches: Buffer,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    *,
+    transactional: bool = False,
+    append_time_ms: int = -1,
+) -> int:
+    """Make every batch of a run its producer's, sequences rising from base_sequence; the CRCs are set anew."""
+
 def with_codec(view: BatchView, codec: int, payload: bytes) -> bytearray:
     """A copy of a batch whose records are ``payload``, already compressed with ``codec``."""

@@ -940,6 +940,55 @@ def restamp_time(batch, int64_t max_timestamp_ms, bint append_time):
         PyBuffer_Release(&view)
 
 
+def stamp_producer(batches, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, *,
+                   bint transactional=False, int64_t append_time_ms=-1):
+    """Make every batch of a run its producer's, sequences rising from base_sequence; the CRCs are set anew.
+
+    With ``append_time_ms`` it is the time of every record, and the log gave it. Producer id -1 leaves
+    the batches without a producer. Returns the next sequence.
+
+    Raises:
+        CorruptRecordError, UnsupportedFormatError: a batch is not whole, or its CRC disagrees. What stands
+            before it is changed.
+    """
+    cdef Py_buffer view
+    cdef uint8_t *p
+    cdef uint8_t *end
+    cdef BatchHeader header
+    cdef int status = OK
+    cdef int16_t attributes
+    cdef bint numbered = producer_id >= 0
+    PyObject_GetBuffer(batches, &view, PyBUF_WRITABLE)
+    try:
+        p = <uint8_t *>view.buf
+        end = p + view.len
+        with nogil:
+            while p < end:
+                # With its CRC: what is sealed anew below would vouch for bytes that nobody has vouched for.
+                status = check_batch(p, end, &header)
+                if status != OK:
+                    break
+                attributes = header.attributes
+                if numbered:
+                    store64(p + AT_PRODUCER_ID, producer_id)
+                    store16(p + AT_PRODUCER_EPOCH, producer_epoch)
+                    store32(p + AT_BASE_SEQUENCE, base_sequence)
+                    base_sequence = <int32_t>(
+                        (<int64_t>base_sequence + header.last_offset_delta + 1) & 0x7FFFFFFF)
+                    if transactional:
+                        attributes |= TRANSACTIONAL_FLAG
+                if append_time_ms >= 0:
+                    attributes |= APPEND_TIME_FLAG
+                    store64(p + AT_MAX_TIMESTAMP, append_time_ms)
+                store16(p + AT_ATTRIBUTES, attributes)
+                seal_batch(p, header.size)
+                p += header.size
+        raise_batch_status(status, p, end, None, None)
+    finally:
+        PyBuffer_Release(&view)
+    return base_sequence
+
+
 def with_codec(BatchView view not None, int codec, bytes payload not None):
     """A copy of a batch whose records are ``payload``, already compressed with ``codec``."""
     cdef bytearray out = bytearray(HEADER_BYTES + len(payload))

@@ -30,6 +30,10 @@ cdef class Encoder:
     cdef int32_t _next_sequence
     cdef Py_ssize_t _max_batch_bytes
     cdef int64_t _default_timestamp
+    cdef bint _keeps_offsets             # records bring their own offsets, which may have gaps
+    cdef int64_t _offset                 # of the record that is added next, where they do
+    cdef int64_t _base_offset            # of the open batch
+    cdef int64_t _last_offset            # of the last record added; -1: none yet
     cdef readonly int64_t record_count
     cdef readonly int32_t batch_count
     cdef readonly int64_t max_timestamp_ms

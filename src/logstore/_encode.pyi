@@ -56,6 +56,7 @@ class Encoder:
         base_sequence: int = -1,
         transactional: bool = False,
         control: bool = False,
+        keep_offsets: bool = False,
     ) -> Self:
         """Forget what is in the buffer and start anew."""
 

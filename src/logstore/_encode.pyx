@@ -14,12 +14,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.list cimport PyList_CheckExact
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
-from libc.stdint cimport INT64_MAX, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from logstore._batch cimport (
-    APPEND_TIME_FLAG, AT_ATTRIBUTES, AT_BASE_SEQUENCE, AT_BASE_TIMESTAMP, AT_LAST_OFFSET_DELTA, AT_MAGIC,
+    APPEND_TIME_FLAG, AT_ATTRIBUTES, AT_BASE_OFFSET, AT_BASE_SEQUENCE, AT_BASE_TIMESTAMP, AT_LAST_OFFSET_DELTA, AT_MAGIC,
     AT_MAX_TIMESTAMP, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, AT_RECORD_COUNT, CODEC_MASK, CONTROL_FLAG,
     HEADER_BYTES, Record, TRANSACTIONAL_FLAG, seal_batch,
 )
@@ -35,6 +35,7 @@ from logstore.errors import (
     RecordError,
     RecordTooLargeError,
     RecordTypeError,
+    UnexpectedOffsetError,
     UnsupportedCodecError,
 )
 
@@ -158,11 +159,14 @@ cdef class Encoder:
 
     def begin(self, *, int64_t timestamp_ms, int codec=0, int level=0, Py_ssize_t max_batch_bytes=1_048_588,
               bint append_time=False, int64_t producer_id=-1, int16_t producer_epoch=-1,
-              int32_t base_sequence=-1, bint transactional=False, bint control=False):
+              int32_t base_sequence=-1, bint transactional=False, bint control=False,
+              bint keep_offsets=False):
         """Forget what is in the buffer and start anew.
 
         ``timestamp_ms`` is given to records that bring none. A batch is closed before it would pass
-        ``max_batch_bytes`` before compression.
+        ``max_batch_bytes`` before compression. With ``keep_offsets`` records bring their own offsets, as
+        only Arrow data with a column ``offset`` can: they rise, may have gaps, and batches have base
+        offsets by them.
         """
         if codec < 0 or codec > 4:
             raise UnsupportedCodecError(
@@ -181,10 +185,15 @@ cdef class Encoder:
         self._producer_epoch = producer_epoch
         self._next_sequence = base_sequence
         self._max_batch_bytes = max_batch_bytes
+        self._keeps_offsets = keep_offsets
+        self._offset = self._last_offset = -1
         return self
 
     def renew(self, int64_t timestamp_ms):
-        """As `begin`, with the settings of the last one; for records without a producer id."""
+        """As `begin`, with the settings of the last one; for records without a producer id.
+
+        Kept offsets go on rising from those before.
+        """
         if self._exports:
             raise BufferError("the encoder's bytes are still in use")
         self.size = 0
@@ -214,11 +223,15 @@ cdef class Encoder:
         """Write one record into the open batch: ADDED, or FULL when make_way has to be called."""
         # Unsigned, so that a far timestamp wraps as its reader unwraps it.
         cdef int64_t delta = <int64_t>(<uint64_t>timestamp - <uint64_t>self._base_timestamp)
-        cdef int64_t body
+        cdef int64_t body, place = self._batch_records
         cdef uint8_t *p
         if self._batch_start < 0:
             return FULL
-        body = record_body_size(delta, self._batch_records, key_size, value_size, headers_size)
+        if self._keeps_offsets:
+            place = self._offset - self._base_offset
+            if self._offset <= self._last_offset or place > INT32_MAX:
+                return FULL
+        body = record_body_size(delta, <int32_t>place, key_size, value_size, headers_size)
         # Five bytes are the longest length field; a few bytes of room are never missed.
         if self.size + body + 5 > self.capacity:
             return FULL
@@ -227,7 +240,7 @@ cdef class Encoder:
         p = write_varlong(self.data + self.size, body)
         p[0] = 0
         p = write_varlong(p + 1, delta)
-        p = write_varlong(p, self._batch_records)
+        p = write_varlong(p, place)
         p = write_varlong(p, key_size)
         if key_size > 0:
             memcpy(p, key, <size_t>key_size)
@@ -246,6 +259,7 @@ cdef class Encoder:
             p += 1
         self.size = p - self.data
         self._batch_records += 1
+        self._last_offset = self._offset
         if timestamp > self._batch_max_timestamp:
             self._batch_max_timestamp = timestamp
         if timestamp < self.min_timestamp_ms:
@@ -260,7 +274,8 @@ cdef class Encoder:
         if self._codec == 0 and HEADER_BYTES + record_bytes - NUMBERS_SLACK > self._max_batch_bytes:
             self._refuse(record_bytes)
         if self._batch_start >= 0 and self._batch_records and (
-                self.size - self._batch_start + record_bytes > self._max_batch_bytes):
+                self.size - self._batch_start + record_bytes > self._max_batch_bytes
+                or (self._keeps_offsets and self._offset - self._base_offset > INT32_MAX)):
             self._close_batch()
         if self._batch_start < 0:
             self._reserve(HEADER_BYTES)
@@ -269,6 +284,7 @@ cdef class Encoder:
             self._batch_records = 0
             self._base_timestamp = timestamp
             self._batch_max_timestamp = timestamp
+            self._base_offset = self._offset
         return self._reserve(record_bytes)
 
     cdef int _refuse(self, int64_t record_bytes) except -1:
@@ -286,6 +302,10 @@ cdef class Encoder:
         if bound > 0x7FFFFFFF - HEADER_BYTES:
             raise RecordTooLargeError(f"a record of {bound} bytes is over 2 GiB")
         # Asked before anything changes, so that the records before this one stay good.
+        if self._keeps_offsets and self._offset <= self._last_offset:
+            raise UnexpectedOffsetError(
+                f"offset {self._offset} comes after offset {self._last_offset} of the same partition; kept offsets "
+                "must rise")
         body = record_body_size(0, 0, key_size, value_size, headers_size)
         if self._codec == 0 and HEADER_BYTES + varlong_size(body) + body > self._max_batch_bytes:
             self._refuse(varlong_size(body) + body)
@@ -461,6 +481,7 @@ cdef class Encoder:
         cdef bytes packed
         cdef Py_ssize_t size
         cdef int16_t attributes = self._attributes
+        cdef int64_t last_delta = self._batch_records - 1
         if self._codec:
             records = PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ)
             packed = compress(self._codec, records, self._level)
@@ -485,7 +506,10 @@ cdef class Encoder:
         memset(p, 0, AT_MAGIC)
         p[AT_MAGIC] = 2
         store16(p + AT_ATTRIBUTES, attributes)
-        store32(p + AT_LAST_OFFSET_DELTA, self._batch_records - 1)
+        if self._keeps_offsets:
+            store64(p + AT_BASE_OFFSET, self._base_offset)
+            last_delta = self._last_offset - self._base_offset
+        store32(p + AT_LAST_OFFSET_DELTA, <int32_t>last_delta)
         store64(p + AT_BASE_TIMESTAMP, self._base_timestamp)
         store64(p + AT_MAX_TIMESTAMP, self._batch_max_timestamp)
         store64(p + AT_PRODUCER_ID, self._producer_id)

@@ -1,6 +1,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Self, final
 
+from typing_extensions import Buffer
+
 from logstore._encode import Encoder
 
 @final
@@ -15,5 +17,11 @@ class Spread:
     def add_all(self, records: Iterable[Any]) -> None:
         """Share out an iterable of values, (key, value, timestamp, headers) or `Record`s."""
 
-    def add_arrow(self, data: object) -> int:
+    @property
+    def keyless(self) -> int:
+        """Where records without a key go from now on."""
+
+    @keyless.setter
+    def keyless(self, partition: int) -> None: ...
+    def add_arrow(self, data: object, partitions: Buffer | None = None) -> int:
         """Share out the rows of Arrow data, as `add_arrow` of `_arrow_in` takes them; returns how many."""

@@ -11,7 +11,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from logstore._arrow_in cimport ABSENT, _Intake, Rows, cell, fault, is_set
 from logstore._batch cimport Record
@@ -19,7 +19,7 @@ from logstore._bytes cimport OK
 from logstore._encode cimport Encoder
 from logstore._partition cimport partition_of_key
 
-from logstore.errors import RecordError, RecordTypeError
+from logstore.errors import RecordError, RecordTypeError, UnknownPartitionError
 
 cdef extern from "Python.h":
     # Of borrowed references.
@@ -35,10 +35,15 @@ cdef extern from "Python.h":
     Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *item)
 
 
-cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t keyless, int32_t *out,
-                            int32_t *counts) noexcept nogil:
+cdef enum:
+    NO_PARTITION = -100               # beside the statuses of `_arrow_in`
+
+
+cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t keyless, const uint8_t *named,
+                            int32_t *out, int32_t *counts) noexcept nogil:
     """The partition of every row, and how many rows each has; a status below OK says that a key is no key.
 
+    ``named`` is NULL, or holds an int32 for each row: its partition, -1 if its key decides.
     At the top of the loop ``out`` holds the partitions of the rows before ``row``, ``counts`` their sums.
     """
     cdef int64_t row
@@ -47,6 +52,14 @@ cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t k
     cdef int status
     cdef int32_t chosen
     for row in range(rows.count):
+        if named != NULL:
+            memcpy(&chosen, named + row * <int64_t>sizeof(int32_t), sizeof(int32_t))
+            if chosen < -1 or chosen >= partition_count:
+                return NO_PARTITION
+            if chosen >= 0:
+                out[row] = chosen
+                counts[chosen] += 1
+                continue
         # A row that is null has no key; its encoder refuses it.
         size = -1
         if is_set(rows.valid, rows.first + row):
@@ -171,22 +184,66 @@ cdef class Spread:
             encoder._add_object(held)
         return 0
 
-    def add_arrow(self, data):
+    @property
+    def keyless(self):
+        """Where records without a key go from now on."""
+        return self._keyless
+
+    @keyless.setter
+    def keyless(self, int32_t partition):
+        if not 0 <= partition < self._count:
+            raise ValueError(f"partition {partition} of {self._count}")
+        self._keyless = partition
+
+    def add_arrow(self, data, partitions=None):
         """Share out the rows of Arrow data, as `add_arrow` of `_arrow_in` takes them; returns how many.
+
+        ``partitions`` is a buffer of int32, one for each row: its partition, or -1 for the choice by key.
 
         Raises:
             RecordError: as there; the row is named. Forget the spread.
+            UnknownPartitionError: ``partitions`` names one that there is not.
+            ValueError: there are not as many ``partitions`` as rows.
         """
         cdef _Intake intake = _Intake()
         cdef Rows rows
-        cdef int64_t total = 0
+        cdef Py_buffer view
+        cdef int64_t total = 0, given = 0
+        cdef const uint8_t *chosen = NULL
         intake.take(data)
-        while intake.next_rows(&rows):
-            self._add_rows(intake, &rows, total)
-            total += rows.count
+        if partitions is None:
+            while intake.next_rows(&rows):
+                self._add_rows(intake, &rows, NULL, total)
+                total += rows.count
+            return total
+        PyObject_GetBuffer(partitions, &view, PyBUF_SIMPLE)
+        try:
+            given = view.len // <Py_ssize_t>sizeof(int32_t)
+            chosen = <const uint8_t *>view.buf
+            while intake.next_rows(&rows):
+                if given - total < rows.count:
+                    raise ValueError(f"{given} partitions for more rows than that")
+                self._add_rows(intake, &rows, chosen + total * <int64_t>sizeof(int32_t), total)
+                total += rows.count
+        finally:
+            PyBuffer_Release(&view)
+        if total != given:
+            raise ValueError(f"{given} partitions for {total} rows")
         return total
 
-    cdef int _add_rows(self, _Intake intake, Rows *rows, int64_t before) except -1:
+    cdef int _refuse_partition(self, const uint8_t *chosen, int64_t count, int64_t before) except -1:
+        cdef int64_t row
+        cdef int32_t partition
+        for row in range(count):
+            memcpy(&partition, chosen + row * <int64_t>sizeof(int32_t), sizeof(int32_t))
+            if not -1 <= partition < self._count:
+                error = UnknownPartitionError(
+                    f"there are partitions 0 to {self._count - 1}, none with number {partition}")
+                error.add_note(f"in record {before + row} of this append")
+                raise error
+        return 0
+
+    cdef int _add_rows(self, _Intake intake, Rows *rows, const uint8_t *chosen, int64_t before) except -1:
         cdef int64_t count = rows.count, row
         cdef int32_t partition
         cdef int32_t *places
@@ -195,7 +252,7 @@ cdef class Spread:
         cdef int status
         if not count:
             return 0
-        if rows.key.kind == ABSENT or self._count == 1:
+        if chosen == NULL and (rows.key.kind == ABSENT or self._count == 1):
             return intake.add(self._encoder_of(self._keyless if rows.key.kind == ABSENT else 0), rows, before)
         if count > INT32_MAX:
             raise RecordTypeError(f"an Arrow array of {count} rows; hand it over in smaller chunks")
@@ -207,10 +264,12 @@ cdef class Spread:
         try:
             with nogil:
                 memset(ends, 0, <size_t>self._count * sizeof(int32_t))
-                status = partitions_of_rows(rows, self._count, self._keyless, places, ends)
+                status = partitions_of_rows(rows, self._count, self._keyless, chosen, places, ends)
                 if status == OK:
                     # Each partition's rows side by side: ends[p] becomes where they begin, then where they end.
                     collect(places, count, ends, self._count, picks)
+            if status == NO_PARTITION:
+                self._refuse_partition(chosen, count, before)
             if status != OK:
                 raise fault(status)
             row = 0

@@ -80,6 +80,15 @@ class RecordTypeError(RecordError, TypeError):
     code = 87
 
 
+class SparkColumnsError(RecordTypeError):
+    """Columns that Spark should write are missing, unknown, or of wrong types. All are in ``problems``."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = dict(problems)
+        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+        super().__init__(f"{len(problems)} column(s) refused: {listed}")
+
+
 class UnsupportedFormatError(RecordError, ValueError):
     """The batch has a magic byte other than 2: a format before Kafka 0.11, or no batch at all."""
 
@@ -254,7 +263,7 @@ class OffsetOutOfRangeError(LogstoreError, LookupError):
 
 
 class UnexpectedOffsetError(LogstoreError, ValueError):
-    """A replicated batch does not begin at the log end offset."""
+    """Records with offsets of their own do not follow on: a replicated batch, or rows that keep them."""
 
     code = 1
 
@@ -518,5 +527,31 @@ class DataLossError(LogstoreError, LookupError):
     code = 1
 
 
+class ArchiveIncompleteError(LogstoreError):
+    """An archive of topics lacks files, or has others than were written. Nothing of it was restored."""
+
+
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
+
+
+# --- sinks -----------------------------------------------------------------------------------
+
+
+class InvalidManifestError(LogstoreError, ValueError):
+    """A manifest of staged files breaks a rule of its own, whatever the files are. Nothing was changed."""
+
+    code = 42
+
+
+class StagedFileError(LogstoreError, ValueError):
+    """A staged file is missing, or is not what its manifest says. Nothing was changed: stage it again."""
+
+    code = 2
+
+
+class OwnerTimeoutError(_TimedOutError):
+    """The process that writes the store did not take in staged files in time; it is named.
+
+    The manifest was withdrawn, unless the message says otherwise: committing it again is safe.
+    """

@@ -21,6 +21,7 @@ from logstore.errors import (
     PartialAppendError,
     RecordTooLargeError,
     RecordTypeError,
+    UnknownPartitionError,
 )
 from logstore.records import Codec
 from logstore.testing import ManualClock
@@ -263,3 +264,36 @@ def test_expecting_an_offset_of_several_partitions_makes_no_sense(topic):
     with pytest.raises(InvalidRecordError, match="partition="):
         topic.append_many([b"v"], expect=0)
     assert topic.append_many([b"v"], partition=1, expect=0)[1].first_offset == 0
+
+
+@given(st.lists(st.tuples(keys, st.none() | st.binary(max_size=30), st.integers(-1, COUNT - 1)), max_size=60))
+def test_rows_may_name_their_partition(rows):
+    spread = spread_of(keyless=1)
+    data = pa.table({"key": pa.array([row[0] for row in rows], pa.binary()), "value": [row[1] for row in rows]})
+    data = data.cast(pa.schema({"key": pa.binary(), "value": pa.binary()})).combine_chunks()
+    spread.keyless = 3
+    assert spread.add_arrow(data, numpy.array([row[2] for row in rows], numpy.int32)) == len(rows)
+    for partition in range(COUNT):
+        chosen = [
+            (key, value)
+            for key, value, named in rows
+            if partition == (named if named >= 0 else 3 if key is None else partition_of(key, COUNT))
+        ]
+        encoder = spread.encoders.get(partition)
+        assert (b"" if encoder is None else bytes(encoder.finish())) == bytes_of(chosen)
+
+
+def test_a_partition_that_there_is_not_is_named_with_its_row():
+    data = pa.table({"value": [b"a", b"b"]})
+    for wrong in (-2, COUNT):
+        with pytest.raises(UnknownPartitionError, match=f"partitions 0 to 3, none with number {wrong}") as caught:
+            spread_of().add_arrow(data, numpy.array([0, wrong], numpy.int32))
+        assert caught.value.__notes__ == ["in record 1 of this append"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_there_is_a_partition_for_each_row(count):
+    with pytest.raises(ValueError, match=f"{count} partitions for"):
+        spread_of().add_arrow(pa.table({"value": [b"a", b"b"]}), numpy.zeros(count, numpy.int32))
+    with pytest.raises(ValueError, match="partition 4 of 4"):
+        spread_of().keyless = COUNT

@@ -45,6 +45,7 @@ class Store(Twin[_store.Store], Closing):
     commit_offsets = awaited(_store.Store.commit_offsets)
     committed = awaited(_store.Store.committed)
     lag = awaited(_store.Store.lag)
+    ingest = awaited(_store.Store.ingest)
     flush = awaited(_store.Store.flush)
     housekeep = awaited(_store.Store.housekeep)
     snapshot = awaited(_store.Store.snapshot)

@@ -48,6 +48,7 @@ from logstore.log.reader import Readable, Time
 from logstore.log.readonly import LogReader
 from logstore.log.retention import OldestSegment, Retained
 from logstore.log.root import PartitionFacts, Root
+from logstore.log.run import append_run
 from logstore.log.scan import Scan
 from logstore.log.state import State
 from logstore.log.ticker import TICKER
@@ -561,6 +562,43 @@ class Log(Readable):
             now,
             admitted,
         )
+
+    def append_run(
+        self, run: bytearray, *, producer: ProducerStamp | None = None, max_timestamp_ms: int
+    ) -> AppendResult:
+        """Write whole batches that lie one behind the other, as they were encoded elsewhere.
+
+        For who has checked their records, keys, timestamps and sizes: offsets, epoch, producer and, where the
+        log gives it, the time are set in ``run`` itself. ``max_timestamp_ms`` is the newest of them. Compressed
+        records are kept as they are. Written on return, not synced: `flush`.
+
+        Raises:
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. Nothing is written.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
+            DiskFullError: there is no room for all of it. What came before may be written.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        stamp = NO_PRODUCER if producer is None else producer
+        result = append_run(
+            self._state, run, stamp, max_timestamp_ms, self._clock.now_ms(), append_time=self._append_time
+        )
+        self._acknowledge(result, Ack.WRITTEN)
+        return result
+
+    def open_transaction(self, producer_id: int) -> int | None:
+        """Where a producer's open transaction begins in this log; None if it has none here."""
+        self._state.check_open()
+        with self._state.lock:
+            found = self._state.transactions.producers.get(producer_id)
+            return None if found is None else found.transaction_first_offset
+
+    def producer_epoch(self, producer_id: int) -> int:
+        """The newest epoch that a producer is known to have written here with; -1 if it is not known."""
+        self._state.check_open()
+        with self._state.lock:
+            found = self._state.transactions.producers.get(producer_id)
+            return -1 if found is None else found.epoch
 
     def append_control(
         self,

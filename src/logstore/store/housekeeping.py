@@ -61,13 +61,17 @@ class Housekeeper:
         self._fork = fork_generation()
         self._last_call: Callable[[], None] | None = None
 
-    def add(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> None:
-        """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s."""
+    def add(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> Task:
+        """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s.
+
+        A task may change its own period while it runs.
+        """
         task = Task(name, period_ms, run)
         task.due_s = self.clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
         with self._changed:
             self._tasks.append(task)
             self._changed.notify_all()
+        return task
 
     def hasten(self, name: str) -> None:
         """Have a task run as soon as its turn comes, and from then on in its period again."""

@@ -53,7 +53,9 @@ class Life:
         self._fork = fork_generation()
         self._lock = threading.RLock()
         self.members: weakref.WeakSet[Closeable] = weakref.WeakSet()
-        self.housekeeper: Housekeeper | None = None
+        self.keepers: list[
+            Housekeeper
+        ] = []  #: each runs tasks in a thread of its own, which ends before anything else
         _LIVES.add(self)
 
     def close(self) -> None:
@@ -61,9 +63,8 @@ class Life:
             if self.closed:
                 return
             failure: BaseException | None = None
-            keeper = () if self.housekeeper is None else (self.housekeeper,)
             # A producer writes what it holds: the store is still open for it.
-            for member in (*keeper, *self.members, self._partitions):
+            for member in (*self.keepers, *self.members, self._partitions):
                 try:
                     member.close()
                 except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
@@ -82,8 +83,9 @@ class Life:
         """
         if self.closed or self._fork != fork_generation():
             return
-        if self.housekeeper is not None and self.housekeeper.is_current():
-            self.housekeeper.at_last(self.forgotten_now)
+        current = [keeper for keeper in self.keepers if keeper.is_current()]
+        if current:
+            current[0].at_last(self.forgotten_now)
         elif self._partitions.is_busy() or RootLock.is_guarded():
             threading.Thread(target=self.forgotten_now, name="logstore-closing").start()
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -28,6 +29,7 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.answering import Answering, Taker
 from logstore.store.budget import Budget, Holdings, Limits, may_go
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
@@ -43,9 +45,11 @@ if TYPE_CHECKING:
     import random
 
     from logstore.client_config import ProducerConfig
+    from logstore.store.ingest import Ingest, Ingested
     from logstore.store.partitioners import Choice, Partitioner
     from logstore.store.producer import Producer
     from logstore.store.snapshots import Snapshot
+    from logstore.store.staging import Manifest
 
 _logger = logging.getLogger(__name__)
 
@@ -118,6 +122,8 @@ class Store(Consuming):
         self.files = files
         self.rng = rng
         self._fork = fork_generation()
+        self._ingest_made: Ingest | None = None
+        self._ingest_lock = threading.Lock()
         hold = None
         table: FollowedTopics | Topics
         if read_only:
@@ -167,9 +173,11 @@ class Store(Consuming):
         store = weakref.ref(self)
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._housekeeper = keeper
-        self._life.housekeeper = keeper
+        self._answering = Answering(root, self.clock, lambda: _taker_of(store))
+        self._life.keepers += (keeper, self._answering.keeper)
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
-            keeper.start()
+            for each in self._life.keepers:
+                each.start()
 
     # -- topics
 
@@ -377,6 +385,26 @@ class Store(Consuming):
         """Forget a member that has been closed."""
         self._life.members.discard(member)
 
+    def ingest(self, manifest: Manifest) -> Ingested:
+        """Take in the staged files of a batch: all of them or none, durable and visible together on return.
+
+        With the mode ``exactly_once`` a batch of a query that was taken in before, by whichever process, is
+        not taken in again: the answer says ``duplicate=True``. Readers with ``read_committed`` see a batch
+        only once all of it is in; see `logstore.store.ingest`. The staged files are removed. Blocks while
+        another batch is taken in, and on the disk.
+
+        Raises:
+            InvalidManifestError, StagedFileError: the manifest, or a file, is not what it should be.
+            UnknownTopicError, UnknownPartitionError: a topic is gone, or another one has its name.
+            CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
+                a rule of its log; the file and the place are named.
+            DiskFullError, StorageError: it could not be written. Ingest the same batch again.
+            ReadOnlyError: the store is open read-only.
+        In each case nothing of the batch is visible, and nothing is lost by trying again.
+        """
+        self._check_writable()
+        return self._ingest.ingest(manifest)
+
     def next_producer_id(self) -> int:
         """A producer id that this store has never given before. Blocks on the disk now and then."""
         self._check_writable()
@@ -426,7 +454,8 @@ class Store(Consuming):
         self._check_writable()
         from logstore.store.snapshots import take
 
-        with self._housekeeper.paused():
+        # What is in the logs and what is known to be taken in have to be of one moment.
+        with self._housekeeper.paused(), self._ingest.paused():
             root = Directory(self.path, self.files)
             return take(self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify)
 
@@ -471,6 +500,7 @@ class Store(Consuming):
             StorageError: the checkpoints of the root could not be written.
         """
         self._check_writable()
+        self._answering.keeper.run_all()
         self._housekeeper.run_all()
 
     def close(self) -> None:
@@ -496,6 +526,16 @@ class Store(Consuming):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<Store {state} {self.path!r}>"
+
+    @property
+    def _ingest(self) -> Ingest:
+        if self._ingest_made is None:
+            from logstore.store.ingest import Ingest  # with all that it brings, what few stores need
+
+            with self._ingest_lock:
+                if self._ingest_made is None:
+                    self._ingest_made = Ingest(self, Directory(self.path, self.files))
+        return self._ingest_made
 
     @property
     def _topics(self) -> Topics:
@@ -524,6 +564,12 @@ def _expire_offsets(reference: weakref.ref[Store]) -> None:
     store = reference()
     if store is not None and not store.closed and CONSUMER_OFFSETS in store:
         store.offsets.expire()
+
+
+def _taker_of(reference: weakref.ref[Store]) -> Taker | None:
+    """What takes staged files in for a store that is still there."""
+    store = reference()
+    return None if store is None or store.closed else store._ingest
 
 
 def open_store(

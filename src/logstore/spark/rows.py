@@ -1,0 +1,394 @@
+"""Rows of Arrow data, shared out over topics and partitions and encoded as record batches.
+
+What columns a write takes is said here, and which of them are wrong, by the names of Spark's types. The rows
+of a task go from Arrow's buffers to one encoder for each partition in compiled code; no row becomes a Python
+object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker, so a task
+needs the same memory whatever it writes. Knows neither Spark nor files: imports the core and the vocabulary,
+pyarrow where rows are looked at. A `Rows` belongs to one task's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logstore._encode import Encoder
+from logstore._spread import Spread
+from logstore.config import LogConfig
+from logstore.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    LogstoreError,
+    SparkColumnsError,
+    UnexpectedOffsetError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from logstore.records import Codec, TimestampType
+from logstore.settings import nearest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+__all__ = ["Keyless", "Outlet", "Rows", "Target", "check_columns"]
+
+#: An encoder with as much gives up what it has; a batch is then large enough for every codec and reader.
+FLUSH_BYTES = 512 << 10
+#: All encoders of a task together; past it the largest ones give up what they have.
+TASK_BYTES = 64 << 20
+
+_BYTES = ("binary", "string")
+_HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<value:binary,key:string>>")
+#: Column -> the types that it may have, and what to do about another one.
+_COLUMNS: dict[str, tuple[tuple[str, ...], str]] = {
+    "value": (_BYTES, 'cast it: col("value").cast("string"), or to_json(struct(...)).alias("value")'),
+    "key": (_BYTES, 'cast it: col("key").cast("string")'),
+    "headers": (_HEADERS, "give it as array(struct(lit(name).alias('key'), data.cast('binary').alias('value')))"),
+    "topic": (("string",), 'cast it: col("topic").cast("string")'),
+    "partition": (("int",), 'cast it: col("partition").cast("int")'),
+    "timestamp": (("timestamp",), 'cast it: col("timestamp").cast("timestamp")'),
+}
+#: What a read gives too, and a write passes over, so that a topic can be copied as it is read.
+_GIVEN_ANEW = {"offset": ("bigint",), "timestampType": ("int",)}
+#: What a replay has to bring.
+_REPLAYED = ("topic", "partition", "offset", "timestamp")
+_SORTED = 'repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")'
+
+
+class Target(NamedTuple):
+    """What has to be known of a topic to encode for it. Can be pickled."""
+
+    name: str
+    id: str
+    partition_count: int
+    max_batch_bytes: int = 1_048_588
+    codec: int = 0
+    level: int = 0
+    append_time: bool = False
+    compacts: bool = False
+    before_max_ms: int = 1 << 62
+    after_max_ms: int = 1 << 62
+
+    @classmethod
+    def of(cls, name: str, topic_id: str, partition_count: int, config: LogConfig, codec: Codec | None) -> Target:
+        """By the settings of the topic; ``codec`` is the writer's wish, which the topic's own setting overrides."""
+        chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
+        return cls(
+            name,
+            topic_id,
+            partition_count,
+            max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
+            codec=int(chosen),
+            level=config.level_of(chosen),
+            append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
+            compacts=config.compacts,
+            before_max_ms=config.message_timestamp_before_max_ms,
+            after_max_ms=config.message_timestamp_after_max_ms,
+        )
+
+
+#: Takes an encoder whose batches are whole: topic, partition, encoder. It keeps no reference to it.
+Outlet = Callable[[Target, int, Encoder], None]
+
+
+class Keyless(NamedTuple):
+    """Where rows go that name no partition: Kafka's ``partitioner.class`` and ``partitioner.ignore.keys``."""
+
+    ignore_keys: bool = False  #: keys decide nothing
+    in_turn: bool = (
+        False  #: what no key decides goes to the partitions in turn, else it stays until a batch is full
+    )
+
+
+BY_KEY = Keyless()
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, replay: bool) -> None:
+    """Refuse columns that cannot be written. ``columns`` are pairs of a name and what Spark calls its type.
+
+    ``topic`` is the option of that name, without which a column has to name the topic.
+
+    Raises:
+        SparkColumnsError: columns are missing, unknown, doubled, or have a wrong type; all are named, with advice.
+    """
+    problems: dict[str, str] = {}
+    found: set[str] = set()
+    for name, kind in columns:
+        if name in found:
+            problems[name] = "is there twice"
+        found.add(name)
+        if name in _COLUMNS:
+            types, advice = _COLUMNS[name]
+            if kind not in types:
+                problems[name] = f"has the type {kind}, expected {' or '.join(types[:2])}; {advice}"
+        elif name in _GIVEN_ANEW:
+            if replay and kind not in _GIVEN_ANEW[name]:
+                problems[name] = f"has the type {kind}, expected {_GIVEN_ANEW[name][0]}"
+        else:
+            problems[name] = (
+                f'{nearest(name, _COLUMNS)}; drop it, or put it into the value: to_json(struct("*")).alias("value")'
+            )
+    if "value" not in found:
+        problems["value"] = 'is missing; to_json(struct("*")).alias("value") puts all columns into it'
+    if replay:
+        for name in _REPLAYED:
+            if name not in found:
+                problems[name] = "is missing; a replay keeps what it says"
+    elif topic is None and "topic" not in found:
+        problems["topic"] = "is missing, and so is the option topic: one of them has to say where rows go"
+    if problems:
+        raise SparkColumnsError(problems)
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+class Rows:
+    """What one task writes: Arrow batches in, whole record batches out by topic and partition.
+
+    ``targets`` are the topics that there are. With ``topic`` all rows go to that one, whatever their column
+    says. ``seed`` spreads the first choice for rows without key over tasks. With ``replay`` rows keep offset and
+    timestamp.
+
+    Owns: an encoder for each partition that got rows.
+    """
+
+    def __init__(
+        self,
+        targets: Mapping[str, Target],
+        outlet: Outlet,
+        *,
+        topic: str | None = None,
+        keyless: Keyless = BY_KEY,
+        replay: bool = False,
+        seed: int = 0,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._targets = targets
+        self._outlet = outlet
+        self._topic = topic
+        self._keyless = keyless
+        self._replay = replay
+        self._seed = seed
+        self._clock = clock
+        self._shares: dict[str, _Share] = {}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Encode the rows of one Arrow batch.
+
+        Raises:
+            LogstoreError: a row cannot be written where it says; what was handed out before has to be dropped.
+        """
+        if batch.num_rows == 0:
+            return
+        try:
+            for share, rows in self._by_topic(batch):
+                share.add(rows)
+        except UnexpectedOffsetError as error:
+            raise UnexpectedOffsetError(
+                f"{error}: a replay needs the rows of a partition in one task and in order; write "
+                f"df.{_SORTED}, and each row once"
+            ) from None
+        self._relieve()
+
+    def finish(self) -> None:
+        """Hand out what is left."""
+        for share in self._shares.values():
+            share.flush(0)
+
+    def _relieve(self) -> None:
+        """Hand out what is enough, and the most of all when all together are too much."""
+        total = sum(share.flush(FLUSH_BYTES) for share in self._shares.values())
+        least = FLUSH_BYTES
+        while total > TASK_BYTES and least:
+            least //= 2
+            total = sum(share.flush(least) for share in self._shares.values())
+
+    def _by_topic(self, batch: pa.RecordBatch) -> Iterable[tuple[_Share, pa.RecordBatch]]:
+        if self._topic is not None:
+            return [(self._share(self._topic), batch)]
+        names = batch.column("topic")
+        if names.null_count:
+            raise InvalidRecordError(
+                f"{names.null_count} rows have no topic; fill the column topic, or write with "
+                '.option("topic", name)'
+            )
+        unique = names.unique().to_pylist()
+        unknown = sorted(name for name in unique if name not in self._targets)
+        if unknown:
+            raise UnknownTopicError(unknown_topics(unknown, self._targets))
+        if len(unique) == 1:
+            return [(self._share(unique[0]), batch)]
+        import numpy as np
+
+        places = names.dictionary_encode()
+        words = places.dictionary.to_pylist()
+        codes = places.indices.to_numpy(zero_copy_only=False)
+        return [(self._share(word), _rows(batch, np.flatnonzero(codes == code))) for code, word in enumerate(words)]
+
+    def _share(self, topic: str) -> _Share:
+        share = self._shares.get(topic)
+        if share is None:
+            target = self._targets[topic]
+            share = self._shares[topic] = _Share(
+                target, self._outlet, self._keyless, self._replay, self._seed, self._clock
+            )
+        return share
+
+
+def _rows(batch: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch:
+    """Some rows of a batch, in their order; without a copy if they stand side by side."""
+    if places[-1] - places[0] + 1 == len(places):
+        return batch.slice(int(places[0]), len(places))
+    return batch.take(_arrow(places))
+
+
+def _arrow(values: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values)
+
+
+def unknown_topics(names: Iterable[str], known: Iterable[str]) -> str:
+    """What to say of topics that are not there."""
+    there = sorted(known)
+    listed = ", ".join(there[:10]) + (", …" if len(there) > 10 else "") if there else "none"
+    missing = ", ".join(map(repr, names))
+    return (
+        f"there is no topic {missing} (there are: {listed}); create it first: logstore topic create NAME "
+        "--partitions N --dir PATH, or store.create_topic(NAME, partitions=N)"
+    )
+
+
+class _Share:
+    """The rows of one topic.
+
+    Owns: the encoders of its partitions.
+    """
+
+    def __init__(
+        self, target: Target, outlet: Outlet, keyless: Keyless, replay: bool, seed: int, clock: Callable[[], int]
+    ) -> None:
+        self.target = target
+        self._outlet = outlet
+        self._keyless = keyless
+        self._replay = replay
+        self._clock = clock
+        self._encoders: dict[int, Encoder] = {}
+        self._in_turn = seed % target.partition_count
+        self._spread = Spread(target.partition_count, self._in_turn, self._begin)
+
+    def _begin(self, partition: int) -> Encoder:
+        target = self.target
+        encoder = self._encoders[partition] = Encoder().begin(
+            timestamp_ms=self._clock(),
+            codec=target.codec,
+            level=target.level,
+            max_batch_bytes=target.max_batch_bytes,
+            append_time=target.append_time and not self._replay,
+            keep_offsets=self._replay,
+        )
+        return encoder
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        try:
+            self._spread.add_arrow(rows, self._partitions(rows))
+        except UnknownPartitionError as error:
+            raise UnknownPartitionError(f"topic {self.target.name!r}: {error}") from None
+        except LogstoreError as error:
+            error.add_note(f"for topic {self.target.name!r}")
+            raise
+
+    def _partitions(self, rows: pa.RecordBatch) -> Any:
+        """The partition of each row, -1 where its key decides; None: that holds for all."""
+        named = rows.column("partition") if "partition" in rows.schema.names else None
+        if self._replay:
+            self._check_replay(rows)
+        if named is not None and named.null_count == len(named):
+            named = None
+        if named is None and not self._keyless.ignore_keys and not self._keyless.in_turn:
+            return None
+        import numpy as np
+
+        if named is None:
+            chosen = np.full(rows.num_rows, -1, np.int32)
+        else:
+            chosen = named.fill_null(-1).to_numpy(zero_copy_only=False)
+            # -1 means "by key" from here on, so one that a row names itself has to be found before.
+            if named.null_count != int((chosen < 0).sum()):
+                raise UnknownPartitionError(
+                    f"there are partitions 0 to {self.target.partition_count - 1}, found a negative one"
+                )
+        if self._keyless.ignore_keys or self._keyless.in_turn:
+            chosen = self._choose(rows, chosen)
+        return np.ascontiguousarray(chosen, np.int32)
+
+    def _choose(self, rows: pa.RecordBatch, chosen: np.ndarray) -> np.ndarray:
+        """Choose here what the built-in choice by key would decide otherwise."""
+        import numpy as np
+
+        free = chosen < 0
+        if not self._keyless.ignore_keys and "key" in rows.schema.names:
+            free &= rows.column("key").is_null().to_numpy(zero_copy_only=False)
+        if not self._keyless.in_turn:
+            return np.where(free, np.int32(self._spread.keyless), chosen)
+        count = int(free.sum())
+        chosen = chosen.copy()
+        chosen[free] = (np.arange(count) + self._in_turn) % self.target.partition_count
+        self._in_turn = (self._in_turn + count) % self.target.partition_count
+        return chosen
+
+    def _check_replay(self, rows: pa.RecordBatch) -> None:
+        for name in _REPLAYED:
+            empty = rows.column(name).null_count
+            if empty:
+                raise InvalidRecordError(
+                    f"{empty} rows for topic {self.target.name!r} have no {name}; a replay keeps it, so each row "
+                    "needs one"
+                )
+
+    def flush(self, least: int) -> int:
+        """Let the encoders go that hold as many bytes or more; how many bytes the others hold."""
+        left = 0
+        for partition, encoder in self._encoders.items():
+            held = encoder.pending_bytes
+            if not held:
+                continue
+            if held < least:
+                left += held
+                continue
+            encoder.finish()
+            self._check(encoder)
+            self._outlet(self.target, partition, encoder)
+            encoder.renew(self._clock())
+            if partition == self._spread.keyless:
+                # Rows without key stay with a partition until it has a batch, so that batches are large.
+                self._spread.keyless = (partition + 1) % self.target.partition_count
+        return left
+
+    def _check(self, encoder: Encoder) -> None:
+        target = self.target
+        if encoder.null_keys and target.compacts:
+            raise InvalidRecordError(
+                f"{encoder.null_keys} rows without key for topic {target.name!r}, which keeps the newest record of "
+                "each key (cleanup.policy=compact); give each row a key"
+            )
+        if target.append_time or self._replay:
+            return
+        now = self._clock()
+        least, most = encoder.min_timestamp_ms, encoder.max_timestamp_ms
+        if now - least > target.before_max_ms:
+            raise InvalidTimestampError(
+                f"topic {target.name!r}: timestamp {least} is {now - least} ms old, "
+                f"message.timestamp.before.max.ms allows {target.before_max_ms}"
+            )
+        if most - now > target.after_max_ms:
+            raise InvalidTimestampError(
+                f"topic {target.name!r}: timestamp {most} is {most - now} ms in the future, "
+                f"message.timestamp.after.max.ms allows {target.after_max_ms}"
+            )

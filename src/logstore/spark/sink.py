@@ -1,0 +1,262 @@
+"""Writing with ``format("logstore")`` into the files of a store: staged by tasks, taken in by the commit.
+
+A task encodes its rows into staged files beside the partitions that they are for and tells the driver their
+names; it touches no log. The commit hands one manifest of all these files to the store (`logstore.store.inbox`),
+which takes them in as one transaction under the query's id and the batch's number, and drops a batch that it has
+taken in before. So a task that ran twice, a batch that Spark runs again after a failure, and a process killed at
+any point leave every row in the topic exactly once. ``exactlyOnce=false`` appends instead and remembers nothing.
+
+Spark makes the writer twice for each batch of a stream: once to be pickled to the tasks, once to commit. What one
+has to tell the other goes through the messages of the tasks. Of a batch job the same writer, pickled, does both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
+from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
+from logstore.spark.source import plainly
+from logstore.spark.write_options import WriteOptions
+from logstore.store import inbox, open_store
+from logstore.store.staging import Manifest, StagedFile, StagingFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from logstore._encode import Encoder
+
+__all__ = ["BatchWriter", "StagedRows", "StreamWriter", "stream_writer", "writer"]
+
+_logger = logging.getLogger(__name__)
+
+
+# --- what a task is, and what it says ----------------------------------------------------------
+
+
+class Task(NamedTuple):
+    """Which part of which batch of which query this is; attempts of one task differ in ``attempt``."""
+
+    query: str
+    batch: int
+    partition: int
+    attempt: str
+
+
+def task_of(job: str | None) -> Task:
+    """This task. ``job`` names a batch job; a stream has its name and the number of its batch from Spark."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("rows are written by tasks of Spark only")
+    attempt = f"{context.partitionId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
+    if job is not None:
+        return Task(job, 0, context.partitionId(), attempt)
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or batch is None:
+        raise RuntimeError("this task belongs to no streaming query: Spark gave it no query id")
+    return Task(query, int(batch), context.partitionId(), attempt)
+
+
+class StagedRows(WriterCommitMessage):
+    """What a task tells the commit: its staged files, and for which batch of which query they are."""
+
+    def __init__(self, query: str, batch: int, files: tuple[StagedFile, ...]) -> None:
+        self.query = query
+        self.batch = batch
+        self.files = files
+
+
+# --- both writers ------------------------------------------------------------------------------
+
+
+class Staging:
+    """What stages and commits, for a batch job and for a stream.
+
+    Raises:
+        SparkColumnsError: columns are missing or have wrong types.
+        NotALogError, UnknownTopicError: there is no store at the path, or no such topic.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        assert options.path is not None
+        self.options = options
+        self.root = options.path
+        check_columns(columns_of(schema), topic=options.topic, replay=options.replay)
+        self.targets = targets_of(options)
+
+    def stage(self, batches: Iterable[pa.RecordBatch], task: Task) -> StagedRows:
+        """Write rows to staged files, one for each partition that gets any; on an error none is left."""
+        files: dict[tuple[str, int], StagingFile] = {}
+
+        def outlet(target: Target, partition: int, encoder: Encoder) -> None:
+            file = files.get((target.name, partition))
+            if file is None:
+                file = files[target.name, partition] = StagingFile.create(
+                    self.root,
+                    target.name,
+                    target.id,
+                    partition,
+                    query=task.query,
+                    batch=task.batch,
+                    attempt=task.attempt,
+                )
+            file.write(encoder)
+
+        rows = Rows(
+            self.targets,
+            outlet,
+            topic=self.options.topic,
+            keyless=self.options.keyless,
+            replay=self.options.replay,
+            seed=task.partition + task.batch,
+        )
+        try:
+            for batch in batches:
+                rows.add(batch)
+            rows.finish()
+            return StagedRows(task.query, task.batch, tuple(file.close() for file in files.values()))
+        except BaseException:
+            for file in files.values():
+                with contextlib.suppress(Exception):
+                    file.abandon()
+            raise
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Take in what the tasks have staged. On return it is durable, and visible as a whole.
+
+        Raises:
+            LogstoreError: it was not taken in, or nobody has said so in time. The batch may be committed again:
+                if it was taken in, it is dropped.
+        """
+        manifest = self.manifest(messages)
+        if manifest is None:
+            return  # without a row there is nothing that could be there twice
+        taken = inbox.commit(self.root, manifest, timeout_s=self.options.commit_timeout_s)
+        _logger.info(
+            "%s: query=%s batch=%d files=%d records=%d",
+            "dropped a batch that is there already" if taken.duplicate else "took in a batch",
+            manifest.query,
+            manifest.batch,
+            len(manifest.files),
+            sum(file.record_count for file in manifest.files),
+        )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what the tasks have staged, unless the store has begun to take it in."""
+        manifest = self.manifest(messages)
+        if manifest is not None:
+            inbox.abort(self.root, manifest)
+
+    def manifest(self, messages: Sequence[WriterCommitMessage | None]) -> Manifest | None:
+        """All that tasks have staged; None if that is nothing. A task that failed has no message."""
+        staged = [message for message in messages if isinstance(message, StagedRows)]
+        files = tuple(file for message in staged for file in message.files)
+        if not files:
+            return None
+        return Manifest(staged[0].query, staged[0].batch, self.options.mode, files)
+
+
+def columns_of(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
+def targets_of(options: WriteOptions) -> Mapping[str, Target]:
+    """The topics that rows may go to: the one of the option, or all."""
+    assert options.path is not None
+    try:
+        store = open_store(options.path, read_only=True)
+    except NotALogError as error:
+        raise NotALogError(
+            f"{error}; a store is made by: logstore topic create NAME --dir PATH, or by "
+            "logstore.open(PATH).create_topic(NAME)"
+        ) from None
+    with store:
+        names = store.topics()
+        if options.topic is not None:
+            if options.topic not in names:
+                raise UnknownTopicError(unknown_topics([options.topic], names), path=options.path)
+            names = [options.topic]
+        return {
+            name: Target.of(
+                name, store.topic_id(name), store.partition_count(name), store.topic_config(name), options.codec
+            )
+            for name in names
+        }
+
+
+# --- what Spark calls --------------------------------------------------------------------------
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a batch job. What it has written is visible when the job is done, all of it or nothing."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self.staging = Staging(options, schema)
+        # A job that is run again is another job: only within one can a row come twice.
+        self.job = f"job:{uuid.uuid4()}"
+
+    @plainly
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self.staging.stage(iterator, task_of(self.job))
+
+    @plainly
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.staging.commit(messages)
+
+    @plainly
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.staging.abort(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream, each of them exactly once."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self.staging = Staging(options, schema)
+
+    @plainly
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self.staging.stage(iterator, task_of(None))
+
+    @plainly
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.staging.commit(messages)
+
+    @plainly
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.staging.abort(messages)
+
+
+def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    """What writes a batch job.
+
+    Raises:
+        SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.
+    """
+    if overwrite:
+        raise SparkOptionError(
+            {"mode": "overwrite: a topic is only appended to; use mode('append'), or delete the topic first"}
+        )
+    return BatchWriter(WriteOptions.of(options), schema)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """What writes a stream. In output mode complete each batch appends the whole result, as with Kafka.
+
+    Raises:
+        SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.
+    """
+    return StreamWriter(WriteOptions.of(options), schema)

@@ -1,0 +1,146 @@
+"""The options of writing with ``format("logstore")``: what each accepts, and what they mean together.
+
+Stands on the table machinery of `options`. Knows no Spark: imports the vocabulary only. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from logstore.client_config import ProducerConfig
+from logstore.errors import ConfigError, SparkOptionError
+from logstore.records import Codec
+from logstore.spark.options import KAFKA_PREFIX, boolean_of, duration_ms_of, take, text_of, word_of
+from logstore.spark.rows import BY_KEY, Keyless
+
+__all__ = ["WRITE_OPTIONS", "WriteOptions"]
+
+DEFAULT_COMMIT_TIMEOUT_S = 60.0
+
+_CODECS = ("none", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+
+
+def seconds_of(value: str) -> float:
+    """Seconds, or a time as Spark writes it: 30, 2.5, 30s, 2m."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = duration_ms_of(value) / 1000
+    if not 0 < seconds <= 86_400:
+        raise ValueError(f"expected seconds, more than 0 and at most a day, found {value!r}")
+    return seconds
+
+
+_WRITE: dict[str, Callable[[str], Any]] = {
+    "path": text_of,
+    "bootstrap": text_of,
+    "topic": text_of,
+    "exactlyOnce": boolean_of,
+    "replay": boolean_of,
+    "compression": word_of(*_CODECS),
+    "commitTimeout": seconds_of,
+}
+
+WRITE_OPTIONS = tuple(_WRITE)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What a query writes to, and how. Made of Spark's options by `of`; can be pickled."""
+
+    path: str | None
+    bootstrap: str | None
+    topic: str | None  #: None: the column topic says it
+    exactly_once: bool
+    replay: bool = False
+    codec: Codec | None = None  #: None: the topic's own, else none
+    keyless: Keyless = BY_KEY
+    commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
+    kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Options as Spark gives them.
+
+        Raises:
+            SparkOptionError: options are unknown, malformed, missing or contradict each other; all are named.
+        """
+        problems: dict[str, str] = {}
+        given, kafka = take(options, _WRITE, "producer", problems)
+        path, bootstrap = given.get("path"), given.get("bootstrap")
+        servers = kafka.pop("bootstrap.servers", None)
+        if bootstrap is None:
+            bootstrap = servers
+        elif servers is not None and servers != bootstrap:
+            problems["bootstrap"] = f"{bootstrap}, but kafka.bootstrap.servers is {servers}; set one of them"
+        if path is not None and bootstrap is not None:
+            problems["path"] = "there is bootstrap too; set one of them: files, or a broker"
+        elif path is None and bootstrap is None:
+            problems["path"] = (
+                "is missing; set path, the directory of a store, or bootstrap (kafka.bootstrap.servers), a broker"
+            )
+        config = _producer(kafka, problems)
+        word = given.get("compression")
+        imposed = kafka.get("compression.type")
+        if (
+            word is not None
+            and imposed is not None
+            and config is not None
+            and Codec[_codec(word)] is not config.codec
+        ):
+            problems["compression"] = f"{word}, but kafka.compression.type is {imposed}; set one of them"
+        exactly_once = given.get("exactlyOnce", bootstrap is None)
+        replay = given.get("replay", False)
+        if bootstrap is not None:
+            if exactly_once:
+                problems["exactlyOnce"] = (
+                    "is for path only until the broker has transactions; leave it out to write at least once"
+                )
+            if replay:
+                problems["replay"] = "is for path only: a broker gives offsets itself"
+            if "commitTimeout" in given:
+                problems["commitTimeout"] = "is for path only; see kafka.delivery.timeout.ms"
+        if problems:
+            raise SparkOptionError(problems)
+        assert config is not None
+        codec = Codec[_codec(word)] if word is not None else config.codec if imposed is not None else None
+        return cls(
+            path=path,
+            bootstrap=bootstrap,
+            topic=given.get("topic"),
+            exactly_once=exactly_once,
+            replay=replay,
+            codec=codec,
+            keyless=Keyless(
+                ignore_keys=config.partitioner_ignore_keys or config.partitioner_class in ("sticky", "roundrobin"),
+                in_turn=config.partitioner_class == "roundrobin",
+            ),
+            commit_timeout_s=given.get("commitTimeout", DEFAULT_COMMIT_TIMEOUT_S),
+            kafka=kafka,
+        )
+
+    @property
+    def mode(self) -> str:
+        """As the store names it in a manifest."""
+        return "replay" if self.replay else "exactly_once" if self.exactly_once else "at_least_once"
+
+
+def _codec(word: str) -> str:
+    return "NONE" if word == "uncompressed" else word.upper()
+
+
+def _producer(kafka: Mapping[str, str], problems: dict[str, str]) -> ProducerConfig | None:
+    """Kafka's settings of a producer, checked; None if one is refused."""
+    try:
+        config = ProducerConfig.of(kafka)
+    except ConfigError as error:
+        problems |= {f"{KAFKA_PREFIX}{key}": what for key, what in error.problems.items()}
+        return None
+    if config.partitioner_class == "random":
+        problems[f"{KAFKA_PREFIX}partitioner.class"] = (
+            "expected default, murmur2, sticky or roundrobin, found 'random'"
+        )
+        return None
+    return config

@@ -1,0 +1,104 @@
+"""The owner's side of the inbox: a store that is open for writing takes in what others have staged.
+
+Beside the housekeeping of the logs, in a thread of its own: a sender waits for its answer, and a compaction may
+take long. While nobody has ever sent anything, it looks once in a second; after that every 50 ms, which
+costs one small read. A store with ``logstore.housekeeping=manual`` answers in `Store.housekeep`.
+
+The thread knows no `Store`, so that it keeps none alive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from logstore.clock import Clock
+from logstore.errors import LogstoreError
+from logstore.log.files import Directory
+from logstore.store.housekeeping import Housekeeper
+
+if TYPE_CHECKING:
+    from logstore.store.ingest import Ingested
+    from logstore.store.staging import Manifest
+
+_logger = logging.getLogger(__name__)
+
+#: How often it is looked whether somebody has rung; before anybody ever has, and after.
+IDLE_MS: Final = 1_000
+PERIOD_MS: Final = 50
+#: How often litter is looked for.
+SWEEP_MS: Final = 86_400_000
+
+
+class Taker(Protocol):
+    """What takes manifests in."""
+
+    def ingest(self, manifest: Manifest) -> Ingested: ...
+    def settle(self) -> None: ...
+
+
+class Answering:
+    """Takes in letters for one store, and answers them."""
+
+    def __init__(self, root: Directory, clock: Clock, taker: Callable[[], Taker | None]) -> None:
+        """``taker`` gives None once the store is gone."""
+        self._root = root
+        self._clock = clock
+        self._taker = taker
+        self._heard: bytes | None = None
+        self._is_first = True
+        self._swept_ms = 0
+        self.keeper = Housekeeper(clock, f"inbox of {root.path}")
+        self._task = self.keeper.add("inbox", IDLE_MS, self.run)
+
+    def run(self) -> None:
+        """Answer every letter that waits."""
+        taker = self._taker()
+        if taker is None:
+            return
+        first, self._is_first = self._is_first, False
+        if first:
+            # An undecided batch of a query that nobody goes on with would hold readers back for ever.
+            taker.settle()
+        from logstore.store import mailbox  # when a store has been open for a while: many never are
+
+        # Asked for before the letters are: one that comes meanwhile is found by the next look.
+        heard = mailbox.bell(self._root)
+        if heard is None:
+            return
+        self._task.period_s = PERIOD_MS / 1000
+        if first or heard != self._heard:
+            self._heard = heard
+            for slip in mailbox.waiting(self._root, taken=first):
+                self.keeper.check()
+                self._take(taker, slip)
+        now_ms = self._clock.now_ms()
+        if now_ms - self._swept_ms >= SWEEP_MS:
+            self._swept_ms = now_ms
+            from logstore.store.staging import sweep
+
+            mailbox.remove_litter(self._root, now_ms)
+            sweep(self._root.path, "", -1, files=self._root.files, clock=self._clock)
+
+    def _take(self, taker: Taker, slip: str) -> None:
+        from logstore.store import mailbox
+
+        try:
+            letter = mailbox.take(self._root, slip)
+            if letter is None:
+                return
+            if self._clock.now_ms() > letter.until_ms:
+                # Whoever sent it may have begun something else by now, or is dead.
+                mailbox.drop(self._root, slip)
+                return
+            found: Ingested | BaseException = taker.ingest(letter.manifest)
+        except LogstoreError as error:
+            found = error
+        except Exception as error:
+            _logger.exception("a manifest could not be taken in: store=%s slip=%s", self._root.path, slip)
+            found = error
+        mailbox.answer(self._root, slip, found)
+
+
+__all__ = ["Answering"]

@@ -1,0 +1,219 @@
+"""Letters between a process that has staged files and the one that writes the store: plain files in the root.
+
+A letter goes by a *slip*, ``<query>.<batch>.<random>``, as its manifest's files are named::
+
+    logstore.inbox.<slip>     a manifest that waits, with the time until which it is of any use
+    logstore.taken.<slip>     the same file, once the owner of the store has it in hand
+    logstore.answer.<slip>    what became of it
+    logstore.inbox.bell       16 random bytes, written anew after each letter was put in
+
+Each change is one rename, so exactly one of the two sides has a letter: whoever renames or removes it first.
+The bell keeps the owner from listing the root, which may hold ten thousand directories, to learn that
+nothing has come. Nothing is synced: after a power cut nobody waits for an answer any more.
+
+This module knows files, and neither stores nor logs. The sender's part is `store.inbox`, the owner's
+`store.answering`. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from logstore import errors
+from logstore._files import errno_of
+from logstore.errors import InvalidManifestError, LogstoreError, StorageError
+from logstore.log.files import Directory
+from logstore.records import TopicPartition
+from logstore.store.ingest import Ingested
+from logstore.store.staging import Manifest, query_tag
+
+_INBOX: Final = "logstore.inbox."
+_TAKEN: Final = "logstore.taken."
+_ANSWER: Final = "logstore.answer."
+_BELL: Final = "logstore.inbox.bell"
+_BELL_BYTES = 16
+
+_SLIP = re.compile(r"[0-9a-f]{32}\.\d{1,19}\.[0-9a-f]{16}", re.ASCII)
+
+#: Answers that nobody has fetched, and what a killed sender has half written, go after a day.
+LITTER_MS: Final = 86_400_000
+
+
+class Letter(NamedTuple):
+    """What a sender asks for; after ``until_ms`` it waits no more."""
+
+    manifest: Manifest
+    until_ms: int
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"until_ms": self.until_ms, "manifest": self.manifest.to_json()}).encode()
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Letter:
+        """The letter that `to_bytes` made.
+
+        Raises:
+            InvalidManifestError, InvalidTopicError: it is none.
+        """
+        try:
+            found: Any = json.loads(data)
+            until_ms, text = int(found["until_ms"]), found["manifest"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InvalidManifestError(f"no letter: {error!r:.200}") from None
+        return cls(Manifest.from_json(text), until_ms)
+
+
+# -- the sender's side
+
+
+def post(root: Directory, letter: Letter) -> str:
+    """Put a letter in, and ring; its slip."""
+    slip = f"{query_tag(letter.manifest.query)}.{letter.manifest.batch}.{os.urandom(8).hex()}"
+    root.replace(_INBOX + slip, letter.to_bytes(), durable=False)
+    bell = root.open(_BELL, create=True, writable=True)
+    try:
+        # Not a count: of two senders that ring at once, one would be lost.
+        bell.write(os.urandom(_BELL_BYTES), 0)
+    finally:
+        bell.close()
+    return slip
+
+
+def withdraw(root: Directory, slip: str) -> bool:
+    """Take a letter back that waits still; False if the owner has it."""
+    return root.remove(_INBOX + slip)
+
+
+def clear(root: Directory, slip: str) -> None:
+    """Remove whatever there is of a letter: for a sender that asks nobody any more."""
+    for kind in (_INBOX, _TAKEN, _ANSWER):
+        with contextlib.suppress(StorageError):
+            root.remove(kind + slip)
+
+
+def fetch(root: Directory, slip: str) -> Ingested | None:
+    """The answer to a letter, None if there is none yet.
+
+    Raises:
+        LogstoreError: the owner's, of the same class.
+    """
+    data = root.read(_ANSWER + slip)
+    if data is None:
+        return None
+    try:
+        return _answer_of(data)
+    finally:
+        clear(root, slip)
+
+
+# -- the owner's side
+
+
+def bell(root: Directory) -> bytes | None:
+    """What the bell says now: something else after every letter; None if nobody has ever rung."""
+    try:
+        file = root.open(_BELL)
+    except StorageError as error:
+        if errno_of(error) == errno.ENOENT:
+            return None
+        raise
+    try:
+        return file.read(0, _BELL_BYTES)
+    finally:
+        file.close()
+
+
+def waiting(root: Directory, *, taken: bool) -> list[str]:
+    """The slips of the letters that wait; with ``taken`` also of those that an earlier owner had in hand."""
+    kinds = (_INBOX, _TAKEN) if taken else (_INBOX,)
+    return [slip for kind, slip in _slips(root) if kind in kinds]
+
+
+def take(root: Directory, slip: str) -> Letter | None:
+    """Take a letter in hand; None if its sender has taken it back.
+
+    Raises:
+        InvalidManifestError, InvalidTopicError: it is in hand, and not what it should be.
+    """
+    try:
+        root.rename(_INBOX + slip, _TAKEN + slip)
+    except StorageError as error:
+        if errno_of(error) != errno.ENOENT:
+            raise
+    data = root.read(_TAKEN + slip)
+    return None if data is None else Letter.of_bytes(data)
+
+
+def answer(root: Directory, slip: str, found: Ingested | BaseException) -> None:
+    """Tell the sender what became of a letter, which is out of hand then."""
+    if isinstance(found, Ingested):
+        offsets = [[*place, *bounds] for place, bounds in found.offsets.items()]
+        told: dict[str, Any] = {"duplicate": found.duplicate, "offsets": offsets}
+    else:
+        told = {"error": type(found).__name__, "text": str(found)}
+    root.replace(_ANSWER + slip, json.dumps(told).encode(), durable=False)
+    root.remove(_TAKEN + slip)
+
+
+def drop(root: Directory, slip: str) -> None:
+    """Let go of a letter in hand that nobody waits for."""
+    root.remove(_TAKEN + slip)
+
+
+def remove_litter(root: Directory, now_ms: int) -> int:
+    """Remove what was left by senders and owners that are gone; how many files."""
+    count = 0
+    for name in root.names():
+        if name.startswith((_INBOX, _TAKEN, _ANSWER)) and name != _BELL:
+            with contextlib.suppress(StorageError):
+                file = root.open(name)
+                modified_ms = file.modified_ms()
+                file.close()
+                if now_ms - modified_ms > LITTER_MS:
+                    count += root.remove(name)
+    return count
+
+
+def _slips(root: Directory) -> Iterator[tuple[str, str]]:
+    for name in root.names():
+        for kind in (_INBOX, _TAKEN):
+            if name.startswith(kind) and _SLIP.fullmatch(name[len(kind) :]):
+                yield kind, name[len(kind) :]
+
+
+def _answer_of(data: bytes) -> Ingested:
+    told: Any = json.loads(data)
+    if "error" not in told:
+        offsets = {TopicPartition(topic, number): (first, last) for topic, number, first, last in told["offsets"]}
+        return Ingested(told["duplicate"], offsets)
+    raise _error_of(told["error"], told["text"])
+
+
+def _error_of(name: str, text: str) -> LogstoreError:
+    """The owner's error, or the nearest to it that can be had from a text."""
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, LogstoreError):
+        with contextlib.suppress(TypeError, ValueError):
+            return kind(text)
+    return LogstoreError(f"{name}: {text}")
+
+
+__all__ = [
+    "Letter",
+    "answer",
+    "bell",
+    "clear",
+    "drop",
+    "fetch",
+    "post",
+    "remove_litter",
+    "take",
+    "waiting",
+    "withdraw",
+]

@@ -1,0 +1,50 @@
+"""The same work on many logs at once: disks take many syncs together in little more time than one.
+
+Threads are made for the call and end with it. Every piece is tried, whatever becomes of the others; the first
+failure is raised in the caller. On a simulated machine pieces run one after the other, in their order, so that
+what is seen once is seen again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from logstore._files import LIBC, Files
+
+T = TypeVar("T")
+
+#: Sixteen syncs took 10 ms together and 54 ms one after the other; see docs/benchmarks.md.
+MOST_THREADS: Final = 16
+
+
+def side_by_side(work: Callable[[T], object], pieces: Iterable[T], files: Files) -> None:
+    """Do ``work`` for each piece; raises what the first that failed has failed with, once all are through."""
+    waiting = list(pieces)
+    waiting.reverse()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        while True:
+            try:
+                piece = waiting.pop()
+            except IndexError:
+                return
+            try:
+                work(piece)
+            except BaseException as error:  # noqa: BLE001  raised below, once all have had their turn
+                failures.append(error)
+
+    count = min(MOST_THREADS, len(waiting)) if files is LIBC else 1
+    threads = [threading.Thread(target=run, name="logstore-side", daemon=True) for _ in range(count - 1)]
+    for thread in threads:
+        thread.start()
+    run()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+__all__ = ["side_by_side"]

@@ -1,0 +1,176 @@
+"""Reading staged files: each is checked whole before anything is written, then read again piece by piece.
+
+Knows bytes and the settings of a log, and neither the log nor what is known of the query. What is read a second
+time is checked by its CRCs again where it is stamped, so a file that changes in between is found before its
+bytes are in a log. A few MiB are held at a time, whatever the file's size.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from logstore._batch import BatchView
+from logstore._files import File, errno_of
+from logstore.config import LogConfig
+from logstore.errors import InvalidRecordError, RecordError, StagedFileError, StorageError
+from logstore.log.admission import check_keys, check_timestamps, too_large
+from logstore.log.files import Directory
+from logstore.records import TimestampType
+from logstore.store.staging import StagedFile, staging_directory
+
+#: Bytes that are read, stamped and written at a time.
+CHUNK_BYTES: Final = 2 << 20
+#: A batch's header up to the end of its length, and what its length does not count.
+_LENGTH_END = 12
+
+
+class Checked(NamedTuple):
+    """A staged file that may be taken in as it is."""
+
+    staged: StagedFile
+    file: File
+    config: LogConfig  #: of the log when it was checked
+    first_offset: int  #: of the first record, which matters for a replay only
+    last_offset: int
+    newest_ms: int  #: -1 without records
+
+
+def check(root: Directory, staged: StagedFile, config: LogConfig, now_ms: int, *, replay: bool = False) -> Checked:
+    """Open a staged file and check every byte of it against its manifest and the rules of the log.
+
+    Raises:
+        StagedFileError: the file is missing, or has another size or other counts.
+        CorruptRecordError, UnsupportedFormatError, UnsupportedCodecError: the bytes are wrong.
+        InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a rule of the log is broken.
+    """
+    directory = staging_directory(root, staged.place)
+    try:
+        file = directory.open(staged.name)
+    except StorageError as error:
+        if errno_of(error) not in (errno.ENOENT, errno.ENOTDIR):
+            raise
+        raise StagedFileError(
+            f"a staged file of {staged.place} is missing; was it swept, or its batch aborted?",
+            path=directory.join(staged.name),
+        ) from error
+    try:
+        return _checked(staged, file, config, now_ms, replay)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, replay: bool) -> Checked:
+    size = file.size()
+    if size != staged.size:
+        raise StagedFileError(
+            f"a staged file of {staged.place} has {size} bytes, its manifest says {staged.size}", path=file.path
+        )
+    batch_count = record_count = position = 0
+    newest, first, last = -1, -1, -1
+    for run, _ in runs(file, size, config):
+        for start, end in _bounds(run):
+            try:
+                view = BatchView(memoryview(run)[start:end])
+                newest = max(newest, _check_batch(view, config, now_ms, replay))
+                if replay and view.base_offset <= last:
+                    raise InvalidRecordError(
+                        f"a batch begins at offset {view.base_offset}, the one before it ends at {last}"
+                    )
+            except RecordError as error:
+                raise _placed(error, staged, file.path, position + start) from error
+            first = view.base_offset if first < 0 else first
+            last = view.last_offset
+            batch_count += 1
+            record_count += view.record_count
+        position += len(run)
+    if (batch_count, record_count) != (staged.batch_count, staged.record_count):
+        raise StagedFileError(
+            f"a staged file of {staged.place} has {batch_count} batches with {record_count} records, its manifest "
+            f"says {staged.batch_count} with {staged.record_count}",
+            path=file.path,
+        )
+    return Checked(staged, file, config, first, last, newest)
+
+
+def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> int:
+    """Check one batch; the newest timestamp in it."""
+    limit = min(config.max_message_bytes, config.segment_bytes)
+    if view.size > limit:
+        raise too_large(view.size, config)
+    view.check()
+    if view.is_control or view.is_transactional or view.producer_id >= 0 or view.delete_horizon_ms is not None:
+        raise InvalidRecordError("a staged batch has no producer, no transaction and is no control batch")
+    if not view.record_count:
+        raise InvalidRecordError("the batch holds no records")
+    if not replay and view.base_offset:
+        raise InvalidRecordError(f"a staged batch has base offset 0, found {view.base_offset}")
+    least, most, null_keys = view.validate(contiguous=not replay, limit=config.decompressed_max_bytes)
+    check_keys(null_keys, config)
+    log_gives_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if view.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        if not log_gives_time:
+            raise InvalidRecordError(
+                "the topic's records have times of their own, the batch says the log gave them"
+            )
+    elif most != view.max_timestamp_ms:
+        # Indexes and retention rest on the header.
+        raise InvalidRecordError(f"the newest timestamp is {most}, the header says {view.max_timestamp_ms}")
+    if not replay and not log_gives_time:
+        check_timestamps(least, most, config, now_ms)
+    return view.max_timestamp_ms
+
+
+def _placed(error: RecordError, staged: StagedFile, path: str, position: int) -> RecordError:
+    """The same error, with its place."""
+    return type(error)(f"staged file of {staged.place}: {error}", path=path, position=position)
+
+
+def runs(
+    file: File, size: int, config: LogConfig, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[bytearray, int]]:
+    """The file's batches, as many at a time as make a chunk, in memory of their own, and how many records.
+
+    Raises:
+        StagedFileError: the file ends inside a batch.
+        RecordTooLargeError: a batch says that it is larger than any may be.
+    """
+    position = 0
+    limit = max(config.max_message_bytes, config.segment_bytes)
+    while position < size:
+        data = file.read(position, chunk_bytes)
+        whole = _whole(data)
+        if not whole:
+            # One batch that is larger than a chunk; its length is a claim until it has been read.
+            length = int.from_bytes(data[8:12], "big", signed=True) + _LENGTH_END if len(data) >= _LENGTH_END else 0
+            if length > limit:
+                raise too_large(length, config)
+            data = file.read(position, length) if length > len(data) else b""
+            whole = len(data)
+            if not whole or whole != length:
+                raise StagedFileError("a staged file ends inside a batch", path=file.path, position=position)
+        run = bytearray(memoryview(data)[:whole])
+        yield run, sum(int.from_bytes(run[start + 57 : start + 61], "big") for start, _ in _bounds(run))
+        position += whole
+
+
+def _whole(data: bytes) -> int:
+    """How many of the bytes are whole batches, as far as their lengths say."""
+    return max((end for _, end in _bounds(data)), default=0)
+
+
+def _bounds(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """Where each whole batch begins and ends; what does not look like one ends the run."""
+    start = 0
+    while len(data) - start >= _LENGTH_END:
+        length = int.from_bytes(data[start + 8 : start + 12], "big", signed=True)
+        end = start + length + _LENGTH_END
+        if length <= 0 or end > len(data):
+            return
+        yield start, end
+        start = end
+
+
+__all__ = ["CHUNK_BYTES", "Checked", "check", "runs"]

@@ -1,0 +1,379 @@
+"""Staged files: whole record batches that wait beside a log to be taken in, and the manifest that lists them.
+
+A writer that shares the directory and not its lock, such as a task of Spark, stages the batches of one
+partition in a file of its own::
+
+    <root>/<topic>-<partition>/.staging/<query>.<batch>.<attempt>.<random>
+
+``<query>`` is a digest of the query's name, so that names are short, tell whose file it is, and lead nowhere
+else. The batches are finished, with base offset 0 and without a producer (for a replay: with the offsets that
+they are to have), each with its CRC. Nothing is synced: where the machine goes down before a manifest was
+taken in, whoever staged it stages it again. A file that no manifest names is litter, and is swept.
+
+A `Manifest` says which files belong to batch ``batch`` of ``query``; `Store.ingest` takes them in, all or none.
+This module writes staged files and removes them; what is in them is checked where they are taken in. It
+touches no log. A `StagingFile` belongs to one thread; everything else may be called from any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from logstore._batch import stamp_run
+from logstore._encode import Encoder
+from logstore._files import LIBC, File, Files, errno_of
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.errors import InvalidManifestError, LogClosedError, StorageError, UnknownTopicError
+from logstore.log.files import Directory, partitions_below
+from logstore.records import TopicPartition
+from logstore.store.names import check_name, check_writable_by_users
+
+STAGING: Final = ".staging"
+
+EXACTLY_ONCE: Final = "exactly_once"
+AT_LEAST_ONCE: Final = "at_least_once"
+REPLAY: Final = "replay"
+MODES: Final = (EXACTLY_ONCE, AT_LEAST_ONCE, REPLAY)
+
+#: A staged file that is older belongs to nobody any more: what staged it has ended long ago.
+STALE_MS: Final = 7 * 86_400_000
+
+#: The longest name of a query; it is the key of a record.
+LONGEST_QUERY: Final = 1024
+#: What an attempt may be called in a name.
+_ATTEMPT = re.compile(r"[0-9A-Za-z_-]{1,64}", re.ASCII)
+_NAME = re.compile(r"(?P<query>[0-9a-f]{32})\.(?P<batch>\d{1,19})\.[0-9A-Za-z_-]{1,64}\.[0-9a-f]{16}", re.ASCII)
+_VERSION = 1
+_INT64_MAX = 2**63 - 1
+
+
+def query_tag(query: str) -> str:
+    """What stands for a query in the names of files."""
+    return hashlib.sha256(query.encode()).hexdigest()[:32]
+
+
+class StagedFile(NamedTuple):
+    """One staged file: for which partition, its name in ``.staging`` there, and what is in it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    name: str
+    size: int
+    batch_count: int
+    record_count: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class Manifest(NamedTuple):
+    """The staged files that one batch of a query consists of.
+
+    ``query`` is the name under which the store remembers what it has taken in, ``batch`` rises with each
+    batch of it. ``mode`` is "exactly_once" (all files become visible together, and a batch that was taken in is
+    not taken in again), "at_least_once" (no more than appended and synced) or "replay" (the batches keep their
+    own offsets). A query ``job:…`` has one batch and is forgotten some days after.
+    """
+
+    query: str
+    batch: int
+    mode: str
+    files: tuple[StagedFile, ...]
+
+    @property
+    def is_job(self) -> bool:
+        return self.query.startswith("job:")
+
+    def check(self) -> Manifest:
+        """The manifest itself, if it breaks no rule that can be told without a store.
+
+        Raises:
+            InvalidManifestError, InvalidTopicError: it does.
+        """
+        _check_query(self.query)
+        _check_count(self.batch, f"the batch of query {self.query!r}")
+        if self.mode not in MODES:
+            raise InvalidManifestError(f"a manifest's mode is one of {', '.join(MODES)}, found {self.mode!r:.80}")
+        tag = query_tag(self.query)
+        seen = set()
+        for file in self.files:
+            check_name(file.topic)
+            check_writable_by_users(file.topic)
+            _check_count(file.partition, f"the partition of a staged file of topic {file.topic!r}")
+            what = f"staged file {file.name!r:.200} of {file.place}"
+            if not _is_name_of(file.name, tag, self.batch):
+                raise InvalidManifestError(
+                    f"{what} is no file of batch {self.batch} of query {self.query!r}; `StagingFile` names them"
+                )
+            if not _is_text(file.topic_id):
+                raise InvalidManifestError(f"{what} names no topic id")
+            for field in ("size", "batch_count", "record_count"):
+                _check_count(getattr(file, field), f"{field} of {what}")
+            if (file.place, file.name) in seen:
+                raise InvalidManifestError(f"{what} is listed twice")
+            seen.add((file.place, file.name))
+        return self
+
+    def to_json(self) -> str:
+        """As text, for `from_json`."""
+        return json.dumps(
+            {
+                "version": _VERSION,
+                "query": self.query,
+                "batch": self.batch,
+                "mode": self.mode,
+                "files": [list(file) for file in self.files],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Manifest:
+        """The manifest that `to_json` wrote, checked.
+
+        Raises:
+            InvalidManifestError, InvalidTopicError: the text is none, or breaks a rule.
+        """
+        try:
+            found: Any = json.loads(text)
+            if found["version"] != _VERSION:
+                raise InvalidManifestError(
+                    f"a manifest of version {found['version']!r:.40}, this package knows {_VERSION}; "
+                    "use the same version of logstore everywhere"
+                )
+            listed = tuple(StagedFile(*file) for file in found["files"])
+            manifest = cls(found["query"], found["batch"], found["mode"], listed)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, InvalidManifestError):
+                raise
+            raise InvalidManifestError(f"no manifest: {error!r:.200}") from None
+        return manifest.check()
+
+
+def _check_query(query: object) -> None:
+    try:
+        size = len(query.encode()) if isinstance(query, str) else 0
+    except UnicodeEncodeError:
+        # A lone surrogate.
+        size = 0
+    if not 0 < size <= LONGEST_QUERY:
+        raise InvalidManifestError(f"a query is named with 1 to {LONGEST_QUERY} bytes, found {query!r:.80}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_name_of(name: object, tag: str, batch: int) -> bool:
+    """Whether a staged file of this name belongs to a batch of a query; nothing else does, such as a path."""
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    return match is not None and match["query"] == tag and match["batch"] == str(batch)
+
+
+def _check_count(value: object, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
+        raise InvalidManifestError(f"{what}: expected a whole number from 0 on, found {value!r:.80}")
+
+
+class StagingFile:
+    """One task's staged file for one partition, while it is written.
+
+    Owns: the file, until `close` gives it to a manifest or `abandon` removes it.
+
+    >>> with logstore.open(tmp / "staging") as store:
+    ...     flights = store.create_topic("flights")
+    >>> encoder = Encoder().begin(timestamp_ms=0)
+    >>> encoder.add_all([b"AA 1141", b"UA 1545"])
+    >>> staging = StagingFile.create(tmp / "staging", "flights", flights.id, 0, query="q", batch=0, attempt=0)
+    >>> staging.write(encoder.finish())
+    >>> staging.close().record_count
+    2
+    """
+
+    def __init__(self, directory: Directory, topic: str, topic_id: str, partition: int, name: str) -> None:
+        self._directory = directory
+        self._file = directory.open(name, create=True, writable=True)
+        self._staged = StagedFile(topic, topic_id, partition, name, 0, 0, 0)
+
+    @classmethod
+    def create(
+        cls,
+        root: str | os.PathLike[str],
+        topic: str,
+        topic_id: str,
+        partition: int,
+        *,
+        query: str,
+        batch: int,
+        attempt: str | int,
+        files: Files = LIBC,
+    ) -> StagingFile:
+        """Begin a file for a partition that exists. ``attempt`` tells the attempts of one task apart.
+
+        Raises:
+            UnknownTopicError: there is no such partition, or no longer.
+            StorageError: the file could not be made.
+        """
+        check_name(topic)
+        check_writable_by_users(topic)
+        if _ATTEMPT.fullmatch(str(attempt)) is None:
+            raise InvalidManifestError(
+                f"an attempt is named with letters, digits, '_' and '-', found {attempt!r:.80}"
+            )
+        directory = staging_directory(Directory(root, files), TopicPartition(topic, partition))
+        _check_query(query)
+        _check_count(batch, f"the batch of query {query!r}")
+        name = f"{query_tag(query)}.{batch}.{attempt}.{os.urandom(8).hex()}"
+        try:
+            # Not the one above it: a partition that is gone must not come back by this.
+            _make(directory)
+            return cls(directory, topic, topic_id, partition, name)
+        except StorageError as error:
+            if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
+                raise UnknownTopicError(
+                    f"there is no partition {topic}-{partition} to stage records for; was the topic deleted?",
+                    path=os.path.dirname(directory.path),
+                ) from error
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._staged.size
+
+    @property
+    def record_count(self) -> int:
+        """Records so far."""
+        return self._staged.record_count
+
+    def write(self, encoder: Encoder, *, base_offset: int | None = None) -> None:
+        """Append the finished batches of an encoder; for a replay, with the offset of their first record.
+
+        Raises:
+            DiskFullError, StorageError: they could not be written. Abandon the file.
+        """
+        data: Any = encoder
+        if base_offset is not None:
+            data = bytearray(encoder)
+            stamp_run(data, base_offset, 0)
+        staged = self._staged
+        self._opened().write(data, staged.size)
+        self._staged = staged._replace(
+            size=staged.size + len(data),
+            batch_count=staged.batch_count + encoder.batch_count,
+            record_count=staged.record_count + encoder.record_count,
+        )
+
+    def close(self) -> StagedFile:
+        """End the file; what a manifest says of it. Not durable: see the head of the module."""
+        self._opened().close()
+        return self._staged
+
+    def abandon(self) -> None:
+        """Remove the file. May be called again, and after `close`."""
+        self._file.close()
+        self._directory.remove(self._staged.name)
+
+    def _opened(self) -> File:
+        if self._file.closed:
+            raise LogClosedError("the staged file was closed; begin another")
+        return self._file
+
+    def __enter__(self) -> StagingFile:
+        return self
+
+    def __exit__(self, kind: object, *exc_info: object) -> None:
+        if kind is not None:
+            self.abandon()
+        elif not self._file.closed:
+            self._file.close()
+
+
+def _make(directory: Directory) -> None:
+    try:
+        directory.files.mkdir(directory.path)
+    except StorageError as error:
+        if errno_of(error) != errno.EEXIST:
+            raise
+
+
+def staging_directory(root: Directory, place: TopicPartition) -> Directory:
+    """Where the files of a partition are staged, or would be."""
+    return Directory(root.join(f"{place}/{STAGING}"), root.files)
+
+
+def remove_staged(root: Directory, staged: Iterable[StagedFile]) -> int:
+    """Remove the files of a manifest that has been checked; how many there were.
+
+    What cannot be removed is left to a sweep.
+    """
+    count = 0
+    for file in staged:
+        with contextlib.suppress(StorageError):
+            count += staging_directory(root, file.place).remove(file.name)
+    return count
+
+
+def sweep(
+    root: str | os.PathLike[str],
+    query: str,
+    through_batch: int,
+    *,
+    places: Iterable[TopicPartition] | None = None,
+    files: Files = LIBC,
+    clock: Clock = SYSTEM_CLOCK,
+) -> int:
+    """Remove the staged files of a query up to a batch that was taken in, and stale ones of anybody; how many.
+
+    ``places`` are the partitions to look at, by default all below the root. What cannot be removed is left to
+    the next sweep. Never touches a log.
+    """
+    directory = Directory(root, files)
+    tag = query_tag(query)
+    count = 0
+    for place in partitions_below(directory) if places is None else places:
+        staging = staging_directory(directory, place)
+        try:
+            names = staging.names()
+        except StorageError:
+            # There is none, or the topic is being deleted.
+            continue
+        for name in names:
+            match = _NAME.fullmatch(name)
+            if match is None:
+                continue
+            with contextlib.suppress(StorageError):
+                over = match["query"] == tag and int(match["batch"]) <= through_batch
+                if over or _is_stale(staging, name, clock.now_ms()):
+                    count += staging.remove(name)
+    return count
+
+
+def _is_stale(staging: Directory, name: str, now_ms: int) -> bool:
+    file = staging.open(name)
+    try:
+        return now_ms - file.modified_ms() > STALE_MS
+    finally:
+        file.close()
+
+
+__all__ = [
+    "AT_LEAST_ONCE",
+    "EXACTLY_ONCE",
+    "REPLAY",
+    "Manifest",
+    "StagedFile",
+    "StagingFile",
+    "query_tag",
+    "remove_staged",
+    "staging_directory",
+    "sweep",
+]
