@@ -1,4 +1,4 @@
-"""The sink as plain objects, driven as Spark drives it: attempts that fail, batches that come again, commits that fail."""
+"""The sink as plain objects, driven as Spark drives it: attempts fail, batches come again, commits fail."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_a_topic_is_not_overwritten_but_a_stream_may_write_all_it_has(root: Path
 
 
 def test_columns_are_looked_at_before_any_task_runs(root: Path) -> None:
-    with pytest.raises(SparkColumnsError, match="2 column.s. refused: value: has the type int.*user: unknown"):
+    with pytest.raises(SparkColumnsError, match=r"2 column.s. refused: value: has the type int.*user: unknown"):
         sinks.writer({"path": str(root), "topic": "t"}, sinks.schema(value="int", user="string"))
 
 
@@ -247,7 +247,7 @@ def test_columns_are_looked_at_before_any_task_runs(root: Path) -> None:
 def test_a_path_that_is_no_store_is_refused_with_advice(tmp_path: Path, there: bool) -> None:
     if there:
         (tmp_path / "x").mkdir()
-    with pytest.raises(NotALogError, match="no store here.*logstore topic create"):
+    with pytest.raises(NotALogError, match=r"no store here.*logstore topic create"):
         sinks.writer({"path": str(tmp_path / "x"), "topic": "t"}, sinks.schema(value="binary"))
     assert (tmp_path / "x").exists() is there
 
