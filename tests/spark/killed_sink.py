@@ -1,8 +1,8 @@
 """The process that `test_sink_kills` has killed: it runs a query against the sink and kills itself on the way.
 
-Run as ``python -m tests.spark.killed_sink``. Each line of JSON on standard input is one life: a fork of this process,
-so that nothing is imported twice, which goes on where the checkpoint says and may end at any of its steps. A line
-on standard output says how it ended.
+Run as ``python -m tests.spark.killed_sink``. Each line of JSON on standard input is one life: a fork of this
+process, so that nothing is imported twice, which goes on where the checkpoint says and may end at any of its steps.
+A line on standard output says how it ended.
 
 A life plays Spark: two tasks write each batch, one of them twice (its first attempt is lost), the driver
 commits their messages, then writes down that the batch is done, which is what Spark's own commit log does.
@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import logstore
 from logstore.log import Log
 from logstore.log.files import Directory
 from logstore.spark import rows
-from logstore.store import ingest
+from logstore.store import ingest, mailbox
 from logstore.store.sinks import DONE, Sinks
 from logstore.store.staging import StagingFile
 from tests.spark import sinks
@@ -36,6 +37,8 @@ STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "after-marker": (),
     "during-abort": ((Directory, "remove"),),
     "during-sweep": ((Directory, "remove"),),
+    # With another process that has the store open for writing.
+    "mid-letter": tuple((mailbox, name) for name in ("post", "fetch", "withdraw", "clear")),
 }
 
 
@@ -103,7 +106,7 @@ class Life:
         self.armed = point == "mid-write"
         query.write(batch, 0, attempt=0)
         messages = [query.write(batch, 0, attempt=1), query.write(batch, 1)]
-        self.armed = point in ("after-write", "mid-commit", "during-sweep")
+        self.armed = point in ("after-write", "mid-commit", "mid-letter", "during-sweep")
         if point == "after-write":
             self.step()
         query.commit(messages, batch)
@@ -127,16 +130,16 @@ def main() -> None:
         orders = json.loads(line)
         pid = os.fork()
         if pid == 0:
-            life = Life(orders)
+            code = 1
             try:
+                life = Life(orders)
                 life.run()
                 Path(orders["checkpoint"]).with_suffix(".seen").write_text(str(life.seen))
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
+                code = 0
+            finally:
+                if code:
+                    traceback.print_exc()
+                os._exit(code)
         _, status = os.waitpid(pid, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
