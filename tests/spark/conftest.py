@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import logstore
+import logstore.spark
 from logstore.errors import SparkNotReadyError
 from logstore.spark import java
 from tests.spark import sessions, stores
@@ -34,6 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     except SparkNotReadyError as error:
         pytest.fail(str(error), pytrace=False)
     session = sessions.start(tmp_path_factory.mktemp("spark"))
+    logstore.spark.register(session)
     try:
         yield session
     finally:

@@ -29,6 +29,7 @@ COMMANDS = {
     "housekeep": ("directory", "housekeep", "Apply retention and compaction once."),
     "import": ("transfer", "import_records", "Append records from JSON lines or another directory."),
     "offsets": ("offsets", "offsets", "List, set and delete committed offsets; show lag."),
+    "pipeline": ("pipeline", "pipeline", "Run, list and describe the data pipelines for Spark."),
     "produce": ("produce", "produce", "Append records from standard input."),
     "segment": ("segments", "segment", "List, dump, verify and mend the files of partitions."),
     "snapshot": ("directory", "snapshot", "Copy the whole store."),

@@ -13,6 +13,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.number cimport PyNumber_Index
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
@@ -403,7 +404,7 @@ cdef int refuse_none(Writer w, str name) except -1:
 cdef int number(Writer w, object value, str name, int size, int64_t low, int64_t high) except -1:
     cdef int64_t found = 0
     try:
-        found = value
+        found = value if isinstance(value, int) else PyNumber_Index(value)
     except (TypeError, OverflowError):
         wrong(name, value, f"an integer from {low} to {high}")
     if not low <= found <= high:

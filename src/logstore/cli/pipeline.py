@@ -1,0 +1,162 @@
+"""``logstore pipeline``: the pipelines that come with the Spark data source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from logstore.cli import terminal
+from logstore.cli.place import json_option
+from logstore.spark import java
+from logstore.spark.pipelines import Parameter, Pipeline, get, names, parameters_of
+
+#: Options that are not a parameter of the pipeline, but of the session that it runs in.
+_SESSION = ("master", "shuffle_partitions", "rocksdb", "spark_settings")
+
+
+class _Pipelines(click.Group):
+    """A command for each pipeline, with its parameters as options."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command_of(get(cmd_name)) if cmd_name in names() else None
+
+
+@click.group()
+def pipeline() -> None:
+    """Run, list and describe the data pipelines for Spark."""
+
+
+@pipeline.group(cls=_Pipelines)
+def run() -> None:
+    """Run a pipeline: NAME, and its parameters as options.
+
+    It does what there is to do and ends; with --continuous it runs until it is stopped. A run with the
+    --checkpoint of an earlier one goes on where that one ended, also where it was killed.
+    """
+
+
+@pipeline.command("list")
+@json_option
+def list_pipelines(as_json: bool) -> None:
+    """The pipelines, each with what it does.
+
+    JSON: pipeline, summary.
+    """
+    rows = [{"pipeline": name, "summary": get(name).summary} for name in names()]
+    terminal.print_rows(rows, as_json=as_json)
+
+
+@pipeline.command()
+@click.argument("name", type=click.Choice(names()))
+@json_option
+def describe(name: str, as_json: bool) -> None:
+    """What pipeline NAME does and guarantees, and its parameters; those to turn for scale are marked with *.
+
+    JSON, one object for each parameter: parameter, default, scale, help.
+    """
+    found = get(name)
+    if not as_json:
+        terminal.line(found.description + "\n")
+    rows = [
+        {
+            "parameter": ("" if as_json or not each.scale else "*") + _option_of(each),
+            "default": "required" if each.required else _shown(each.default),
+            **({"scale": each.scale} if as_json else {}),
+            "help": each.help,
+        }
+        for each in parameters_of(found.parameters)
+    ]
+    terminal.print_rows(rows, as_json=as_json)
+
+
+def _option_of(each: Parameter) -> str:
+    return "dir" if each.name == "path" else each.name.replace("_", "-")
+
+
+def _shown(default: Any) -> str:
+    return ",".join(default) if isinstance(default, tuple) else str(default)
+
+
+def _command_of(found: Pipeline[Any]) -> click.Command:
+    options: list[click.Parameter] = [_click_option(each) for each in parameters_of(found.parameters)]
+    options += _session_options()
+
+    def invoke(**given: Any) -> None:
+        _run(found, given)
+
+    return click.Command(
+        found.name, params=options, callback=invoke, help=found.description, short_help=found.summary
+    )
+
+
+def _click_option(each: Parameter) -> click.Option:
+    shown = each.default not in ("", (), 0, False)
+    words: dict[str, Any] = {"help": each.help, "required": each.required, "show_default": shown}
+    if not each.required:
+        words["default"] = each.default
+    if each.name == "path":
+        words |= {"envvar": "LOGSTORE_DIR", "show_envvar": True, "metavar": "DIR"}
+        return click.Option(["-d", "--dir", "path"], **words)
+    name = "--" + each.name.replace("_", "-")
+    if each.name == "continuous":
+        return click.Option(["--continuous/--once", "continuous"], **words | {"show_default": False})
+    if each.type is bool:
+        return click.Option([f"{name}/--no-{name[2:]}"], **words)
+    if each.type == tuple[str, ...]:
+        words["default"] = None if each.required else ",".join(each.default)
+        return click.Option([name], callback=_listed, metavar="A,B,...", **words)
+    return click.Option([name], type=each.type, **words)
+
+
+def _listed(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (value or "").split(",") if word.strip())
+
+
+def _session_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--master"], help="Where Spark runs, such as local[2] or spark://host:7077; default: as configured."
+        ),
+        click.Option(
+            ["--shuffle-partitions"], type=int, default=0, help="Tasks after a shuffle; 0: Spark's default."
+        ),
+        click.Option(["--rocksdb"], is_flag=True, help="Keep the state of streams on disk instead of in memory."),
+        click.Option(
+            ["--spark", "spark_settings"],
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of Spark; may be repeated.",
+        ),
+    ]
+
+
+def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
+    from logstore.cli.place import parse_settings
+
+    master, shuffle_partitions, rocksdb, words = (given.pop(name) for name in _SESSION)
+    settings = {key: str(value) for key, value in parse_settings(words).items()}
+    if given.get("bootstrap") and given.get("path"):
+        # The directory may come from the environment; what is said on the command line wins.
+        context = click.get_current_context()
+        if context.get_parameter_source("path") is click.core.ParameterSource.ENVIRONMENT:
+            given["path"] = ""
+    parameters = found.parameters(**given)
+    java.prepare()
+    from logstore.spark.pipelines.session import session
+
+    spark = session(
+        f"logstore {found.name}",
+        master=master,
+        shuffle_partitions=shuffle_partitions,
+        rocksdb=rocksdb,
+        settings=settings,
+    )
+    try:
+        report = found.run(spark, parameters)
+    finally:
+        spark.stop()
+    terminal.print_json({"pipeline": report.pipeline, **report.counts})

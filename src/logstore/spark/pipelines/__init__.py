@@ -1,0 +1,98 @@
+"""Data pipelines ready to run on Spark: which there are, and what each needs to know.
+
+This package's head alone answers for the registry. A pipeline is a module of this package with one frozen
+dataclass of parameters derived from `parameters.Parameters`, functions from data frame to data frame that
+need no topic, and a function ``run(spark, parameters) -> Report`` decorated with `pipeline`. Modules import
+PySpark inside their functions, so that listing and describing work without it.
+
+>>> for name in names():
+...     print(name, "-", get(name).summary)  # doctest: +ELLIPSIS
+files - ...
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from logstore.errors import UnknownSettingError
+from logstore.spark.pipelines.parameters import Parameter, Parameters, Report, parameter, parameters_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "Parameter",
+    "Parameters",
+    "Pipeline",
+    "Report",
+    "get",
+    "names",
+    "parameter",
+    "parameters_of",
+    "pipeline",
+]
+
+#: Name of a pipeline -> the module of this package that registers it.
+HOMES = {
+    "activity": "activity",
+    "archive": "archive",
+    "files": "files",
+    "latest": "latest",
+    "restore": "restore",
+    "rollup": "rollup",
+    "stages": "stages",
+    "surge": "surge",
+}
+
+P = TypeVar("P", bound=Parameters)
+
+
+class Pipeline(NamedTuple, Generic[P]):
+    """A pipeline: its name, what it does in a line, the class of its parameters, and how it is run."""
+
+    name: str
+    summary: str
+    parameters: type[P]
+    run: Callable[[SparkSession, P], Report]
+
+    @property
+    def description(self) -> str:
+        """What the module says of itself: meaning, guarantees, scale."""
+        return (importlib.import_module(self.run.__module__).__doc__ or "").strip()
+
+
+_found: dict[str, Pipeline[Any]] = {}
+
+
+def pipeline(
+    name: str, summary: str, parameters: type[P]
+) -> Callable[[Callable[[SparkSession, P], Report]], Callable[[SparkSession, P], Report]]:
+    """Register the decorated ``run(spark, parameters) -> Report`` under a name."""
+
+    def register(run: Callable[[SparkSession, P], Report]) -> Callable[[SparkSession, P], Report]:
+        _found[name] = Pipeline(name, summary, parameters, run)
+        return run
+
+    return register
+
+
+def names() -> list[str]:
+    """The names of all pipelines, in order."""
+    return sorted(HOMES)
+
+
+def get(name: str) -> Pipeline[Any]:
+    """The pipeline of that name.
+
+    Raises:
+        UnknownSettingError: there is none; those that there are, are named.
+    """
+    if name not in HOMES:
+        near = difflib.get_close_matches(name, HOMES, 1)
+        hint = f", perhaps {near[0]}" if near else ""
+        raise UnknownSettingError({"pipeline": f"no {name!r}{hint}; there are {', '.join(names())}"})
+    importlib.import_module(f"{__name__}.{HOMES[name]}")
+    return _found[name]

@@ -1,0 +1,103 @@
+"""What a pipeline is told and what it tells: parameters with their help, and the report of a run.
+
+Plain dataclasses; imports neither PySpark nor pyarrow. Immutable, any thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from logstore.errors import InvalidSettingError
+
+
+def parameter(default: Any = MISSING, help: str = "", *, scale: bool = False) -> Any:
+    """A field of a class of parameters; without a default it has to be given.
+
+    ``scale`` marks what is turned when there is more data, as the description of a pipeline shows it.
+    """
+    return field(default=default, metadata={"help": help, "scale": scale})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """What every pipeline is told. Topics are those of one store, which is named by one of the first two."""
+
+    stateful: ClassVar[bool] = True  #: goes on where it ended, and so needs a checkpoint
+
+    path: str = parameter("", "Directory of the store.")
+    bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
+    checkpoint: str = parameter(
+        help="Directory of the pipeline's state; a run with that of an earlier one goes on where it ended."
+    )
+    continuous: bool = parameter(
+        False, "Run until stopped; otherwise do what there is to do when it begins, and end."
+    )
+    interval_s: float = parameter(1.0, "With continuous: seconds between the starts of two micro-batches.")
+    partitions: int = parameter(4, "Partitions of each topic that the pipeline creates.", scale=True)
+    max_offsets: int = parameter(
+        0, "Records of a topic taken in one micro-batch; 0 takes what there is.", scale=True
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.path) == bool(self.bootstrap):
+            found = "both" if self.path else "neither"
+            raise InvalidSettingError({"path": f"name the store by either path or bootstrap, found {found}"})
+        if self.stateful and not self.checkpoint:
+            raise InvalidSettingError({"checkpoint": "expected a directory, found nothing"})
+        self.require("interval_s", self.interval_s >= 0, "0 or more")
+        self.require("partitions", self.partitions >= 1, "1 or more")
+        self.require("max_offsets", self.max_offsets >= 0, "0 or more")
+
+    def require(self, name: str, holds: bool, expected: str) -> None:
+        """Refuse a parameter that is out of range.
+
+        Raises:
+            InvalidSettingError: it does not hold; the parameter, its value and what is expected are named.
+        """
+        if not holds:
+            raise InvalidSettingError({name: f"expected {expected}, found {getattr(self, name)!r}"})
+
+
+class Parameter(NamedTuple):
+    """One parameter as a command or a page shows it."""
+
+    name: str
+    type: Any  #: ``str``, ``int``, ``float``, ``bool`` or ``tuple[str, ...]``
+    default: Any  #: `dataclasses.MISSING` where one has to be given
+    help: str
+    scale: bool
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+
+def parameters_of(parameters: type[Parameters]) -> list[Parameter]:
+    """The parameters of a class, its own before those that every pipeline has."""
+    types = typing.get_type_hints(parameters)
+    common = {each.name for each in dataclasses.fields(Parameters)}
+    found = [
+        Parameter(
+            each.name,
+            types[each.name],
+            each.default,
+            each.metadata.get("help", ""),
+            each.metadata.get("scale", False),
+        )
+        for each in dataclasses.fields(parameters)
+    ]
+    return sorted(found, key=lambda each: each.name in common)
+
+
+class Report(NamedTuple):
+    """What one run of a pipeline did: its name, and counts by what was counted."""
+
+    pipeline: str
+    counts: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.pipeline}: " + ", ".join(f"{name} {count:,}" for name, count in self.counts.items())

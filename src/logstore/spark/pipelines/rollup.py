@@ -1,0 +1,301 @@
+"""``rollup``: a topic of metrics into sums by time window, level on level.
+
+Services push: a record's key names the series, its value is JSON, ``{"time": 1700000000000, "value": 1.5}``, with
+the time in milliseconds. Each level adds the values of a series up in windows of its length, by default 10 s, one
+minute and one hour, each from the rows of the level before. A level is a topic, ``<topic>-<level>``, and a
+directory of Parquet, from which the sums are pulled:
+
+    key    series
+    value  {"series": "web1.cpu", "start": 1700000000000, "seconds": 10, "count": 3, "sum": 4.5,
+            "min": 1.0, "max": 2.0, "late": false}
+
+Event time. A window is closed when its end lies more than ``delay_s`` behind the newest time that was seen in
+earlier micro-batches (the watermark), and one row with ``"late": false`` is written. Values that come after that
+are not lost: they make rows with ``"late": true`` for the same window, which the next level takes in, in time there
+if its longer window is still open. So at every level counts and sums of the rows written, late or not, and of the
+windows still open are exactly those that came in; who wants a window's final figure adds its rows up. Sums are
+exact, too: values are kept with ``digits`` digits behind the point as integers of 64 bits, so that with 6 digits
+the sum of a window stays below 9 * 10^12.
+
+Records without a key, whose value is not such JSON, or whose time lies before 1970 or more than ``ahead_s`` after
+the record's timestamp, are left out and counted as ``refused``: one wrong clock would make all others late.
+
+Exactly once from topic to topic and from topic to Parquet, through restarts and kills, by the checkpoint.
+
+Scale: records are added up within each task before they are shuffled, so that what is shuffled and kept as
+state is series x open windows, not records. ``partitions`` is how wide topics are, ``max_offsets``
+bounds a micro-batch; with ``--shuffle-partitions`` and ``--rocksdb`` the state grows wide and beyond memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logstore.errors import InvalidSettingError
+from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.state import GroupState
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PARTIAL = "series STRING, start LONG, count LONG, sum LONG, min LONG, max LONG"
+_ROW = "series STRING, start LONG, seconds INT, count LONG, sum {number}, min {number}, max {number}, late BOOLEAN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollupParameters(Parameters):
+    """Which metrics, and which levels."""
+
+    topic: str = parameter(help="Topic of the metrics; created if missing.")
+    output: str = parameter(help="Directory of Parquet, with a directory in it for each level.")
+    levels: tuple[str, ...] = parameter(
+        ("10s", "1m", "1h"), "Lengths of the windows, each a multiple of the one before."
+    )
+    delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.")
+    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.")
+    digits: int = parameter(6, "Digits behind the point of a value that are kept.")
+
+    def __post_init__(self) -> None:
+        Parameters.__post_init__(self)
+        self.require("delay_s", self.delay_s >= 0, "0 or more")
+        self.require("ahead_s", self.ahead_s >= 0, "0 or more")
+        self.require("digits", 0 <= self.digits <= 12, "0 to 12")
+        lengths = [seconds_of(level) for level in self.levels]
+        self.require("levels", bool(lengths), "at least one")
+        holds = all(longer > shorter and longer % shorter == 0 for shorter, longer in pairwise(lengths))
+        self.require("levels", holds, "each a multiple of the one before")
+
+    def topic_of(self, level: str) -> str:
+        return f"{self.topic}-{level}"
+
+
+def seconds_of(level: str) -> int:
+    """A length such as 10s, 1m, 1h or 1d in seconds.
+
+    Raises:
+        InvalidSettingError: it is none.
+
+    >>> seconds_of("1m")
+    60
+    """
+    found = re.fullmatch(r"([1-9]\d{0,5})([smhd])", level)
+    if found is None:
+        raise InvalidSettingError({"levels": f"expected a number with s, m, h or d, such as 10s, found {level!r}"})
+    return int(found[1]) * _UNITS[found[2]]
+
+
+# -- values as they come in
+
+
+def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
+    """Records of the metrics topic as (series, start, count, sum, ...), each a value of its own at its time."""
+    from pyspark.sql import functions as F
+
+    value = F.from_json(F.col("value").cast("string"), "time LONG, value DOUBLE")
+    read = records.select(F.col("key").cast("string").alias("series"), value.alias("v"), "timestamp")
+    units = F.round(F.col("v.value") * F.lit(float(10**digits))).cast("long")
+    fits = F.abs(F.col("v.value")) < F.lit(2.0**62 / 10**digits)
+    good = F.col("series").isNotNull() & plausible("v.time", ahead_s) & fits
+    observed = read.observe("metrics", F.count_if(~F.coalesce(good, F.lit(False))).alias("refused"))
+    kept = observed.where(good).select("series", F.col("v.time").alias("start"), units.alias("units"))
+    one = F.lit(1).cast("long").alias("count")
+    return kept.select("series", "start", one, *(F.col("units").alias(name) for name in ("sum", "min", "max")))
+
+
+def plausible(time: str, ahead_s: float) -> Column:
+    """Whether a time in milliseconds can be true of a record: one far ahead would make all others late."""
+    from pyspark.sql import functions as F
+
+    latest = F.unix_millis("timestamp") + F.lit(round(ahead_s * 1000))
+    return F.col(time).between(F.lit(0), latest)
+
+
+def rows_of_level(records: DataFrame, digits: int) -> DataFrame:
+    """Records of a level's topic as (series, start, count, sum, ...)."""
+    from pyspark.sql import functions as F
+
+    parsed = from_json(records, digits)
+    numbers = [(F.col(name) * F.lit(10**digits)).cast("long").alias(name) for name in ("sum", "min", "max")]
+    return parsed.select("series", "start", "count", *numbers)
+
+
+def from_json(records: DataFrame, digits: int) -> DataFrame:
+    """The rows in a level's topic, as they are written to Parquet."""
+    from pyspark.sql import functions as F
+
+    schema = _ROW.format(number=f"DECIMAL(20, {digits})")
+    return records.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
+
+
+# -- one level
+
+
+def roll_up(values: DataFrame, seconds: int, delay_s: float) -> DataFrame:
+    """(series, start, count, sum, min, max) added up in windows: a row for each that is closed, and late ones.
+
+    Spark drops rows behind the watermark before a stateful function sees them, and counts them only
+    roughly. Here none may be dropped: the values go without an event time past that check, and what moves the
+    watermark is one further row, the clock, for each batch of Arrow data.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    combined = values.mapInArrow(_combine(seconds), f"clock TIMESTAMP, {_PARTIAL}")
+    watched = combined.withWatermark("clock", f"{round(delay_s * 1000)} milliseconds")
+    rows = watched.groupBy("series", "start").applyInPandasWithState(
+        _close(seconds),
+        outputStructType=f"{_PARTIAL}, late BOOLEAN",
+        stateStructType="count LONG, sum LONG, min LONG, max LONG",
+        outputMode="append",
+        timeoutConf=GroupStateTimeout.EventTimeTimeout,
+    )
+    weight = {late: F.sum(F.when(F.col("late") == late, F.col("count"))) for late in (False, True)}
+    return rows.observe("windows", weight[False].alias("in_time"), weight[True].alias("late"))
+
+
+def _combine(seconds: int) -> Any:
+    """What a task does first: add up what falls into the same window, one batch of Arrow data at a time."""
+    length = seconds * 1000
+
+    def combine(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        clock = pa.timestamp("us", "UTC")
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            table = pa.Table.from_batches([batch])
+            time = table["start"]
+            window = pc.multiply(pc.divide(time, length), length)
+            table = table.set_column(table.schema.get_field_index("start"), "start", window)
+            summed = table.group_by(["series", "start"]).aggregate(
+                [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
+            )
+            columns = [summed[name] for name in ("series", "start", "count_sum", "sum_sum", "min_min", "max_max")]
+            empty = pa.nulls(summed.num_rows, clock)
+            names = ["clock", "series", "start", "count", "sum", "min", "max"]
+            yield from pa.Table.from_arrays([empty, *columns], names=names).combine_chunks().to_batches()
+            now = pa.array([pc.max(time).as_py() * 1000], pa.int64()).cast(clock)
+            nothing = [pa.nulls(1, column.type) for column in columns]
+            yield pa.RecordBatch.from_arrays([now, *nothing], names=names)
+
+    return combine
+
+
+def _close(seconds: int) -> Any:
+    """What becomes of a window in a micro-batch: kept open, closed, or answered with a late row."""
+    length = seconds * 1000
+
+    def close(
+        key: tuple[Any, ...], frames: Iterable[pandas.DataFrame], state: GroupState
+    ) -> Iterator[pandas.DataFrame]:
+        import pandas as pd
+
+        series, begin = key
+        if series is None:
+            return  # the clock
+        start = int(begin)
+        held = [Sums(*map(int, state.get))] if state.exists else []
+        new = [] if state.hasTimedOut else [_sums_of(frames)]
+        rows: list[tuple[Any, ...]] = []
+        # Spark lets the time of a window run out when its end is below the watermark, but asks about new values
+        # of such a window first, and then no more.
+        if state.hasTimedOut or start + length < state.getCurrentWatermarkMs():
+            rows += [(series, start, *sums, False) for sums in held]
+            rows += [(series, start, *sums, True) for sums in new]
+            if held:
+                state.remove()
+        else:
+            state.update(tuple(_together(held + new)))
+            state.setTimeoutTimestamp(start + length)
+        if rows:
+            yield pd.DataFrame(rows, columns=["series", "start", "count", "sum", "min", "max", "late"])
+
+    return close
+
+
+class Sums(NamedTuple):
+    """What is kept of values that were added up, in units of the last digit."""
+
+    values: int
+    sum: int
+    min: int
+    max: int
+
+
+def _sums_of(frames: Iterable[pandas.DataFrame]) -> Sums:
+    return _together(
+        Sums(int(each["count"].sum()), int(each["sum"].sum()), int(each["min"].min()), int(each["max"].max()))
+        for each in frames
+    )
+
+
+def _together(parts: Iterable[Sums]) -> Sums:
+    counts, sums, least, most = zip(*parts, strict=True)
+    return Sums(sum(counts), sum(sums), min(least), max(most))
+
+
+def to_records(rows: DataFrame, seconds: int, digits: int) -> DataFrame:
+    """Rows of a level as records of its topic."""
+    from pyspark.sql import functions as F
+
+    numbers = [
+        (F.col(name).cast("decimal(20, 0)") / F.lit(10**digits)).cast(f"decimal(38, {digits})").alias(name)
+        for name in ("sum", "min", "max")
+    ]
+    length = F.lit(seconds).alias("seconds")
+    value = F.to_json(F.struct("series", "start", length, "count", *numbers, "late"))
+    return rows.select(F.col("series").cast("binary").alias("key"), value.cast("binary").alias("value"))
+
+
+# -- the whole
+
+
+@pipeline("rollup", "Metrics into sums by 10 s, minute and hour, each level a topic and Parquet.", RollupParameters)
+def run(spark: SparkSession, parameters: RollupParameters) -> Report:
+    """Bring all levels up to date, one after the other; or with ``continuous`` keep them so, all at once."""
+    topics = [parameters.topic, *(parameters.topic_of(level) for level in parameters.levels)]
+    ensure_topics(parameters, *topics)
+    begins: list[Callable[[], StreamingQuery]] = []
+    for source, level in zip(topics, parameters.levels, strict=False):
+        begins += [
+            partial(_start_sum, spark, parameters, source, level),
+            partial(_start_load, spark, parameters, level),
+        ]
+    counts = finish_in_turn(parameters, *begins)
+    found = {"records": counts[0].total(), "refused": counts[0].total("refused")}
+    for level, summed in zip(parameters.levels, counts[::2], strict=True):
+        found |= {f"{level} in time": summed.total("in_time"), f"{level} late": summed.total("late")}
+    return Report("rollup", found)
+
+
+def _start_sum(spark: SparkSession, parameters: RollupParameters, source: str, level: str) -> StreamingQuery:
+    """From the topic before to the topic of a level."""
+    records = read_stream(spark, parameters, source)
+    if source == parameters.topic:
+        values = metrics(records, parameters.digits, parameters.ahead_s)
+    else:
+        values = rows_of_level(records, parameters.digits)
+    rows = roll_up(values, seconds_of(level), parameters.delay_s)
+    written = to_records(rows, seconds_of(level), parameters.digits)
+    return start(write_stream(written, parameters, parameters.topic_of(level)), parameters, f"sum-{level}")
+
+
+def _start_load(spark: SparkSession, parameters: RollupParameters, level: str) -> StreamingQuery:
+    """From the topic of a level to its Parquet."""
+    rows = from_json(read_stream(spark, parameters, parameters.topic_of(level)), parameters.digits)
+    path = os.path.join(parameters.output, level)
+    return start(rows.writeStream.format("parquet").option("path", path), parameters, f"load-{level}")

@@ -1,0 +1,106 @@
+"""Streaming queries of a pipeline: started with its trigger and checkpoint, watched, and counted.
+
+This module alone decides how a query of a pipeline begins and ends. Driver only; one thread a pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from logstore.spark.pipelines.parameters import Parameters
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+#: How often a running query is asked for its progress; it keeps 100 micro-batches for us by default.
+_LOOK_S = 1.0
+
+
+class Counts:
+    """What a query has done since it was started: input records, late rows and observed metrics, added up.
+
+    "late" is what Spark says of its stateful operators: rows that the watermark kept from them, behind the partial
+    aggregation before them.
+
+    A micro-batch counts once, also where it was begun anew.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self.query = query
+        self._seen: dict[int, dict[str, int]] = {}
+
+    def look(self) -> None:
+        """Take what the query has reported since the last look."""
+        for progress in self.query.recentProgress:
+            observed = {
+                name: int(value or 0)
+                for row in progress.observedMetrics.values()
+                for name, value in row.asDict().items()
+            }
+            rows = {"in": int(progress.numInputRows)}
+            rows["late"] = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
+            # A micro-batch without data reports again under the number of the next: the last one counts.
+            if any(observed.values()) or any(rows.values()) or progress.batchId not in self._seen:
+                self._seen[progress.batchId] = rows | observed
+
+    def total(self, name: str = "in") -> int:
+        return sum(counts.get(name, 0) for counts in self._seen.values())
+
+
+def start(writer: DataStreamWriter, parameters: Parameters, stage: str) -> StreamingQuery:
+    """Start a query under the name of its stage, with a checkpoint of its own in the pipeline's."""
+    trigger: dict[str, Any] = (
+        {"processingTime": f"{round(parameters.interval_s * 1000)} milliseconds"}
+        if parameters.continuous
+        else {"availableNow": True}
+    )
+    checkpoint = os.path.join(parameters.checkpoint, stage)
+    return writer.queryName(stage).option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+
+def finish(*queries: StreamingQuery) -> Sequence[Counts]:
+    """Wait until all the queries have ended, and say what they did.
+
+    When one fails, or the wait is interrupted, the others are stopped.
+
+    Raises:
+        StreamingQueryException: a query has failed.
+    """
+    counts = [Counts(query) for query in queries]
+    try:
+        waiting = list(counts)
+        while waiting:
+            for each in list(waiting):
+                if each.query.awaitTermination(_LOOK_S / len(waiting)):
+                    waiting.remove(each)
+                each.look()
+    finally:
+        _stop(queries)
+    return counts
+
+
+def finish_in_turn(parameters: Parameters, *begins: Callable[[], StreamingQuery]) -> Sequence[Counts]:
+    """Start queries that feed one another and wait for them: each after the one before it has ended, or with
+    ``continuous`` all at once.
+
+    Raises:
+        StreamingQueryException: a query has failed; those after it were not started, or are stopped.
+    """
+    if not parameters.continuous:
+        return [counts for begin in begins for counts in finish(begin())]
+    started: list[StreamingQuery] = []
+    try:
+        for begin in begins:
+            started.append(begin())  # what was started has to be known when the next one fails
+        return finish(*started)
+    finally:
+        _stop(started)
+
+
+def _stop(queries: Iterable[StreamingQuery]) -> None:
+    for query in queries:
+        if query.isActive:
+            query.stop()

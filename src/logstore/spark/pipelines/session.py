@@ -1,0 +1,64 @@
+"""The Spark session of a pipeline that is run from the command line.
+
+This module alone decides its settings. Who has a session of his own passes that one to ``run`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from logstore.spark import java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: What a pipeline wants of Spark, where nothing else is said. zstd: Spark's default codec needs a library that
+#: does not load on every machine, and packs less.
+SETTINGS = {
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.metricsEnabled": "true",
+    "spark.ui.enabled": "false",
+}
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def session(
+    name: str = "logstore",
+    *,
+    master: str | None = None,
+    shuffle_partitions: int = 0,
+    rocksdb: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session with ``format("logstore")`` registered; the one there is, if there is one.
+
+    ``master`` is where it runs, such as ``local[2]`` or ``spark://host:7077``; by default what Spark is
+    configured for, else this machine. ``shuffle_partitions`` is the number of tasks after a shuffle, for
+    a stream also of its state, fixed when its checkpoint begins; 0 leaves Spark's default. ``rocksdb`` keeps
+    the state of streams on the executors' disks instead of their memory. ``settings`` win over all of these.
+
+    Raises:
+        SparkNotReadyError: Java, PySpark or the workers' Python is missing or does not do.
+    """
+    java.prepare()
+    from pyspark.sql import SparkSession
+
+    from logstore.spark import register
+
+    builder = SparkSession.builder.appName(name)
+    found = dict(SETTINGS)
+    if shuffle_partitions:
+        found["spark.sql.shuffle.partitions"] = str(shuffle_partitions)
+    if rocksdb:
+        found["spark.sql.streaming.stateStore.providerClass"] = ROCKSDB
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            found["spark.driver.bindAddress"] = "127.0.0.1"
+    for key, value in {**found, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark

@@ -1,0 +1,86 @@
+"""Topics at the ends of a pipeline: made if missing, read and written with the pipeline's parameters.
+
+This module alone knows which options of ``format("logstore")`` a pipeline uses. Driver only, any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from logstore.errors import DirectoryLockedError, UnknownTopicError
+from logstore.settings import Setting
+from logstore.spark.pipelines.parameters import Parameters
+from logstore.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+FORMAT = "logstore"
+
+
+def place_options(parameters: Parameters) -> dict[str, str]:
+    """The options that name the store."""
+    if parameters.bootstrap:
+        return {"kafka.bootstrap.servers": parameters.bootstrap}
+    return {"path": parameters.path}
+
+
+def ensure_topics(
+    parameters: Parameters,
+    *names: str,
+    settings: Mapping[str, Setting] | None = None,
+    partitions: int | None = None,
+) -> None:
+    """Create those of the topics that are missing, and the store if there is none. Durable on return.
+
+    A store that another process has open for writing cannot be given topics from here: then they must exist
+    already.
+
+    Raises:
+        UnknownTopicError: another process writes the store, and it lacks one of the topics.
+        InvalidTopicError, StorageError: as `Store.create_topic`.
+    """
+    count = parameters.partitions if partitions is None else partitions
+    if parameters.bootstrap:
+        _ensure_on_broker(parameters.bootstrap, names, count, settings or {})
+        return
+    try:
+        with open_store(parameters.path) as store:
+            for name in names:
+                store.create_topic(name, count, settings, if_not_exists=True)
+    except DirectoryLockedError:
+        with open_store(parameters.path, read_only=True) as store:
+            missing = [name for name in names if name not in store]
+        if missing:
+            raise UnknownTopicError(
+                f"another process writes the store in {parameters.path}, and it has no topic "
+                f"{', '.join(missing)}; create {'it' if len(missing) == 1 else 'them'} there first"
+            ) from None
+
+
+def _ensure_on_broker(
+    bootstrap: str, names: tuple[str, ...], partitions: int, settings: Mapping[str, Setting]
+) -> None:
+    raise NotImplementedError
+
+
+def read_stream(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:
+    """Topics as a stream from their beginning, in Kafka's columns."""
+    found = place_options(parameters) | {"subscribe": ",".join(topics), "startingOffsets": "earliest"}
+    if parameters.max_offsets:
+        found["maxOffsetsPerTrigger"] = str(parameters.max_offsets)
+    return spark.readStream.format(FORMAT).options(**found | options).load()
+
+
+def read_batch(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:
+    """Topics as they are now, in Kafka's columns."""
+    found = place_options(parameters) | {"subscribe": ",".join(topics)}
+    return spark.read.format(FORMAT).options(**found | options).load()
+
+
+def write_stream(frame: DataFrame, parameters: Parameters, topic: str, **options: str) -> DataStreamWriter:
+    """A stream with columns key and value into a topic, exactly once where the store is a directory."""
+    found = place_options(parameters) | {"topic": topic}
+    return frame.writeStream.format(FORMAT).options(**found | options)
