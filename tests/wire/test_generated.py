@@ -47,7 +47,9 @@ def test_a_field_has_every_part_of_its_line() -> None:
 def test_the_table_is_made_from_a_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     definition = {
         "apiKey": 0, "type": "request", "name": "ProduceRequest", "validVersions": "3-13", "flexibleVersions": "9+",
-        "commonStructs": [{"name": "Shared", "versions": "0+", "fields": [{"name": "A", "type": "int8", "versions": "0+"}]}],
+        "commonStructs": [
+            {"name": "Shared", "versions": "0+", "fields": [{"name": "A", "type": "int8", "versions": "0+"}]},
+        ],
         "fields": [
             {"name": "Old", "type": "int8", "versions": "0-2", "about": "of versions that are gone"},
             {"name": "Name", "type": "string", "versions": "3+", "nullableVersions": "4+", "default": "null",
