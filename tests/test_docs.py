@@ -36,6 +36,10 @@ from logstore.store.producer import Producer
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
 
+#: Their Python needs a Spark: `tests/spark/test_pages.py` runs it.
+SPARK_PAGES = [page for page in PAGES if "spark" in page.relative_to(ROOT).as_posix()]
+OTHER_PAGES = [page for page in PAGES if page not in SPARK_PAGES]
+
 needs_sources = pytest.mark.skipif(not PAGES, reason="no source tree around the tests")
 
 # --- pages -------------------------------------------------------------------------------------
@@ -57,7 +61,7 @@ def compare_output(example: Example) -> None:
 
 
 @needs_sources
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_python_on_a_page_gives_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,9 +82,14 @@ def test_the_python_on_a_page_gives_what_the_page_says(
         for example in document.examples():
             example.evaluate()
     finally:
-        for value in document.namespace.values():
-            if isinstance(value, Log | Store):
-                value.close()
+        close_all(document.namespace)
+
+
+def close_all(namespace: dict[str, Any]) -> None:
+    """What a page has opened and left open."""
+    for value in namespace.values():
+        if isinstance(value, Log | Store):
+            value.close()
 
 
 def command_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
