@@ -243,9 +243,12 @@ def docstrings(module: Any) -> Iterator[tuple[str, str]]:
                     yield f"{module.__name__}.{name}.{member}", text
 
 
-def examples() -> Iterator[Any]:
+def examples(*, on_spark: bool = False) -> Iterator[Any]:
+    """Those of `logstore.spark`, for `tests/spark/test_pages.py`, or all others."""
     parser = doctest.DocTestParser()
     for module_name in modules():
+        if module_name.startswith("logstore.spark") != on_spark:
+            continue
         module = importlib.import_module(module_name)
         for name, text in docstrings(module):
             if parser.get_examples(text):
@@ -254,6 +257,10 @@ def examples() -> Iterator[Any]:
 
 @pytest.mark.parametrize("module, text", list(examples()))
 def test_the_example_in_a_docstring_gives_what_it_says(module: Any, text: str, tmp_path: Path) -> None:
+    run_docstring(module, text, tmp_path)
+
+
+def run_docstring(module: Any, text: str, tmp_path: Path) -> None:
     Log.open(tmp_path / "root" / "flights-0").close()
     with Log.open(tmp_path / "another" / "log-0") as log:
         given = {"tmp": tmp_path / "root", "log": log, "batch_of": batch_of}

@@ -36,7 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def fill(bootstrap: str) -> None:
-    """`PLAIN`: a producer with defaults. `MIXED`: all codecs, headers, no keys, no values, transactions of both ends."""
+    """`PLAIN`: defaults. `MIXED`: all codecs, headers, no keys, no values, transactions committed and aborted."""
     from confluent_kafka import Producer
 
     create(bootstrap, PLAIN, MIXED)

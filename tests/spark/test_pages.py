@@ -1,8 +1,9 @@
-"""The Python on the pages about Spark is run as on all others (`tests/test_docs.py`), with a session named ``spark``."""
+"""Pages and docstrings about Spark are run as all others are (`tests/test_docs.py`), pages with a session ``spark``."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sybil import Sybil
@@ -27,3 +28,8 @@ def test_the_python_on_a_page_gives_what_the_page_says(
         for query in spark.streams.active:
             query.stop()
         docs.close_all(document.namespace)
+
+
+@pytest.mark.parametrize("module, text", list(docs.examples(on_spark=True)))
+def test_the_example_in_a_docstring_gives_what_it_says(module: Any, text: str, tmp_path: Path) -> None:
+    docs.run_docstring(module, text, tmp_path)
