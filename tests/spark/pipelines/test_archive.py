@@ -9,9 +9,11 @@ import pyarrow.parquet
 import pytest
 
 import logstore
-from logstore.errors import TopicExistsError
+from logstore.errors import ArchiveIncompleteError, InvalidSettingError, TopicExistsError, UnknownTopicError
+from logstore.records import TopicPartition
 from logstore.spark.pipelines import archive, archives, restore
 from logstore.spark.pipelines.archive import ArchiveParameters
+from logstore.spark.pipelines.archives import Archived
 from logstore.spark.pipelines.restore import RestoreParameters
 
 if TYPE_CHECKING:
