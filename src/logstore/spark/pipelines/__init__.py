@@ -40,8 +40,10 @@ HOMES = {
     "activity": "activity",
     "archive": "archive",
     "files": "files",
+    "latest": "latest",
     "restore": "restore",
     "rollup": "rollup",
+    "stages": "stages",
     "surge": "surge",
 }
 

@@ -21,8 +21,10 @@ files into tasks by ``spark.sql.files.maxPartitionBytes``; each task stages its 
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
@@ -50,6 +52,7 @@ class FilesParameters(Parameters):
     timestamp: str = parameter("", "SQL expression of the record's timestamp; by default when it is written.")
     recursive: bool = parameter(False, "Look into sub-directories, too.")
     glob: str = parameter("", "Only files whose names match, such as *.csv.")
+    strict: bool = parameter(True, "A line that does not fit the columns ends the run; else it gives nulls.")
     files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True)
 
     def __post_init__(self) -> None:
@@ -73,27 +76,53 @@ def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
     return rows.select(*records)
 
 
-def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType:
+def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType | str:
     """The columns of the files: as given, as the checkpoint keeps them, else as the files show them now.
 
     Raises:
         InvalidSettingError: there are no files yet to find columns in.
     """
-    raise NotImplementedError
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructType
+
+    if parameters.format == "text":
+        return "value STRING"
+    if parameters.schema:
+        return parameters.schema
+    kept = os.path.join(parameters.checkpoint, "columns")
+    try:
+        (row,) = spark.read.json(kept).select("columns").collect()
+        return StructType.fromJson(json.loads(row.columns))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+    try:
+        found = _configured(spark.read, parameters).option("inferSchema", True).load(parameters.source).schema
+    except AnalysisException as error:
+        if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            raise
+        problem = f"no files in {parameters.source} to find columns in; give schema, or begin when there is one"
+        raise InvalidSettingError({"source": problem}) from error
+    spark.createDataFrame([(found.json(),)], "columns STRING").coalesce(1).write.json(kept)
+    return found
 
 
 def read(spark: SparkSession, parameters: FilesParameters) -> DataFrame:
     """The files as a stream of rows."""
-    reader = spark.readStream.format(parameters.format).schema(schema_of(spark, parameters))
+    reader = _configured(spark.readStream, parameters).schema(schema_of(spark, parameters))
     if parameters.files_per_trigger:
         reader = reader.option("maxFilesPerTrigger", parameters.files_per_trigger)
-    if parameters.recursive:
-        reader = reader.option("recursiveFileLookup", True)
-    if parameters.glob:
-        reader = reader.option("pathGlobFilter", parameters.glob)
-    if parameters.format == "csv":
-        reader = reader.option("header", True)
     return reader.load(parameters.source)
+
+
+def _configured(reader: Any, parameters: FilesParameters) -> Any:
+    """A reader of batches or streams, told what the files are."""
+    options = {"recursiveFileLookup": str(parameters.recursive), "header": "true"}
+    if parameters.glob:
+        options["pathGlobFilter"] = parameters.glob
+    if parameters.strict:
+        options["mode"] = "FAILFAST"
+    return reader.format(parameters.format).options(**options)
 
 
 @pipeline("files", "Files (CSV, JSON lines, Parquet, text) into a topic, exactly once.", FilesParameters)

@@ -14,10 +14,11 @@ earlier micro-batches (the watermark), and one row with ``"late": false`` is wri
 are not lost: they make rows with ``"late": true`` for the same window, which the next level takes in, in time there
 if its longer window is still open. So at every level counts and sums of the rows written, late or not, and of the
 windows still open are exactly those that came in; who wants a window's final figure adds its rows up. Sums are
-exact, too: values are kept with ``digits`` digits behind the point as integers of 64 bits, so that with 6 digits the
-sum of a window stays below 9 * 10^12.
+exact, too: values are kept with ``digits`` digits behind the point as integers of 64 bits, so that with 6 digits
+the sum of a window stays below 9 * 10^12.
 
-Records without a key, or whose value is not such JSON, are left out and counted as ``refused``.
+Records without a key, whose value is not such JSON, or whose time lies before 1970 or more than ``ahead_s`` after
+the record's timestamp, are left out and counted as ``refused``: one wrong clock would make all others late.
 
 Exactly once from topic to topic and from topic to Parquet, through restarts and kills, by the checkpoint.
 
@@ -30,20 +31,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.running import Counts, finish, start
+from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.state import GroupState
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -61,11 +64,13 @@ class RollupParameters(Parameters):
         ("10s", "1m", "1h"), "Lengths of the windows, each a multiple of the one before."
     )
     delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.")
+    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.")
     digits: int = parameter(6, "Digits behind the point of a value that are kept.")
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
         self.require("delay_s", self.delay_s >= 0, "0 or more")
+        self.require("ahead_s", self.ahead_s >= 0, "0 or more")
         self.require("digits", 0 <= self.digits <= 12, "0 to 12")
         lengths = [seconds_of(level) for level in self.levels]
         self.require("levels", bool(lengths), "at least one")
@@ -94,19 +99,27 @@ def seconds_of(level: str) -> int:
 # -- values as they come in
 
 
-def metrics(records: DataFrame, digits: int) -> DataFrame:
+def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
     """Records of the metrics topic as (series, start, count, sum, ...), each a value of its own at its time."""
     from pyspark.sql import functions as F
 
     value = F.from_json(F.col("value").cast("string"), "time LONG, value DOUBLE")
-    read = records.select(F.col("key").cast("string").alias("series"), value.alias("v"))
+    read = records.select(F.col("key").cast("string").alias("series"), value.alias("v"), "timestamp")
     units = F.round(F.col("v.value") * F.lit(float(10**digits))).cast("long")
     fits = F.abs(F.col("v.value")) < F.lit(2.0**62 / 10**digits)
-    good = F.col("series").isNotNull() & F.col("v.time").isNotNull() & fits
+    good = F.col("series").isNotNull() & plausible("v.time", ahead_s) & fits
     observed = read.observe("metrics", F.count_if(~F.coalesce(good, F.lit(False))).alias("refused"))
     kept = observed.where(good).select("series", F.col("v.time").alias("start"), units.alias("units"))
     one = F.lit(1).cast("long").alias("count")
     return kept.select("series", "start", one, *(F.col("units").alias(name) for name in ("sum", "min", "max")))
+
+
+def plausible(time: str, ahead_s: float) -> Column:
+    """Whether a time in milliseconds can be true of a record: one far ahead would make all others late."""
+    from pyspark.sql import functions as F
+
+    latest = F.unix_millis("timestamp") + F.lit(round(ahead_s * 1000))
+    return F.col(time).between(F.lit(0), latest)
 
 
 def rows_of_level(records: DataFrame, digits: int) -> DataFrame:
@@ -166,9 +179,8 @@ def _combine(seconds: int) -> Any:
                 continue
             table = pa.Table.from_batches([batch])
             time = table["start"]
-            # Towards the past, before 1970 too.
-            window = pc.multiply(pc.floor(pc.divide(pc.cast(time, pa.float64()), float(length))), float(length))
-            table = table.set_column(table.schema.get_field_index("start"), "start", pc.cast(window, pa.int64()))
+            window = pc.multiply(pc.divide(time, length), length)
+            table = table.set_column(table.schema.get_field_index("start"), "start", window)
             summed = table.group_by(["series", "start"]).aggregate(
                 [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
             )
@@ -255,33 +267,35 @@ def to_records(rows: DataFrame, seconds: int, digits: int) -> DataFrame:
 @pipeline("rollup", "Metrics into sums by 10 s, minute and hour, each level a topic and Parquet.", RollupParameters)
 def run(spark: SparkSession, parameters: RollupParameters) -> Report:
     """Bring all levels up to date, one after the other; or with ``continuous`` keep them so, all at once."""
-    ensure_topics(parameters, parameters.topic, *(parameters.topic_of(level) for level in parameters.levels))
-    found: dict[str, int] = {}
-    running = []
-    source = parameters.topic
-    for number, level in enumerate(parameters.levels):
-        seconds = seconds_of(level)
-        records = read_stream(spark, parameters, source)
-        values = rows_of_level(records, parameters.digits) if number else metrics(records, parameters.digits)
-        rows = to_records(roll_up(values, seconds, parameters.delay_s), seconds, parameters.digits)
-        source = parameters.topic_of(level)
-        sum_up = start(write_stream(rows, parameters, source), parameters, f"sum-{level}")
-        if not parameters.continuous:
-            _note(found, level, number, *finish(sum_up))
-        table = from_json(read_stream(spark, parameters, source), parameters.digits)
-        writer = table.writeStream.format("parquet").option("path", os.path.join(parameters.output, level))
-        load = start(writer, parameters, f"load-{level}")
-        if not parameters.continuous:
-            finish(load)
-        running += [sum_up, load]
-    if parameters.continuous:
-        counts = finish(*running)
-        for number, level in enumerate(parameters.levels):
-            _note(found, level, number, counts[2 * number])
+    topics = [parameters.topic, *(parameters.topic_of(level) for level in parameters.levels)]
+    ensure_topics(parameters, *topics)
+    begins: list[Callable[[], StreamingQuery]] = []
+    for source, level in zip(topics, parameters.levels, strict=False):
+        begins += [
+            partial(_start_sum, spark, parameters, source, level),
+            partial(_start_load, spark, parameters, level),
+        ]
+    counts = finish_in_turn(parameters, *begins)
+    found = {"records": counts[0].total(), "refused": counts[0].total("refused")}
+    for level, summed in zip(parameters.levels, counts[::2], strict=True):
+        found |= {f"{level} in time": summed.total("in_time"), f"{level} late": summed.total("late")}
     return Report("rollup", found)
 
 
-def _note(found: dict[str, int], level: str, number: int, counts: Counts) -> None:
-    if not number:
-        found |= {"records": counts.total(), "refused": counts.total("refused")}
-    found |= {f"{level} in time": counts.total("in_time"), f"{level} late": counts.total("late")}
+def _start_sum(spark: SparkSession, parameters: RollupParameters, source: str, level: str) -> StreamingQuery:
+    """From the topic before to the topic of a level."""
+    records = read_stream(spark, parameters, source)
+    if source == parameters.topic:
+        values = metrics(records, parameters.digits, parameters.ahead_s)
+    else:
+        values = rows_of_level(records, parameters.digits)
+    rows = roll_up(values, seconds_of(level), parameters.delay_s)
+    written = to_records(rows, seconds_of(level), parameters.digits)
+    return start(write_stream(written, parameters, parameters.topic_of(level)), parameters, f"sum-{level}")
+
+
+def _start_load(spark: SparkSession, parameters: RollupParameters, level: str) -> StreamingQuery:
+    """From the topic of a level to its Parquet."""
+    rows = from_json(read_stream(spark, parameters, parameters.topic_of(level)), parameters.digits)
+    path = os.path.join(parameters.output, level)
+    return start(rows.writeStream.format("parquet").option("path", path), parameters, f"load-{level}")

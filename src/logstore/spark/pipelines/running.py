@@ -6,7 +6,7 @@ This module alone decides how a query of a pipeline begins and ends. Driver only
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.spark.pipelines.parameters import Parameters
@@ -78,7 +78,29 @@ def finish(*queries: StreamingQuery) -> Sequence[Counts]:
                     waiting.remove(each)
                 each.look()
     finally:
-        for query in queries:
-            if query.isActive:
-                query.stop()
+        _stop(queries)
     return counts
+
+
+def finish_in_turn(parameters: Parameters, *begins: Callable[[], StreamingQuery]) -> Sequence[Counts]:
+    """Start queries that feed one another and wait for them: each after the one before it has ended, or with
+    ``continuous`` all at once.
+
+    Raises:
+        StreamingQueryException: a query has failed; those after it were not started, or are stopped.
+    """
+    if not parameters.continuous:
+        return [counts for begin in begins for counts in finish(begin())]
+    started: list[StreamingQuery] = []
+    try:
+        for begin in begins:
+            started.append(begin())  # what was started has to be known when the next one fails
+        return finish(*started)
+    finally:
+        _stop(started)
+
+
+def _stop(queries: Iterable[StreamingQuery]) -> None:
+    for query in queries:
+        if query.isActive:
+            query.stop()

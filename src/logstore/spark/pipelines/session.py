@@ -5,11 +5,10 @@ This module alone decides its settings. Who has a session of his own passes that
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from logstore.spark import java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +38,14 @@ def session(
     configured for, else this machine. ``shuffle_partitions`` is the number of tasks after a shuffle, for
     a stream also of its state, fixed when its checkpoint begins; 0 leaves Spark's default. ``rocksdb`` keeps
     the state of streams on the executors' disks instead of their memory. ``settings`` win over all of these.
+
+    Raises:
+        SparkNotReadyError: Java, PySpark or the workers' Python is missing or does not do.
     """
-    # Workers have to run the interpreter that has this package.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    java.prepare()
     from pyspark.sql import SparkSession
+
+    from logstore.spark import register
 
     builder = SparkSession.builder.appName(name)
     found = dict(SETTINGS)
@@ -58,5 +60,5 @@ def session(
     for key, value in {**found, **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    importlib.import_module("logstore.spark").register(spark)
+    register(spark)
     return spark

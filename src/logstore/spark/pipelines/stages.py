@@ -1,0 +1,133 @@
+"""``stages``: a raw topic to an enriched topic to a topic of sums, each stage exactly once.
+
+1. *enrich*: the raw records' JSON values are joined with a table (CSV with a header line, or Parquet) on one
+   field, and go on with the table's columns among their fields, under their own key. A value without a match
+   goes on without them. Values that are no such JSON, or whose time lies before 1970 or more than ``ahead_s`` after
+   the record's timestamp, are left out and counted as ``refused``.
+2. *sum up*: the enriched values are counted, and one field of them added up, by group and by window of time.
+
+Each stage is a streaming query of its own with its own checkpoint and topic, so that others can read what
+lies between, and a stage can be stopped, changed and started again while the topic before it fills. A
+micro-batch and its offsets take effect together: a stage killed at any point goes on where it was, and neither
+loses a record nor writes one twice.
+
+The sums' topic has one record for each closed window: key is the group's values, joined by commas, value
+
+    {"series": "books,eu", "start": 1700000000000, "seconds": 60, "count": 3, "sum": 4.5, "min": 1.0, "max": 2.0,
+     "late": false}
+
+Event time. ``time`` names the field with the time in milliseconds. A window is closed when its end lies more
+than ``delay_s`` behind the newest time seen in earlier micro-batches; what comes after that makes rows with
+``"late": true`` for its window, so that the rows of a window together always have all of it.
+
+The table is read when a run begins. A micro-batch that is done again after a restart may see a newer one; what is
+in the topic is one of the two, never both.
+
+Scale: ``max_offsets`` bounds a micro-batch of either stage, ``partitions`` is how wide the topics are, and
+``--shuffle-partitions`` how wide the state of the second is. The table goes to every task while it is smaller
+than Spark's ``spark.sql.autoBroadcastJoinThreshold``, and is joined by a shuffle beyond that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
+from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+#: The record's key beside the value's fields, one of which may be named key.
+_KEY = "logstore.key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagesParameters(Parameters):
+    """The three topics, the table, and what is added up."""
+
+    raw: str = parameter(help="Topic of the raw records; created if missing.")
+    enriched: str = parameter(help="Topic of the joined records; created if missing.")
+    sums: str = parameter(help="Topic of the sums; created if missing.")
+    schema: str = parameter(help="Fields of the raw JSON values, as Spark's DDL.")
+    table: str = parameter(help="The table: a CSV file with a header line, or Parquet.")
+    on: str = parameter(help="The field that the table is joined on; unique in the table.")
+    group: tuple[str, ...] = parameter(help="Fields by which the sums are made.")
+    amount: str = parameter(help="The field that is added up.")
+    time: str = parameter("time", "The field with the time in milliseconds.")
+    window: str = parameter("1m", "Length of the windows, such as 10s, 1m or 1h.")
+    delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.")
+    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.")
+    digits: int = parameter(6, "Digits behind the point of an amount that are kept.")
+
+    def __post_init__(self) -> None:
+        Parameters.__post_init__(self)
+        seconds_of(self.window)
+        self.require("group", bool(self.group), "at least one field")
+        self.require("delay_s", self.delay_s >= 0, "0 or more")
+        self.require("ahead_s", self.ahead_s >= 0, "0 or more")
+        self.require("digits", 0 <= self.digits <= 12, "0 to 12")
+
+
+def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
+    """The table that the values are joined with."""
+    if parameters.table.endswith(".csv"):
+        return spark.read.csv(parameters.table, header=True, inferSchema=True)
+    return spark.read.parquet(parameters.table)
+
+
+def enrich(records: DataFrame, table: DataFrame, parameters: StagesParameters) -> DataFrame:
+    """Raw records as enriched ones, with their keys."""
+    from pyspark.sql import functions as F
+
+    fields = F.from_json(F.col("value").cast("string"), parameters.schema).alias("v")
+    parsed = records.select(F.col("key").alias(_KEY), fields, "timestamp")
+    good = F.coalesce(plausible(f"v.{parameters.time}", parameters.ahead_s), F.lit(False))
+    kept = parsed.observe("raw", F.count_if(~good).alias("refused")).where(good).select(f"`{_KEY}`", "v.*")
+    joined = kept.join(table, parameters.on, "left")
+    value = F.to_json(F.struct(*(name for name in joined.columns if name != _KEY)))
+    return joined.select(F.col(f"`{_KEY}`").alias("key"), value.cast("binary").alias("value"))
+
+
+def sum_up(records: DataFrame, table: StructType, parameters: StagesParameters) -> DataFrame:
+    """Enriched records as rows of the sums' topic."""
+    from pyspark.sql import functions as F
+
+    added = [f"`{each.name}` {each.dataType.simpleString()}" for each in table if each.name != parameters.on]
+    schema = ", ".join([parameters.schema, *added])
+    fields = records.select(F.from_json(F.col("value").cast("string"), schema).alias("v")).select("v.*")
+    names = (F.coalesce(F.col(name).cast("string"), F.lit("")) for name in parameters.group)
+    amount = F.coalesce(F.col(parameters.amount).cast("decimal(38, 12)"), F.lit(0))
+    units = F.round(amount * F.lit(10**parameters.digits), 0).cast("long")
+    values = fields.select(
+        F.concat_ws(",", *names).alias("series"),
+        F.col(parameters.time).cast("long").alias("start"),
+        F.lit(1).cast("long").alias("count"),
+        *(units.alias(name) for name in ("sum", "min", "max")),
+    )
+    seconds = seconds_of(parameters.window)
+    return to_records(roll_up(values, seconds, parameters.delay_s), seconds, parameters.digits)
+
+
+@pipeline("stages", "Raw to enriched to aggregated topic, each stage exactly once through kills.", StagesParameters)
+def run(spark: SparkSession, parameters: StagesParameters) -> Report:
+    """Bring both stages up to date, one after the other; or with ``continuous`` keep them so, at once."""
+    ensure_topics(parameters, parameters.raw, parameters.enriched, parameters.sums)
+    table = read_table(spark, parameters)
+
+    def begin_first() -> StreamingQuery:
+        enriched = enrich(read_stream(spark, parameters, parameters.raw), table, parameters)
+        return start(write_stream(enriched, parameters, parameters.enriched), parameters, "enrich")
+
+    def begin_second() -> StreamingQuery:
+        sums = sum_up(read_stream(spark, parameters, parameters.enriched), table.schema, parameters)
+        return start(write_stream(sums, parameters, parameters.sums), parameters, "sum-up")
+
+    raw, summed = finish_in_turn(parameters, begin_first, begin_second)
+    found = {"raw": raw.total(), "refused": raw.total("refused"), "enriched": summed.total()}
+    return Report("stages", found | {"in time": summed.total("in_time"), "late": summed.total("late")})
