@@ -199,7 +199,7 @@ def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
     delays = joined(read("flights", FLIGHT, rows), read("weather", WEATHER, 26_115))
     records = delays.select(
         F.col("origin").cast("binary").alias("key"),
-        F.tojson.dumps(F.struct(*DELAY)).cast("binary").alias("value"),
+        F.to_json(F.struct(*DELAY)).cast("binary").alias("value"),
         F.col("scheduled").alias("timestamp"),
     )
     return start(write_stream(records, parameters, place.topic("delays")), parameters, "join")
