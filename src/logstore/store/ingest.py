@@ -129,8 +129,12 @@ class Ingest:
             take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
             offsets = take_in(manifest, checked)
         self._sweep(manifest)
-        self._sinks.forget_jobs(self._source.clock.now_ms())
-        self._sinks.tidy()
+        try:
+            self._sinks.forget_jobs(self._source.clock.now_ms())
+            self._sinks.tidy()
+        except LogstoreError as error:
+            # The batch is in, and says so; this is done again with the next one.
+            _logger.warning("the states of sinks were not tidied: store=%s error=%s", self._root.path, error)
         return Ingested(False, offsets)
 
     def _sweep(self, manifest: Manifest) -> None:
