@@ -173,6 +173,8 @@ def take(
 
 def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
     """Kafka's client settings as Kafka spells them; refused are others, and what an option says already."""
+    if not given:
+        return {}  # without reading the table of Kafka's keys
     spelled = {key.lower(): key for key in kafka_keys.keys(scope)}
     settings = {}
     for name, value in given.items():

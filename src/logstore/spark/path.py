@@ -102,7 +102,10 @@ class PathBackend(Backend):
     def fetch(self, range: Range, max_bytes: int) -> Batches:
         topic = self._store.topic(range.topic)
         if range.topic_id and topic.id and topic.id != range.topic_id:
-            raise DataLossError(f"topic {range.topic!r} was deleted and made again since the query was planned")
+            raise DataLossError(
+                f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
+                f"{range.start} to {range.end - 1} of partition {range.partition} are gone"
+            )
         scan = topic[range.partition].scan(range.start, range.end, isolation=self._isolation, max_bytes=max_bytes)
         for batches in scan.chunks():
             return batches

@@ -26,8 +26,8 @@ from pyspark.sql.datasource import (
 )
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
-from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
 from logstore.spark.partition import plainly
+from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
