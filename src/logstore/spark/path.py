@@ -43,7 +43,13 @@ class PathBackend(Backend):
     # -- what there is
 
     def topics(self) -> dict[str, TopicFacts]:
-        return {name: self.topic(name) for name in self._store.topics()}
+        store, found = self._store, {}
+        for name in store.topics():
+            try:
+                found[name] = TopicFacts(name, store.topic_id(name), store.partition_count(name))
+            except UnknownTopicError:
+                continue  # deleted meanwhile
+        return found
 
     def topic(self, name: str) -> TopicFacts:
         topic = self._store.topic(name)
