@@ -17,6 +17,9 @@ from logstore.spark.reading import ahead
 from logstore.spark.source import BatchReader
 from tests.wire.fake_cluster import FakeCluster
 
+#: A session starts, and Python processes with it, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def cluster() -> Iterator[FakeCluster]:
