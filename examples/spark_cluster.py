@@ -158,7 +158,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
                 told = json.load(page)
-        except OSError:
+        except (OSError, ValueError):  # no page yet, or an empty one
             return {}
         return {"alive workers": told["aliveworkers"]}
 

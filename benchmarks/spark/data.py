@@ -1,8 +1,8 @@
 """The records, the same wherever they are put: a store, a real broker (twice), Parquet, Arrow files.
 
-Record ``n`` is in partition ``n % PARTITIONS`` at offset ``n // PARTITIONS`` and all of it follows from ``n``, but for
-the offsets of the topic `FULL`: that one is written in transactions, some of them aborted, and their markers take
-offsets. Its batches are compressed and its records have headers.
+Record ``n`` is in partition ``n % PARTITIONS`` at offset ``n // PARTITIONS`` and all of it follows from ``n``, but
+for the offsets of the topic `FULL`: that one is written in transactions, some of them aborted, and their markers
+take offsets. Its batches are compressed and its records have headers.
 """
 
 from __future__ import annotations

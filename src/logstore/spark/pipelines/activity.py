@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.running import finish, start
+from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
 
 if TYPE_CHECKING:
@@ -213,16 +214,12 @@ def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) ->
     "activity", "Page views, searches and log-ins into sessions, live counts and a warehouse.", ActivityParameters
 )
 def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
-    """Run the four queries: together if ``continuous``, else the table of sessions after the sessions."""
+    """Run the four queries: together if ``continuous``, else one after the other."""
     ensure_topics(parameters, *parameters.activities, parameters.sessions)
     ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
-    queries = [start_query(spark, parameters) for start_query in (start_sessions, start_counter, start_warehouse)]
-    if parameters.continuous:
-        queries.append(start_sessions_table(spark, parameters))
-        counts = finish(*queries)
-    else:
-        counts = [*finish(*queries), *finish(start_sessions_table(spark, parameters))]
-    sessions, counter, warehouse, table = counts
+    begins = (start_sessions, start_sessions_table, start_counter, start_warehouse)
+    counts = finish_in_turn(parameters, *(partial(begin, spark, parameters) for begin in begins))
+    sessions, table, counter, warehouse = counts
     return Report(
         "activity",
         {

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from logstore.records import TopicPartition
 from logstore.spark.options import ReadOptions
-from logstore.spark.pipelines import Parameters, Report, archives, parameter, pipeline
+from logstore.spark.pipelines import Parameters, Report, archives, hadoop, parameter, pipeline
 from logstore.spark.pipelines.archives import Archived, Described
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import place_options, read_stream
@@ -72,7 +72,7 @@ def topics_of(parameters: ArchiveParameters) -> dict[str, Described]:
     """
     backend = backend_of(_options(parameters))
     facts = {name: backend.topic(name) for name in parameters.topics}
-    settings: dict[str, Mapping[str, str]] = dict.fromkeys(facts, {})
+    settings: dict[str, Mapping[str, str]] = {name: {} for name in facts}
     if parameters.path:
         with open_store(parameters.path, read_only=True) as store:
             settings = {name: store.describe_topic(name).settings for name in facts}
@@ -115,27 +115,18 @@ def note_ranges(
 
 def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, int]:
     """Up to where a query has gone in its last finished micro-batch, as its checkpoint says; empty if in none."""
-    if not archives.exists(spark, f"{checkpoint}/commits"):
-        return {}
-    finished = [int(name) for name in _names(spark, f"{checkpoint}/commits") if name.isdigit()]
+    finished = [int(name) for name in hadoop.names(spark, f"{checkpoint}/commits") if name.isdigit()]
     if not finished:
         return {}
-    text = spark.read.text(f"{checkpoint}/offsets/{max(finished)}", wholetext=True).first()
-    assert text is not None
+    text = hadoop.read_text(spark, f"{checkpoint}/offsets/{max(finished)}")
     # The last line is what the source wrote: {topic: {partition: offset}, "@...": what it keeps besides}.
-    offsets = json.loads(str(text[0]).rstrip("\n").rsplit("\n", 1)[1])
+    offsets = json.loads(text.splitlines()[-1])
     return {
         TopicPartition(topic, int(number)): end
         for topic, partitions in offsets.items()
         if not topic.startswith("@")
         for number, end in partitions.items()
     }
-
-
-def _names(spark: SparkSession, directory: str) -> list[str]:
-    path = spark._jvm.org.apache.hadoop.fs.Path(directory)
-    found = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).listStatus(path)
-    return [str(each.getPath().getName()) for each in found]
 
 
 def _options(parameters: ArchiveParameters) -> ReadOptions:
@@ -183,9 +174,7 @@ def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
             spark.conf.set(key, before)
 
 
-@pipeline(
-    "archive", "Topics to Parquet with offsets, timestamps and headers, to be restored from.", ArchiveParameters
-)
+@pipeline("archive", "Topics to Parquet with offsets, timestamps, headers; can be restored.", ArchiveParameters)
 def run(spark: SparkSession, parameters: ArchiveParameters) -> Report:
     """Archive what has come since the last run."""
     ranges = begin(spark, parameters)

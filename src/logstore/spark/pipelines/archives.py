@@ -7,15 +7,23 @@
   ``records`` lie between: fewer where compaction or the markers of transactions leave gaps;
 - ``topics``: the number of partitions and the own settings of each topic.
 
-All three are Parquet, reached through Spark's Hadoop layer. Driver only, any thread.
+``records`` is Parquet. The other two are JSON lines, a small file for each time that something was added::
+
+    {"topic": "orders", "topic_id": "fvW5...", "partition": 0, "start": 0, "end": 100, "records": 55}
+    {"topic": "orders", "topic_id": "fvW5...", "partitions": 2, "settings": {"cleanup.policy": "compact"}}
+
+All are reached through Spark's Hadoop layer, and can be read with ``spark.read``. One run at a time may write an
+archive: of two that add a file of the same number, one fails. Driver only, any thread.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.records import TopicPartition
+from logstore.spark.pipelines import hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +32,6 @@ RECORDS = (
     "key binary, value binary, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>, topic string, partition int"
 )
-RANGES = "topic string, topic_id string, partition int, start bigint, end bigint, records bigint"
-TOPICS = "topic string, topic_id string, partitions int, settings map<string, string>"
 
 
 class Archived(NamedTuple):
@@ -45,13 +51,6 @@ class Described(NamedTuple):
     settings: Mapping[str, str]
 
 
-def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is such a file or directory, on whatever file system."""
-    found = spark._jvm.org.apache.hadoop.fs.Path(path)
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()
-    return bool(found.getFileSystem(configuration).exists(found))
-
-
 def read_records(spark: SparkSession, archive: str) -> DataFrame:
     """The table ``records``. Its columns are said, not guessed: a topic may be called 2024."""
     return spark.read.schema(RECORDS).parquet(f"{archive}/records")
@@ -60,7 +59,7 @@ def read_records(spark: SparkSession, archive: str) -> DataFrame:
 def read_ranges(spark: SparkSession, archive: str) -> dict[TopicPartition, Archived]:
     """What the table ``ranges`` says of each partition, all runs together."""
     found: dict[TopicPartition, Archived] = {}
-    for row in _rows(spark, f"{archive}/ranges", RANGES):
+    for row in _rows(spark, f"{archive}/ranges"):
         tp = TopicPartition(row["topic"], row["partition"])
         new = Archived(row["topic_id"], row["start"], row["end"], row["records"])
         old = found.get(tp, new._replace(records=0))
@@ -72,20 +71,20 @@ def read_ranges(spark: SparkSession, archive: str) -> dict[TopicPartition, Archi
 
 def add_ranges(spark: SparkSession, archive: str, ranges: Mapping[TopicPartition, Archived]) -> None:
     """Add rows to the table ``ranges``."""
-    rows = [(tp.topic, each.topic_id, tp.partition, *each[1:]) for tp, each in sorted(ranges.items())]
-    _add(spark, f"{archive}/ranges", RANGES, rows)
+    rows = [{**tp._asdict(), **each._asdict()} for tp, each in sorted(ranges.items())]
+    _add(spark, f"{archive}/ranges", rows)
 
 
 def read_topics(spark: SparkSession, archive: str) -> dict[str, Described]:
     """The table ``topics``; of each topic the row with most partitions, as they are only ever added."""
-    rows = sorted(_rows(spark, f"{archive}/topics", TOPICS), key=lambda row: row["partitions"])
+    rows = sorted(_rows(spark, f"{archive}/topics"), key=lambda row: row["partitions"])
     return {row["topic"]: Described(row["topic_id"], row["partitions"], row["settings"]) for row in rows}
 
 
 def add_topics(spark: SparkSession, archive: str, topics: Mapping[str, Described]) -> None:
     """Add rows to the table ``topics``."""
-    rows = [(name, each.topic_id, each.partitions, dict(each.settings)) for name, each in topics.items()]
-    _add(spark, f"{archive}/topics", TOPICS, rows)
+    rows = [{"topic": name, **each._asdict(), "settings": dict(each.settings)} for name, each in topics.items()]
+    _add(spark, f"{archive}/topics", rows)
 
 
 def count_records(
@@ -94,10 +93,10 @@ def count_records(
     """How many records lie in the archive within each of the ranges; reads the offsets only."""
     from pyspark.sql import functions as F
 
-    if not ranges or not exists(spark, f"{archive}/records"):
+    if not ranges or not hadoop.exists(spark, f"{archive}/records/_spark_metadata"):
         return dict.fromkeys(ranges, 0)
-    rows = [(tp.topic, tp.partition, each.start, each.end) for tp, each in ranges.items()]
-    wanted = spark.createDataFrame(rows, "topic string, partition int, start bigint, end bigint")
+    rows = ", ".join(f"('{tp.topic}', {tp.partition}, {each.start}L, {each.end}L)" for tp, each in ranges.items())
+    wanted = spark.sql(f"select * from values {rows} as wanted(topic, partition, start, end)")
     inside = (
         read_records(spark, archive)
         .select("topic", "partition", "offset")
@@ -108,11 +107,13 @@ def count_records(
     return {tp: found.get(tp, 0) for tp in ranges}
 
 
-def _rows(spark: SparkSession, table: str, schema: str) -> list[Any]:
-    return list(spark.read.schema(schema).parquet(table).collect()) if exists(spark, table) else []
+def _rows(spark: SparkSession, table: str) -> list[dict[str, Any]]:
+    files = [name for name in hadoop.names(spark, table) if name.endswith(".json")]
+    return [json.loads(line) for name in files for line in hadoop.read_text(spark, f"{table}/{name}").splitlines()]
 
 
-def _add(spark: SparkSession, table: str, schema: str, rows: Iterable[tuple[object, ...]]) -> None:
-    found = list(rows)
-    if found:  # one file: it is there as a whole, or not
-        spark.createDataFrame(found, schema).coalesce(1).write.mode("append").parquet(table)
+def _add(spark: SparkSession, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if text:
+        number = len([name for name in hadoop.names(spark, table) if name.endswith(".json")])
+        hadoop.write_text(spark, f"{table}/{number:08d}.json", text)

@@ -165,10 +165,15 @@ def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQ
     return start(writer.outputMode("update"), parameters, "prices")
 
 
+def prepare(parameters: SurgeParameters) -> None:
+    """Make the topics that are missing."""
+    ensure_topics(parameters, parameters.requests, parameters.drivers)
+    ensure_topics(parameters, parameters.prices, settings={"cleanup.policy": "compact"})
+
+
 @pipeline("surge", "Ride requests and free drivers into prices by cell, within seconds.", SurgeParameters)
 def run(spark: SparkSession, parameters: SurgeParameters) -> Report:
     """Price what there is, or go on pricing if ``continuous``."""
-    ensure_topics(parameters, parameters.requests, parameters.drivers)
-    ensure_topics(parameters, parameters.prices, settings={"cleanup.policy": "compact"})
+    prepare(parameters)
     (counts,) = finish(start_prices(spark, parameters))
     return Report("surge", {"records": counts.total(), "late windows": counts.total("late")})
