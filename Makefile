@@ -153,9 +153,9 @@ fuzz: $(VENV)/.with-test $(if $(filter 1,$(SANITIZE)),$(VENV)/.sanitized,$(VENV)
 
 # ARGS="--kills 100 --states 1000 --flips 1000 --only kills", FUZZ_INPUTS=1000: less of it.
 FUZZ_INPUTS ?= 1000000
-soak: $(VENV)/.with-test $(VENV)/.built
+soak: $(VENV)/.with-test $(VENV)/.built $(SPARK)/.with-spark-test
 	$(SAY) 'soak: the long tests'
-	@$(PY) tests/soak.py $(ARGS)
+	@SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(PY) tests/soak.py $(ARGS)
 	@$(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
 
 bench: $(VENV)/.with-bench $(VENV)/.built
