@@ -219,7 +219,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
                 status = NO_OFFSET
                 break
             offset = load_start64(rows.offsets, rows.offsets_first + of)
-            if offset < 0 or offset == INT64_MAX:     # behind the greatest there is no next one
+            if offset < 0 or offset > INT64_MAX - 1 - INT32_MAX:     # no batch may begin there
                 status = NO_OFFSET
                 break
             place = offset - base_offset

@@ -104,7 +104,8 @@ def arrays() -> list[Any]:
     # Offsets that are kept.
     out.append(
         pa.RecordBatch.from_arrays(
-            [pa.array(values, pa.binary()), pa.array([0, 1, 5, 2**20, 2**40], pa.int64())], names=["value", "offset"]
+            [pa.array(values, pa.binary()), pa.array([0, 1, 5, 2**20, 2**40], pa.int64())],
+            names=["value", "offset"],
         )
     )
     return out
