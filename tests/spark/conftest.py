@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import logstore
+import logstore.spark
 from logstore.errors import SparkNotReadyError
 from logstore.spark import java
 from tests.spark import sessions, stores
@@ -27,19 +28,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session, ``local[2]``; stopped after the last test."""
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session, ``local[2]``; stopped after the last test. For `make interop` it has Spark's Kafka connector."""
     try:
         java.check()
     except SparkNotReadyError as error:
         pytest.fail(str(error), pytrace=False)
-    session = sessions.start(tmp_path_factory.mktemp("spark"))
+    more = {}
+    if request.config.option.markexpr == "interop":
+        more["spark.jars"] = ",".join(map(str, connector()))
+    session = sessions.start(tmp_path_factory.mktemp("spark"), **more)
+    logstore.spark.register(session)
     try:
         yield session
     finally:
         for query in session.streams.active:
             query.stop()
         session.stop()
+
+
+def connector() -> list[Path]:
+    """The jars of Spark's own Kafka connector."""
+    from tests.interop.broker import MissingToolError, fetch_connector
+
+    try:
+        return fetch_connector()
+    except MissingToolError as error:
+        # Asked for by `make interop`: that something is missing is no reason to pass.
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture

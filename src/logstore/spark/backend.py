@@ -106,6 +106,12 @@ class Backend(ABC):
         """About ``max_bytes`` of record batches from ``range.start`` on; empty at the end of the range.
 
         ``next_offset`` of what is returned is where the next fetch begins, also where it holds no visible record.
+
+        Raises:
+            OffsetOutOfRangeError: the start of the range is deleted, or its end is beyond that of the log.
+            UnknownTopicError: there is no such topic any more.
+            DataLossError: the topic is another than the one of ``topic_id``.
+            CorruptRecordError: stored or received bytes are damaged.
         """
 
     def is_current(self) -> bool:

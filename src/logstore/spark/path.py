@@ -13,7 +13,7 @@ from logstore._batch import Batches
 from logstore.errors import DataLossError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
-from logstore.store import Store, open_store
+from logstore.store import Store, open_store, spans
 from logstore.store.partitions import Opened
 
 __all__ = ["PathBackend"]
@@ -81,23 +81,28 @@ class PathBackend(Backend):
     # -- ranges
 
     def offset_after_bytes(self, tp: TopicPartition, start: int, end: int, max_bytes: int) -> int:
-        return end
+        return spans.offset_after(self._log(tp), start, end, max_bytes)
 
     def split(self, range: Range, parts: int) -> list[Range]:
-        return [range]
+        log = self._log(TopicPartition(range.topic, range.partition))
+        return [
+            range._replace(start=start, end=end)
+            for start, end in spans.parts_of(log, range.start, range.end, parts)
+        ]
 
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
-        return range
+        if since_ms is None:
+            return range
+        log = self._log(TopicPartition(range.topic, range.partition))
+        start, end = spans.narrowed(log, range.start, range.end, since_ms)
+        return range._replace(start=start, end=end)
 
     # -- records
 
     def fetch(self, range: Range, max_bytes: int) -> Batches:
         topic = self._store.topic(range.topic)
         if range.topic_id and topic.id and topic.id != range.topic_id:
-            raise DataLossError(
-                f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
-                f"{range.start} to {range.end - 1} of partition {range.partition} are gone"
-            )
+            raise DataLossError(f"topic {range.topic!r} was deleted and made again since the query was planned")
         scan = topic[range.partition].scan(range.start, range.end, isolation=self._isolation, max_bytes=max_bytes)
         for batches in scan.chunks():
             return batches

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from logstore._batch import Batches
-from logstore.errors import OffsetOutOfRangeError, UnknownTopicError
+from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend import Backend, Range
 from logstore.spark.options import ReadOptions
@@ -64,32 +64,65 @@ def _open(options: ReadOptions) -> Backend:
     return BootstrapBackend(options.bootstrap, isolation=options.isolation, settings=options.kafka)
 
 
-def read(range: Range, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
-    """The visible records of a range as Arrow batches.
+def read(
+    range: Range, options: ReadOptions, table: Table, since_ms: int | None = None, until_ms: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The visible records of a range as Arrow batches; of a time from ``since_ms`` on, before ``until_ms``.
 
     Raises:
         DataLossError: a part of the range is gone, and ``failOnDataLoss`` is true.
         CorruptRecordError: stored bytes are damaged.
         PayloadError: a value is not what ``valueSchema`` says.
     """
-    return table.batches_of(runs(backend_of(options), range, options))
+    found = runs(backend_of(options), range, options)
+    if since_ms is not None or until_ms is not None:
+        found = (within(run, since_ms, until_ms) for run in found)
+    return table.batches_of(found)
+
+
+def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
+    """A run with no more of its records than those within two times; its bytes are not copied."""
+    return Batches(
+        run.data,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        topic=run.topic,
+        partition=run.partition,
+        path=run.path,
+        position=run.position,
+        aborted=run.aborted,
+        committed_only=run.committed_only,
+        limit=run.limit,
+        check=False,
+        next_offset=run.next_offset,
+    )
 
 
 def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
     """The range in fetches; what is gone of it is passed over or raises, by ``failOnDataLoss``."""
-    offset = range.start
-    while offset < range.end:
+    tp, fail = TopicPartition(range.topic, range.partition), options.fail_on_data_loss
+    offset, end = range.start, range.end
+    while offset < end:
         try:
-            batches = backend.fetch(range._replace(start=offset), options.fetch_bytes)
+            batches = backend.fetch(range._replace(start=offset, end=end), options.fetch_bytes)
         except OffsetOutOfRangeError:
-            offset = _next_left(backend, range, offset, options.fail_on_data_loss)
+            first, last = backend.earliest([tp])[tp], backend.latest([tp])[tp]
+            if offset < first:
+                lost, offset = offset, min(first, end)
+                data_loss(f"{tp}: offsets {lost} to {offset - 1} are deleted, the log begins at {first}", fail=fail)
+            elif last < end:
+                lost, end = max(last, offset), min(last, end)
+                data_loss(
+                    f"{tp}: offsets {lost} to {range.end - 1} are not there, the log ends at {last}", fail=fail
+                )
             continue
         except UnknownTopicError:
-            data_loss(
-                f"topic {range.topic!r} was deleted: offsets {offset} to {range.end - 1} of partition "
-                f"{range.partition} are gone",
-                fail=options.fail_on_data_loss,
-            )
+            data_loss(f"topic {tp.topic!r} was deleted: {_left(tp, offset, end)}", fail=fail)
+            return
+        except DataLossError as error:  # made anew
+            data_loss(f"{error}: {_left(tp, offset, end)}", fail=fail)
             return
         reached = batches.next_offset
         yield batches
@@ -98,16 +131,5 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
         offset = reached
 
 
-def _next_left(backend: Backend, range: Range, offset: int, fail: bool) -> int:
-    """Where to go on when an offset is not there."""
-    tp = TopicPartition(range.topic, range.partition)
-    first, end = backend.earliest([tp])[tp], backend.latest([tp])[tp]
-    if offset < first:
-        data_loss(f"{tp}: offsets {offset} to {min(first, range.end) - 1} are deleted, the log begins at {first}",
-                  fail=fail)  # fmt: skip
-        return min(first, range.end)
-    data_loss(
-        f"{tp}: offsets {max(offset, end)} to {range.end - 1} are not there, the log ends at {end}", fail=fail
-    )
-    # What is left below the end is read; the fetch beyond it ends the range.
-    return range.end
+def _left(tp: TopicPartition, offset: int, end: int) -> str:
+    return f"offsets {offset} to {end - 1} of partition {tp.partition} are gone"

@@ -254,11 +254,13 @@ def _arrow(values: np.ndarray) -> pa.Array:
     return pa.array(values)
 
 
-def unknown_topics(names: Iterable[str], known: Iterable[str]) -> str:
-    """What to say of topics that are not there."""
+def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") -> str:
+    """What to say of topics that are not there. ``where`` they would be, unless a path says it."""
+    missing = ", ".join(map(repr, names))
+    if where:
+        return f"there is no topic {missing} {where}; create it first"
     there = sorted(known)
     listed = ", ".join(there[:10]) + (", …" if len(there) > 10 else "") if there else "none"
-    missing = ", ".join(map(repr, names))
     return (
         f"there is no topic {missing} (there are: {listed}); create it first: logstore topic create NAME "
         "--partitions N --dir PATH, or store.create_topic(NAME, partitions=N)"

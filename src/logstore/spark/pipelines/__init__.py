@@ -37,10 +37,14 @@ __all__ = [
 
 #: Name of a pipeline -> the module of this package that registers it.
 HOMES = {
+    "activity": "activity",
+    "archive": "archive",
     "files": "files",
     "latest": "latest",
+    "restore": "restore",
     "rollup": "rollup",
     "stages": "stages",
+    "surge": "surge",
 }
 
 P = TypeVar("P", bound=Parameters)

@@ -9,7 +9,7 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from logstore.errors import InvalidSettingError
 
@@ -25,6 +25,8 @@ def parameter(default: Any = MISSING, help: str = "", *, scale: bool = False) ->
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
     """What every pipeline is told. Topics are those of one store, which is named by one of the first two."""
+
+    stateful: ClassVar[bool] = True  #: goes on where it ended, and so needs a checkpoint
 
     path: str = parameter("", "Directory of the store.")
     bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
@@ -44,7 +46,7 @@ class Parameters:
         if bool(self.path) == bool(self.bootstrap):
             found = "both" if self.path else "neither"
             raise InvalidSettingError({"path": f"name the store by either path or bootstrap, found {found}"})
-        if not self.checkpoint:
+        if self.stateful and not self.checkpoint:
             raise InvalidSettingError({"checkpoint": "expected a directory, found nothing"})
         self.require("interval_s", self.interval_s >= 0, "0 or more")
         self.require("partitions", self.partitions >= 1, "1 or more")

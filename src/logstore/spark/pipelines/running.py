@@ -20,7 +20,10 @@ _LOOK_S = 1.0
 
 
 class Counts:
-    """What a query has done since it was started: input records and observed metrics, added up.
+    """What a query has done since it was started: input records, late rows and observed metrics, added up.
+
+    "late" is what Spark says of its stateful operators: rows that the watermark kept from them, behind the partial
+    aggregation before them.
 
     A micro-batch counts once, also where it was begun anew.
     """
@@ -38,8 +41,9 @@ class Counts:
                 for name, value in row.asDict().items()
             }
             rows = {"in": int(progress.numInputRows)}
+            rows["late"] = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
             # A micro-batch without data reports again under the number of the next: the last one counts.
-            if any(observed.values()) or rows["in"] or progress.batchId not in self._seen:
+            if any(observed.values()) or any(rows.values()) or progress.batchId not in self._seen:
                 self._seen[progress.batchId] = rows | observed
 
     def total(self, name: str = "in") -> int:

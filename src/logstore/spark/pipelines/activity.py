@@ -1,0 +1,272 @@
+"""Website activity: one topic for each kind of it, and three readers that come to the same totals.
+
+``page-views``, ``searches`` and ``log-ins`` hold one record for each thing that a visitor did: the key is the
+visitor, the timestamp is when it was done, the value may be anything. Four queries read them, each with its own
+checkpoint:
+
+- ``sessions``: what a visitor did without a pause of ``gap``, to the topic `SESSIONS`, each session once;
+- ``sessions-table``: that topic to Parquet, so that table and topic cannot disagree;
+- ``counter``: how many records each topic has had, to the compacted topic `COUNTS`, in every micro-batch;
+- ``warehouse``: every record to Parquet by topic and day.
+
+Event time is the record's timestamp. A session is closed, and written, when the watermark (the newest timestamp
+of the micro-batches before, less ``lateness``) has passed its last record by ``gap``; a record that comes when
+the watermark has passed it by ``gap`` is late: it is in the counter and in the warehouse, in no session, and is
+counted. `totals` adds it all up. A timestamp from the future would close every session at once, so records more
+than ``lateness`` ahead of the clock when they are read are in no session either.
+
+Scale: the state is one row for each open session, in as many parts as the session has
+``spark.sql.shuffle.partitions`` when the checkpoint begins (``--shuffle-partitions``); with ``--rocksdb`` it is
+on the executors' disks. ``max_offsets`` bounds a micro-batch, ``partitions`` is how wide the two new topics are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+ACTIVITIES = ("page-views", "searches", "log-ins")
+SESSIONS = "sessions"
+COUNTS = "activity-counts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivityParameters(Parameters):
+    """Which topics hold the activity, what a session is, where the tables go."""
+
+    warehouse: str = parameter(
+        help="Directory of the tables `records` and `sessions`; any URL that Spark's Hadoop layer knows."
+    )
+    activities: tuple[str, ...] = parameter(ACTIVITIES, "Topics of activity: key = visitor, timestamp = when.")
+    sessions: str = parameter(SESSIONS, "Topic that the sessions go to; created if missing.")
+    counts: str = parameter(COUNTS, "Compacted topic that the live counts go to; created if missing.")
+    gap: str = parameter("30 minutes", "A pause longer than this ends a session.")
+    lateness: str = parameter("10 minutes", "How far behind the newest record others may come and still count.")
+
+
+def sessions_of(
+    records: DataFrame,
+    *,
+    gap: str = "30 minutes",
+    lateness: str = "10 minutes",
+    activities: Sequence[str] = ACTIVITIES,
+) -> DataFrame:
+    """What each visitor did without a pause of ``gap``.
+
+    ``records`` has the columns of a topic (`key`, `topic`, `timestamp`). The result has one row for each
+    session: ``user``, ``start`` and ``end`` (times of its first and last record), ``events``, and ``did``, a struct
+    with the number of records of each activity. Two records exactly ``gap`` apart belong to the same session.
+    Records without a key belong to nobody, and are left out, as are those from the future.
+
+    The same function does for a batch, where ``lateness`` has no effect, and for a stream in append mode.
+    """
+    from pyspark.sql import functions as F
+
+    window = F.session_window("timestamp", gap).alias("window")
+    counts = [F.count_if(F.col("topic") == activity).alias(activity) for activity in activities]
+    return (
+        records.where(f"key is not null and timestamp <= current_timestamp() + interval '{lateness}'")
+        .select(F.col("key").cast("string").alias("user"), "topic", "timestamp")
+        .withWatermark("timestamp", lateness)
+        .groupBy(window, "user")
+        .agg(F.max("timestamp").alias("end"), *counts)
+        .select(
+            "user",
+            F.col("window.start").alias("start"),
+            "end",
+            F.expr(" + ".join(f"`{activity}`" for activity in activities)).alias("events"),
+            F.struct(*[F.col(f"`{activity}`") for activity in activities]).alias("did"),
+        )
+    )
+
+
+def session_records(sessions: DataFrame) -> DataFrame:
+    """Sessions as records: key = visitor, timestamp = the session's last record, value = JSON with times in ms."""
+    from pyspark.sql import functions as F
+
+    value = F.to_json(
+        F.struct(
+            "user",
+            F.unix_millis("start").alias("start"),
+            F.unix_millis("end").alias("end"),
+            "events",
+            "did",
+        )
+    )
+    return sessions.select(
+        F.col("user").cast("binary").alias("key"),
+        value.cast("binary").alias("value"),
+        F.col("end").alias("timestamp"),
+    )
+
+
+def session_rows(records: DataFrame, activities: Sequence[str] = ACTIVITIES) -> DataFrame:
+    """The records of `session_records` as rows again, with their partition and offset."""
+    from pyspark.sql import functions as F
+
+    did = ", ".join(f"`{activity}` bigint" for activity in activities)
+    schema = f"user string, start bigint, end bigint, events bigint, did struct<{did}>"
+    value = F.from_json(F.col("value").cast("string"), schema).alias("value")
+    return records.select(value, "partition", "offset").select(
+        "value.user",
+        F.timestamp_millis("value.start").alias("start"),
+        F.timestamp_millis("value.end").alias("end"),
+        "value.events",
+        "value.did",
+        "partition",
+        "offset",
+    )
+
+
+def counts_of(records: DataFrame) -> DataFrame:
+    """How many records each topic has had: ``topic``, ``events``. A stream of it needs update mode."""
+    return records.groupBy("topic").count().withColumnRenamed("count", "events")
+
+
+def count_records(counts: DataFrame) -> DataFrame:
+    """Counts as records: key = topic, value = JSON."""
+    from pyspark.sql import functions as F
+
+    return counts.select(
+        F.col("topic").cast("binary").alias("key"),
+        F.to_json(F.struct("topic", "events")).cast("binary").alias("value"),
+    )
+
+
+def warehouse_rows(records: DataFrame) -> DataFrame:
+    """Every record with its place: ``user``, ``at``, ``value``, ``partition``, ``offset``, ``topic``, ``day``.
+
+    (topic, partition, offset) is a key of this table.
+    """
+    from pyspark.sql import functions as F
+
+    return records.select(
+        F.col("key").cast("string").alias("user"),
+        F.col("timestamp").alias("at"),
+        F.col("value").cast("string").alias("value"),
+        "partition",
+        "offset",
+        "topic",
+        F.to_date("timestamp").alias("day"),
+    )
+
+
+class Totals(NamedTuple):
+    """How many records of each activity there are, counted in three places, and where they went."""
+
+    topics: dict[str, int]
+    counter: dict[str, int]
+    warehouse: dict[str, int]
+    in_sessions: int  #: in sessions that are closed
+    in_open_sessions: int
+
+    @property
+    def late(self) -> int:
+        """Those in no session: late, from the future, or of nobody."""
+        return sum(self.topics.values()) - self.in_sessions - self.in_open_sessions
+
+
+# --- the queries -------------------------------------------------------------------------------
+
+
+def start_sessions(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
+    """Activity to the topic of sessions."""
+    records = read_stream(spark, parameters, *parameters.activities)
+    sessions = sessions_of(
+        records, gap=parameters.gap, lateness=parameters.lateness, activities=parameters.activities
+    )
+    writer = write_stream(session_records(sessions), parameters, parameters.sessions)
+    return start(writer.outputMode("append"), parameters, "sessions")
+
+
+def start_counter(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
+    """Activity to the topic of counts: the newest record of each key is the count as of the newest micro-batch."""
+    counts = counts_of(read_stream(spark, parameters, *parameters.activities))
+    writer = write_stream(count_records(counts), parameters, parameters.counts)
+    return start(writer.outputMode("update"), parameters, "counter")
+
+
+def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
+    """Activity to the table ``records``."""
+    rows = warehouse_rows(read_stream(spark, parameters, *parameters.activities))
+    writer = rows.writeStream.format("parquet").partitionBy("topic", "day")
+    return start(writer.option("path", f"{parameters.warehouse}/records"), parameters, "warehouse")
+
+
+def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
+    """The topic of sessions to the table ``sessions``."""
+    rows = session_rows(read_stream(spark, parameters, parameters.sessions), parameters.activities)
+    writer = rows.writeStream.format("parquet")
+    return start(writer.option("path", f"{parameters.warehouse}/sessions"), parameters, "sessions-table")
+
+
+@pipeline(
+    "activity", "Page views, searches and log-ins into sessions, live counts and a warehouse.", ActivityParameters
+)
+def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
+    """Run the four queries: together if ``continuous``, else one after the other."""
+    ensure_topics(parameters, *parameters.activities, parameters.sessions)
+    ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
+    begins = (start_sessions, start_sessions_table, start_counter, start_warehouse)
+    counts = finish_in_turn(parameters, *(partial(begin, spark, parameters) for begin in begins))
+    sessions, table, counter, warehouse = counts
+    return Report(
+        "activity",
+        {
+            "records counted": counter.total(),
+            "records in the warehouse": warehouse.total(),
+            "sessions": table.total(),
+            "late records": sessions.total("late"),
+        },
+    )
+
+
+def totals(spark: SparkSession, parameters: ActivityParameters) -> Totals:
+    """Count everywhere: what the topics hold is what the counter has counted and the warehouse has.
+
+    So it is once the pipeline has read all, as long as the topics have not lost records to retention.
+    """
+    from pyspark.sql import functions as F
+
+    in_topics = read_batch(spark, parameters, *parameters.activities).groupBy("topic").count()
+    counts = (
+        read_batch(spark, parameters, parameters.counts)
+        .groupBy(F.col("key").cast("string").alias("topic"))
+        .agg(F.max_by(F.col("value").cast("string"), "offset").alias("value"))
+        .select("topic", F.get_json_object("value", "$.events").cast("bigint").alias("count"))
+    )
+    warehouse = spark.read.parquet(f"{parameters.warehouse}/records").groupBy("topic").count()
+    sessions = spark.read.parquet(f"{parameters.warehouse}/sessions").agg(F.sum("events")).first()
+    in_sessions = int((sessions and sessions[0]) or 0)
+    return Totals(
+        topics=_by_topic(in_topics),
+        counter=_by_topic(counts),
+        warehouse=_by_topic(warehouse),
+        in_sessions=in_sessions,
+        in_open_sessions=open_sessions(spark, parameters)[1],
+    )
+
+
+def open_sessions(spark: SparkSession, parameters: ActivityParameters) -> tuple[int, int]:
+    """How many sessions are open in the state of the query, and how many records they have."""
+    from pyspark.sql import functions as F
+
+    state = spark.read.format("statestore").load(f"{parameters.checkpoint}/sessions").select("value.*")
+    counts = [f"c{n}" for n in range(len(parameters.activities))]
+    named = state.toDF("window", "user", "end", *counts)
+    row = named.agg(F.count("*"), F.sum(F.expr(" + ".join(counts)))).first()
+    return (int(row[0]), int(row[1] or 0)) if row else (0, 0)
+
+
+def _by_topic(counts: DataFrame) -> dict[str, int]:
+    return {row["topic"]: row["count"] for row in counts.collect()}

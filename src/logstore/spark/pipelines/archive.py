@@ -1,0 +1,203 @@
+"""``archive``: topics to Parquet, so that nothing of a record is lost and ``restore`` can bring it back.
+
+Each run takes what has come since the last one and ends. The archive is a directory on any file system that
+Spark's Hadoop layer knows; the table ``records`` holds every visible record once, in folders by topic and
+partition, each file sorted by offset; ``ranges`` says exactly which offsets each run has archived, and ``topics``
+what the topics were like.
+
+Event time plays no part: the order is that of the offsets. Records of transactions that are open or aborted are
+not visible, and not archived. A run begins where the one before ended, by the checkpoint, so archive and checkpoint
+belong together. If retention has deleted what comes next, the run fails and names the offsets: run it more
+often than the topic forgets. What is killed is done again by the next run, and no record is in the archive twice.
+
+Scale: ``records_per_task`` cuts a partition into tasks, each of which writes a file, or several by
+``records_per_file``; ``max_offsets`` bounds a micro-batch. A task needs the memory of one Parquet row group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logstore.records import TopicPartition
+from logstore.spark.options import ReadOptions
+from logstore.spark.pipelines import Parameters, Report, archives, hadoop, parameter, pipeline
+from logstore.spark.pipelines.archives import Archived, Described
+from logstore.spark.pipelines.running import finish, start
+from logstore.spark.pipelines.topics import place_options, read_stream
+from logstore.spark.reading import backend_of
+from logstore.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STAGE = "archive"
+FOLDERS = ("topic", "partition")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveParameters(Parameters):
+    """What is archived, and where to."""
+
+    topics: tuple[str, ...] = parameter(help="Topics to archive.")
+    archive: str = parameter(help="Directory of the archive; any URL that Spark knows.")
+    records_per_task: int = parameter(1_000_000, "Offsets of a partition for one task and its file.", scale=True)
+    records_per_file: int = parameter(0, "At most so many records in a file; 0: those of the task.", scale=True)
+
+    def __post_init__(self) -> None:
+        Parameters.__post_init__(self)
+        self.require("topics", bool(self.topics), "names of topics")
+        self.require("archive", bool(self.archive), "a directory")
+        self.require("records_per_task", self.records_per_task >= 1, "1 or more")
+        self.require("records_per_file", self.records_per_file >= 0, "0 or more")
+
+
+def rows_of(records: DataFrame) -> DataFrame:
+    """Records as rows of the table ``records``."""
+    return records.select("key", "value", "offset", "timestamp", "timestampType", "headers", *FOLDERS)
+
+
+# --- what there is, and what is archived -------------------------------------------------------
+
+
+def topics_of(parameters: ArchiveParameters) -> dict[str, Described]:
+    """The topics as they are now; their settings are known only where the store is a directory.
+
+    Raises:
+        UnknownTopicError: one of them is missing.
+    """
+    backend = backend_of(_options(parameters))
+    facts = {name: backend.topic(name) for name in parameters.topics}
+    settings: dict[str, Mapping[str, str]] = {name: {} for name in facts}
+    if parameters.path:
+        with open_store(parameters.path, read_only=True) as store:
+            settings = {name: store.describe_topic(name).settings for name in facts}
+    return {name: Described(each.id, each.partitions, settings[name]) for name, each in facts.items()}
+
+
+def begin(spark: SparkSession, parameters: ArchiveParameters) -> dict[TopicPartition, Archived]:
+    """Where each partition is archived to. New ones are noted as archived up to their first offset.
+
+    That is written down before anything is read, so that a run that was killed does not move the beginning.
+    """
+    topics = topics_of(parameters)
+    known = archives.read_topics(spark, parameters.archive)
+    archives.add_topics(
+        spark, parameters.archive, {name: each for name, each in topics.items() if known.get(name) != each}
+    )
+    ranges = archives.read_ranges(spark, parameters.archive)
+    places = [TopicPartition(name, n) for name, each in topics.items() for n in range(each.partitions)]
+    firsts = backend_of(_options(parameters)).earliest([tp for tp in places if tp not in ranges])
+    new = {tp: Archived(topics[tp.topic].topic_id, first, first, 0) for tp, first in firsts.items()}
+    archives.add_ranges(spark, parameters.archive, new)
+    return {tp: each for tp, each in (ranges | new).items() if tp in places}
+
+
+def note_ranges(
+    spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
+) -> dict[TopicPartition, Archived]:
+    """Note what has been archived beyond ``ranges``, by the checkpoint; returns what was added."""
+    ends = archived_ends(spark, f"{parameters.checkpoint}/{STAGE}")
+    added = {
+        tp: Archived(each.topic_id, each.end, ends[tp], 0)
+        for tp, each in ranges.items()
+        if ends.get(tp, each.end) > each.end
+    }
+    counts = archives.count_records(spark, parameters.archive, added)
+    added = {tp: each._replace(records=counts[tp]) for tp, each in added.items()}
+    archives.add_ranges(spark, parameters.archive, added)
+    return added
+
+
+def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, int]:
+    """Up to where a query has gone in its last finished micro-batch, as its checkpoint says; empty if in none."""
+    finished = [int(name) for name in hadoop.names(spark, f"{checkpoint}/commits") if name.isdigit()]
+    if not finished:
+        return {}
+    text = hadoop.read_text(spark, f"{checkpoint}/offsets/{max(finished)}")
+    # The last line is what the source wrote: {topic: {partition: offset}, "@...": what it keeps besides}.
+    offsets = json.loads(text.splitlines()[-1])
+    return {
+        TopicPartition(topic, int(number)): end
+        for topic, partitions in offsets.items()
+        if not topic.startswith("@")
+        for number, end in partitions.items()
+    }
+
+
+def _options(parameters: ArchiveParameters) -> ReadOptions:
+    return ReadOptions.of(place_options(parameters) | {"subscribe": ",".join(parameters.topics)})
+
+
+# --- the query ---------------------------------------------------------------------------------
+
+
+def start_archive(
+    spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
+) -> StreamingQuery:
+    """Records to the table ``records``."""
+    starts: dict[str, dict[str, int]] = {}
+    for tp, each in ranges.items():
+        starts.setdefault(tp.topic, {})[str(tp.partition)] = each.end
+    records = read_stream(
+        spark,
+        parameters,
+        *parameters.topics,
+        startingOffsets=json.dumps(starts),
+        includeHeaders="true",
+        maxRecordsPerPartition=str(parameters.records_per_task),
+    )
+    writer = rows_of(records).writeStream.format("parquet").partitionBy(*FOLDERS)
+    if parameters.records_per_file:
+        writer = writer.option("maxRecordsPerFile", parameters.records_per_file)
+    # A task reads one range of one partition in order. Spark would sort it by the folders before writing, for
+    # which no order by offset is promised, unless it may keep as many files open as there are folders: one.
+    with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
+        return start(writer.option("path", f"{parameters.archive}/records"), parameters, STAGE)
+
+
+@contextlib.contextmanager
+def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """A setting for the queries that are started inside ``with``."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
+
+
+@pipeline("archive", "Topics to Parquet with offsets, timestamps, headers; can be restored.", ArchiveParameters)
+def run(spark: SparkSession, parameters: ArchiveParameters) -> Report:
+    """Archive what has come since the last run."""
+    ranges = begin(spark, parameters)
+    ranges = _beyond(ranges, note_ranges(spark, parameters, ranges))  # of a run that was killed before it could
+    try:
+        finish(start_archive(spark, parameters, ranges))
+    finally:
+        added = note_ranges(spark, parameters, ranges)
+    return Report(
+        "archive",
+        {
+            "records": sum(each.records for each in added.values()),
+            "partitions": len(added),
+            "records in all": sum(each.records for each in _beyond(ranges, added).values()),
+        },
+    )
+
+
+def _beyond(
+    ranges: Mapping[TopicPartition, Archived], added: Mapping[TopicPartition, Archived]
+) -> dict[TopicPartition, Archived]:
+    together = dict(ranges)
+    for tp, each in added.items():
+        old = together[tp]
+        together[tp] = old._replace(end=each.end, records=old.records + each.records)
+    return together

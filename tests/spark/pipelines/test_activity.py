@@ -1,0 +1,107 @@
+"""Website activity: sessions against an independent computation, and three counts that agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import logstore
+from logstore.spark.pipelines import activity
+from logstore.spark.pipelines.activity import ActivityParameters
+from tests.spark.pipelines import visitors
+from tests.spark.pipelines.visitors import Event, Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.timeout(600)  # on a busy machine
+
+COLUMNS = "topic string, key binary, timestamp timestamp"
+
+
+def frame_of(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
+    rows = [(each.topic, each.user.encode(), datetime.fromtimestamp(each.at_ms / 1000, UTC)) for each in events]
+    return spark.createDataFrame(rows, COLUMNS)
+
+
+def sessions_in(frame: DataFrame) -> list[Session]:
+    """Rows of `activity.sessions_of`, by visitor and time."""
+    rows = frame.selectExpr("user", "unix_millis(start)", "unix_millis(end)", "events", "did").collect()
+    return sorted(Session(*row[:4], did=tuple(row[4])) for row in rows)
+
+
+def test_the_sessions_are_those_of_plain_python(spark: SparkSession) -> None:
+    events = visitors.visits(seed=1, visitors=40)
+    assert sessions_in(activity.sessions_of(frame_of(spark, events))) == visitors.sessions_of(events)
+
+
+def test_records_of_nobody_and_from_the_future_are_in_no_session(spark: SparkSession) -> None:
+    events = [Event("searches", "a", visitors.START_MS), Event("searches", "a", 4_000_000_000_000)]
+    frame = frame_of(spark, events).unionByName(
+        spark.createDataFrame([("searches", None, datetime(2024, 1, 1, tzinfo=UTC))], COLUMNS)
+    )
+    assert sessions_in(activity.sessions_of(frame)) == visitors.sessions_of(events[:1])
+
+
+# --- the whole, with topics and files ----------------------------------------------------------
+
+
+def arrive(path: Path, events: Iterable[Event]) -> None:
+    """Write the events to their topics, in this order."""
+    with logstore.open(path, environ={}) as store:
+        for name in activity.ACTIVITIES:
+            store.create_topic(name, 1, if_not_exists=True)
+        for name in activity.ACTIVITIES:
+            store[name].append_many([(e.user.encode(), b"{}", e.at_ms) for e in events if e.topic == name])
+
+
+def places(tmp_path: Path, **given: object) -> ActivityParameters:
+    return ActivityParameters(
+        path=str(tmp_path / "store"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        warehouse=(tmp_path / "warehouse").as_uri(),
+        partitions=1,
+        **given,
+    )
+
+
+@pytest.mark.row("U5")
+@pytest.mark.row("X2")
+def test_a_run_in_two_parts_gives_the_sessions_of_a_batch_and_three_counts_agree(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    events, late = visitors.visits(seed=2, visitors=30), visitors.late(seed=3, count=25)
+    parameters = places(tmp_path)
+    # The first part ends within sessions, and the late ones come when the watermark is known.
+    first, second = events[: len(events) // 2], events[len(events) // 2 :]
+    arrive(tmp_path / "store", first)
+    one = activity.run(spark, parameters).counts
+    arrive(tmp_path / "store", second)
+    two = activity.run(spark, parameters).counts
+    arrive(tmp_path / "store", late)
+    three = activity.run(spark, parameters).counts
+
+    assert one["late records"] == two["late records"] == 0
+    assert three["late records"] == len(late)
+    closed = max(event.at_ms for event in events) - visitors.LATENESS_MS - visitors.GAP_MS
+    expected = visitors.sessions_of(events)
+    table = spark.read.parquet(f"{parameters.warehouse}/sessions")
+    assert sessions_in(table) == [each for each in expected if each.end_ms <= closed]
+    assert one["sessions"] > 0
+    assert two["sessions"] > 0
+
+    everything = [*events, *late]
+    counted = {name: sum(event.topic == name for event in everything) for name in activity.ACTIVITIES}
+    totals = activity.totals(spark, parameters)
+    assert totals.topics == totals.counter == totals.warehouse == counted
+    assert totals.in_sessions == sum(each.events for each in expected if each.end_ms <= closed)
+    assert totals.in_open_sessions == sum(each.events for each in expected if each.end_ms > closed)
+    assert totals.late == len(late)
+    warehouse = spark.read.parquet(f"{parameters.warehouse}/records")
+    assert warehouse.select("topic", "partition", "offset").distinct().count() == len(everything)
+    days = {row["day"] for row in warehouse.select("day").distinct().collect()}
+    assert days == {datetime.fromtimestamp(event.at_ms / 1000, UTC).date() for event in everything}
