@@ -1,4 +1,4 @@
-"""Pages and docstrings about Spark are run as the others are (`tests/test_docs.py`), pages with a session ``spark``."""
+"""Pages and docstrings about Spark are run as the others are (`tests/test_docs.py`), pages with a session."""
 
 from __future__ import annotations
 
