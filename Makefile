@@ -22,7 +22,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .NOTPARALLEL:
 .PHONY: help demo build release docs test lint sanitize fuzz soak interop fixtures bench rows clean
 .PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark
-.PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java soak-with-java
+.PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
@@ -153,18 +153,11 @@ fuzz: $(VENV)/.with-test $(if $(filter 1,$(SANITIZE)),$(VENV)/.sanitized,$(VENV)
 
 # ARGS="--kills 100 --states 1000 --flips 1000 --only kills", FUZZ_INPUTS=1000: less of it.
 FUZZ_INPUTS ?= 1000000
-soak: $(VENV)/.with-test $(VENV)/.built
+soak: $(VENV)/.with-test $(VENV)/.built java
+	@$(call with-java,soak: what needs Spark,$(SPARK)/.with-spark-test)
 	$(SAY) 'soak: the long tests'
-	@$(PY) tests/soak.py $(ARGS)
+	@SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(PY) tests/soak.py $(ARGS)
 	@$(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
-	@$(MAKE) --no-print-directory java
-	@$(call with-java,soak: what needs Spark,soak-with-java)
-
-# SPARK_KILLS: how often a whole Spark is killed at each of its points.
-SPARK_KILLS ?= 2
-soak-with-java: $(SPARK)/.with-spark-test
-	$(SAY) 'soak: kills of a whole Spark, and a cluster'
-	@LOGSTORE_KILLS=$(SPARK_KILLS) $(SPARK)/bin/python -m pytest -q $(wildcard tests/spark/soak_*.py)
 
 bench: $(VENV)/.with-bench $(VENV)/.built
 	$(SAY) 'bench: ours and peers in turn, about four minutes and 8 GB below TMPDIR'
