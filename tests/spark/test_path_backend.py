@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -233,11 +234,11 @@ def test_a_range_is_split_by_bytes_between_batches(many: Store, backend: PathBac
         found = backend.split(whole, parts)
         assert found[0].start == 0
         assert found[-1].end == 600
-        assert all(a.end == b.start for a, b in zip(found, found[1:], strict=False))
+        assert all(a.end == b.start for a, b in pairwise(found))
         assert len(found) <= parts
         assert {one[4:] for one in found} == {("id", 3)}
         assert all(one.start % 5 == 0 for one in found), "no batch is read twice"
-    first, second = backend.split(whole, 2)
+    first, _ = backend.split(whole, 2)
     assert first.end > 400, "the second half of the records has nearly all the bytes"
     log = many["events"][0]
     assert backend.split(whole._replace(start=7, end=8), 4) == [whole._replace(start=7, end=8)]

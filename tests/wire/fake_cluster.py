@@ -94,7 +94,7 @@ class FakePartition:
     start: int = 0
     end: int = 0
     stable: int | None = None  #: the last stable offset; None: the end
-    aborted: list[tuple[int, int]] = field(default_factory=list)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)  #: producer id, first offset, marker
     #: producer id -> (epoch, next sequence, the last five (sequence, base offset))
     producers: dict[int, tuple[int, int, deque[tuple[int, int]]]] = field(default_factory=dict)
 
@@ -115,9 +115,9 @@ class FakePartition:
 
     def mark(self, producer_id: int, *, commit: bool, first: int = -1) -> None:
         """The end of a transaction; ``first`` is its first offset, for the list of aborted ones."""
-        self.put(encode_marker(int(commit), 0, producer_id, 0, 1))
+        marker = self.put(encode_marker(int(commit), 0, producer_id, 0, 1))
         if not commit:
-            self.aborted.append((producer_id, first))
+            self.aborted.append((producer_id, first, marker))
 
     def readable(self, committed: bool) -> int:
         return self.end if self.stable is None or not committed else self.stable
@@ -436,7 +436,8 @@ class FakeBroker:
                         if committed:
                             aborted = [
                                 R.AbortedTransaction(producer_id=pid, first_offset=first)
-                                for pid, first in partition.aborted
+                                for pid, first, marker in partition.aborted
+                                if marker >= each.fetch_offset
                             ]
                 found.append(
                     R.PartitionData(

@@ -52,6 +52,8 @@ class BootstrapBackend(Backend):
         UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of the settings.
     """
 
+    is_remote = True
+
     def __init__(
         self,
         bootstrap: str,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -173,6 +174,8 @@ def take(
 
 def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
     """Kafka's client settings as Kafka spells them; refused are others, and what an option says already."""
+    if not given:
+        return {}  # without reading the table of Kafka's keys
     spelled = {key.lower(): key for key in kafka_keys.keys(scope)}
     settings = {}
     for name, value in given.items():
@@ -423,6 +426,8 @@ def _where(
 ) -> tuple[str | None, str | None]:
     """(path, bootstrap): one of them."""
     path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
+    if path is not None:
+        path = os.path.abspath(path)  # executors stand in other directories than the driver
     if ours is not None and kafkas is not None and ours != kafkas:
         problems["bootstrap"] = f"{ours}, but kafka.bootstrap.servers is {kafkas}; set one of them"
     bootstrap = ours if ours is not None else kafkas

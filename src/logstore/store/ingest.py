@@ -119,23 +119,29 @@ class Ingest:
         self._load(create=False)
         self._settle(query)
         state = self._sinks.get(query)
-        if state is not None and state.phase == DONE and state.batch >= manifest.batch:
+        if state is not None and manifest.batch <= state.done:
+            self._sweep(manifest)
             return Ingested(True, {})
         with self._checked(manifest) as checked:
             if not checked:
                 return Ingested(False, {})
             take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
             offsets = take_in(manifest, checked)
+        self._sweep(manifest)
+        self._sinks.forget_jobs(self._source.clock.now_ms())
+        self._sinks.tidy()
+        return Ingested(False, offsets)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove what earlier attempts at this batch, and at those before it, have left beside the same logs."""
         sweep(
             self._root.path,
-            query,
+            manifest.query,
             manifest.batch,
             places={file.place for file in manifest.files},
             files=self._root.files,
             clock=self._source.clock,
         )
-        self._sinks.tidy()
-        return Ingested(False, offsets)
 
     def _exactly_once(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
         query = manifest.query
@@ -167,9 +173,8 @@ class Ingest:
         self._flush(self._logs(replays))
         for replay in replays.values():
             replay.raise_start()
-        before = self._sinks.get(manifest.query) or SinkState(-1, -1, -1, DONE, 0)
-        done = self._now(before, DONE)._replace(batch=manifest.batch)
-        self._sinks.put(manifest.query, done, durable=True)
+        before = self._sinks.get(manifest.query) or SinkState(-1, -1, -1, manifest.batch, DONE, 0)
+        self._sinks.put(manifest.query, self._now(before._replace(batch=manifest.batch), DONE), durable=True)
         return offsets
 
     def _intent(self, manifest: Manifest, checked: Sequence[Checked]) -> SinkState:
@@ -182,9 +187,13 @@ class Ingest:
             manifest.query, lambda producer_id: max(log.producer_epoch(producer_id) for log in logs.values())
         )
         shares = tuple(Share(*key, logs[key].log_end_offset, count) for key, count in counts.items())
-        return SinkState(producer_id, epoch, manifest.batch, INTENT, self._source.clock.now_ms(), shares)
+        before = self._sinks.get(manifest.query)
+        done = -1 if before is None else before.done
+        return SinkState(done, producer_id, epoch, manifest.batch, INTENT, self._source.clock.now_ms(), shares)
 
     def _now(self, state: SinkState, phase: str) -> SinkState:
+        if phase == DONE:
+            state = state._replace(done=state.batch)
         shares = state.shares if phase == COMMITTING else ()
         return state._replace(phase=phase, shares=shares, updated_ms=self._source.clock.now_ms())
 
@@ -196,7 +205,6 @@ class Ingest:
             return
         for query in self._sinks.pending():
             self._try_to_settle(query)
-        self._sinks.forget_jobs(self._source.clock.now_ms())
         self._is_settled = True
 
     def _try_to_settle(self, query: str) -> None:

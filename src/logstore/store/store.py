@@ -34,7 +34,7 @@ from logstore.store.budget import Budget, Holdings, Limits, may_go
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.life import Closeable, Life
-from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
+from logstore.store.names import CONSUMER_OFFSETS, INTERNAL, SINKS
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -316,12 +316,16 @@ class Store(Consuming):
 
         Raises:
             UnknownTopicError: there is none.
-            PolicyViolationError: ``delete.topic.enable`` is false.
+            PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
             StorageError: some files are still there; the topic is gone, the next open removes them.
         """
         self._check_writable()
         if not self.config.delete_topic_enable:
             raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
+        if name == SINKS:
+            raise PolicyViolationError(
+                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
+            )
         entry = self._topics.delete(name)
         # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
         self.offsets.forget_topic(name, entry.id)
