@@ -173,9 +173,6 @@ class Table:
 
         for columns in ColumnStream(runs, self.names, decoder=self._decoder, spark=True):
             batch = pa.record_batch(columns)
-            if "headers" in self.names:
-                place = self.names.index("headers")
-                batch = batch.set_column(place, batch.schema.field(place), _null_if_empty(batch.column(place)))
             yield self._cast(batch) if self._is_cast else batch
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -189,20 +186,6 @@ class Table:
             except pa.ArrowInvalid as error:
                 raise PayloadError(f"field {name!r} of a value does not fit {field.type}: {error}") from None
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _null_if_empty(headers: pa.ListArray) -> pa.ListArray:
-    """Headers as Spark's Kafka source has them: a record with none has null, not an empty list."""
-    import numpy as np
-    import pyarrow as pa
-
-    starts = headers.buffers()[1]
-    offsets = np.frombuffer(starts, np.int32)[: len(headers) + 1]
-    present = offsets[1:] != offsets[:-1]
-    if present.all():
-        return headers
-    valid = pa.py_buffer(np.packbits(present, bitorder="little"))
-    return pa.Array.from_buffers(headers.type, len(headers), [valid, starts], children=[headers.values])
 
 
 def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:
