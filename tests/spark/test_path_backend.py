@@ -16,7 +16,11 @@ from logstore import Store
 from logstore.errors import DataLossError, NotALogError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Range
+from logstore.spark.options import ReadOptions
 from logstore.spark.path import PathBackend
+from logstore.spark.plan import plan_batch
+from logstore.spark.reading import backend_of, read
+from logstore.spark.schema import Table
 from logstore.store import spans
 from tests.spark import stores
 
@@ -263,3 +267,18 @@ def test_a_range_is_cut_where_its_bytes_are_used_up(many: Store, backend: PathBa
         sizes = {b.base_offset: b.size for one in log.scan(start, end).chunks() for b in one.batches()}
         assert sum(size for base, size in sizes.items() if base < end) <= 5000
         start = end
+
+
+def test_a_data_directory_of_kafka_is_read_as_it_is() -> None:
+    path = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1")
+    given = ReadOptions.of(
+        {"path": path, "subscribePattern": "codec-.*|compacted|deleted|transactions|append-time"}
+    )
+    backend, table = backend_of(given), Table(given)
+    found = {
+        one.topic: sum(batch.num_rows for batch in read(one, given, table)) for one in plan_batch(given, backend)
+    }
+    # Of the records below offset 150 a compaction has left 30; the deleted ones are those below 47.
+    codecs = dict.fromkeys(["codec-gzip", "codec-lz4", "codec-none", "codec-snappy", "codec-zstd"], 35)
+    assert found == codecs | {"append-time": 7, "compacted": 30, "deleted": 33, "transactions": 34}
+    assert backend.earliest([TP("deleted", 0)]) == {TP("deleted", 0): 47}

@@ -13,6 +13,9 @@ from tests.spark import sessions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: A session starts, and Python processes with it, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(300)
+
 HOWTO = sessions.ROOT / "docs" / "howto"
 
 

@@ -12,6 +12,9 @@ import pytest
 import logstore
 from tests.spark import stores
 
+#: A session starts, and Python processes with it, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(300)
+
 
 def read(spark: Any, root: Path | str, **options: str) -> Any:
     given = {"path": str(root), "subscribe": "events"} | options

@@ -12,6 +12,9 @@ import pytest
 import logstore
 from logstore import Store
 
+#: A session starts, and Python processes with it, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(300)
+
 IDS = "@logstore"
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from logstore._batch import Batches
-from logstore.errors import DataLossError
+from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store, spans
