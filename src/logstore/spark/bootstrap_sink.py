@@ -62,7 +62,11 @@ class Sending:
             self.targets = targets_of(client, options)
 
     def client(self) -> Client:
-        return Client(self.bootstrap, dict(self.options.kafka))
+        settings = dict(self.options.kafka)
+        if "max.block.ms" in settings:
+            # How long a producer waits until a broker tells it where to send to.
+            settings["default.api.timeout.ms"] = settings["max.block.ms"]
+        return Client(self.bootstrap, settings)
 
     def send(self, batches: Iterable[pa.RecordBatch], seed: int) -> SentRows:
         """Send rows; on return the broker has them all."""
