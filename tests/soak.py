@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: The Python that has PySpark; `make soak` makes it.
+#: The Python that has PySpark; `make soak` makes it where there is Java, and says so where there is none.
 SPARK = os.environ.get("SPARK_PYTHON", str(ROOT / ".venv-spark" / "bin" / "python"))
 
 _NOISE = re.compile(r"^[.sFEx]+(\s+\[\s*\d+%\])?$|^=+ .* =+$|^$")
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 def steps(options: argparse.Namespace) -> list[Step]:
-    """What there is to run, without the tests that this checkout does not have."""
+    """What there is to run, without the tests that this checkout has not, or no Spark for."""
     wanted = [
         Step(
             f"{options.kills} kills under load",
@@ -63,6 +63,7 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_KILLS": str(options.spark_kills)},
             SPARK,
         ),
+        Step("Spark: the flights on a cluster", ("tests/spark/soak_cluster.py",), {}, SPARK),
         Step(
             f"aio: {options.aio_rounds} rounds of polls and cancellations",
             ("tests/aio/test_soak.py",),
@@ -74,7 +75,8 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"HYPOTHESIS_PROFILE": "long"},
         ),
     ]
-    return [step for step in wanted if all((ROOT / test).exists() for test in step.tests)]
+    there = [step for step in wanted if all((ROOT / test).exists() for test in step.tests)]
+    return [step for step in there if step.python != SPARK or Path(SPARK).exists()]
 
 
 def run(step: Step) -> tuple[bool, str, list[str]]:
