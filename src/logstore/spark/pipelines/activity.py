@@ -215,8 +215,7 @@ def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) ->
 )
 def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
     """Run the four queries: together if ``continuous``, else one after the other."""
-    ensure_topics(parameters, *parameters.activities, parameters.sessions)
-    ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
+    prepare(parameters)
     begins = (start_sessions, start_sessions_table, start_counter, start_warehouse)
     counts = finish_in_turn(parameters, *(partial(begin, spark, parameters) for begin in begins))
     sessions, table, counter, warehouse = counts
