@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.running import finish_in_turn, start
-from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
+from logstore.spark.pipelines.topics import read_batch, read_stream, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -208,6 +208,12 @@ def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) ->
     rows = session_rows(read_stream(spark, parameters, parameters.sessions), parameters.activities)
     writer = rows.writeStream.format("parquet")
     return start(writer.option("path", f"{parameters.warehouse}/sessions"), parameters, "sessions-table")
+
+
+def prepare(parameters: ActivityParameters) -> None:
+    """Make the topics that are missing."""
+    ensure_topics(parameters, *parameters.activities, parameters.sessions)
+    ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
 
 
 @pipeline(
