@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.running import finish_in_turn, start
-from logstore.spark.pipelines.topics import read_batch, read_stream, write_stream
+from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
