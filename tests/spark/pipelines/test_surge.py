@@ -66,16 +66,6 @@ def test_what_is_no_request_and_no_driver_is_left_out(spark: SparkSession, tmp_p
     assert sorted((row["cell"], row["driver"]) for row in events.fillna("-").collect()) == [("a", "-"), ("a", "d")]
 
 
-def test_the_windows_of_a_cell_are_written_in_order() -> None:
-    batches = [
-        pyarrow.record_batch({"key": [b"a", b"b"], "end": [3, 1]}),
-        pyarrow.record_batch({"key": [b"a"], "end": [2]}),
-    ]
-    rows = [row for batch in surge.in_order(iter(batches)) for row in batch.to_pylist()]
-    assert [row["end"] for row in rows] == [1, 2, 3]
-    assert list(surge.in_order(iter([]))) == []
-
-
 def test_a_window_is_a_multiple_of_its_slide(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettingError, match=r"window_s: expected a multiple of slide_s \(7\), found 60"):
         parameters_in(tmp_path, slide_s=7)
