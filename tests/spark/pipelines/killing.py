@@ -21,7 +21,7 @@ class Run:
     """``logstore pipeline run NAME``, with the session's settings of the tests."""
 
     def __init__(self, scratch: Path, name: str, **parameters: Any) -> None:
-        self._scratch = scratch
+        self._said = scratch / "said.txt"
         self._checkpoint = Path(parameters["checkpoint"])
         words = [sys.executable, "-m", "logstore.cli", "pipeline", "run", name, "--master", "local[2]"]
         for key, value in sessions.settings(scratch / "spark").items():
@@ -31,34 +31,35 @@ class Run:
         self._words = words
 
     def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._words,
-            stdout=subprocess.PIPE,
-            stderr=(self._scratch / "said.txt").open("a"),
-            text=True,
-            env=sessions.environment(),
-            start_new_session=True,
-        )
+        with self._said.open("a") as said:
+            return subprocess.Popen(
+                self._words,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                env=sessions.environment(),
+                start_new_session=True,
+            )
 
-    def to_the_end(self, timeout_s: float = 240) -> dict[str, Any]:
+    def to_the_end(self, timeout_s: float = 600) -> dict[str, Any]:
         """What the command reports."""
         process = self._start()
         try:
             out, _ = process.communicate(timeout=timeout_s)
         finally:
             _kill(process)
-        assert process.returncode == 0, (self._scratch / "said.txt").read_text()[-4000:]
+        assert process.returncode == 0, self._said.read_text()[-4000:]
         found: dict[str, Any] = json.loads(out)
         return found
 
-    def killed(self, rng: random.Random, steps: int, timeout_s: float = 120) -> bool:
+    def killed(self, rng: random.Random, steps: int, timeout_s: float = 400) -> bool:
         """Start it, and kill all its processes within some step of the next few; False if it had ended before."""
         after = self._progress() + rng.randint(1, steps)
         process = self._start()
         try:
             until = time.monotonic() + timeout_s
             while self._progress() < after and process.poll() is None:
-                assert time.monotonic() < until, (self._scratch / "said.txt").read_text()[-4000:]
+                assert time.monotonic() < until, self._said.read_text()[-4000:]
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 0.6))
             return process.poll() is None

@@ -55,7 +55,7 @@ def expected(folder: Path) -> collections.Counter[str]:
     return found
 
 
-@pytest.mark.row("D5", "U13", "X2")
+@pytest.mark.row("D5", "U13")
 @pytest.mark.timeout(300)
 def test_every_line_once_and_in_order_whatever_is_run_again(engine: Any, tmp_path: Path) -> None:
     told = parameters(tmp_path, key="carrier", files_per_trigger=2, partitions=3)
