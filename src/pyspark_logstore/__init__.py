@@ -1,7 +1,39 @@
 """Found by Spark through its name: ``format("logstore")`` without a call of `logstore.spark.register`."""
 
-from logstore.spark.source import LogstoreDataSource
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import DataSource
+
+from logstore.spark.java import pyspark_version
 
 
-class DefaultSource(LogstoreDataSource):
-    """What Spark looks for in modules of such a name."""
+class TooOld(DataSource):
+    """Stands in where PySpark is too old, and says so when it is used.
+
+    Were importing this module to fail instead, Spark would find nobody's sources any more.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "logstore"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        from logstore.spark.partition import hide_traceback
+
+        hide_traceback()
+        pyspark_version()
+
+
+def _source() -> type[DataSource]:
+    try:
+        pyspark_version()
+    except RuntimeError:
+        return TooOld
+    from logstore.spark.source import LogstoreDataSource
+
+    return LogstoreDataSource
+
+
+DefaultSource = _source()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import sys
@@ -102,6 +103,17 @@ def test_pyspark_has_to_be_there_and_new_enough(monkeypatch) -> None:
         java.pyspark_version()
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "10.0.0.dev1")
     assert java.pyspark_version() == (10, 0)
+
+
+def test_where_pyspark_is_too_old_its_search_for_sources_goes_on_and_ours_says_why(monkeypatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "4.1.4")
+    monkeypatch.delitem(sys.modules, "pyspark_logstore", raising=False)
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # put back after the test
+    found = importlib.import_module("pyspark_logstore").DefaultSource
+    monkeypatch.delitem(sys.modules, "pyspark_logstore")
+    assert found.name() == "logstore"
+    with pytest.raises(SparkNotReadyError, match=r"PySpark 4\.1\.4 is too old, 4\.2 or newer is needed"):
+        found({})
 
 
 def test_the_workers_python_has_to_be_ours(tmp_path: Path, monkeypatch) -> None:
