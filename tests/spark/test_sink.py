@@ -331,6 +331,17 @@ def test_what_spark_adds_to_the_options_is_no_option(root: Path) -> None:
     )
 
 
+def test_options_of_sparks_kafka_sink_are_taken(root: Path) -> None:
+    given = {"path": str(root), "topic": "t", "includeheaders": "true", "kafka.linger.ms": "5"}
+    sinks.stream_writer(given, sinks.schema(value="binary"))
+
+
+def test_a_path_means_the_same_wherever_an_executor_stands(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root.parent)
+    writer = sinks.stream_writer({"path": root.name, "topic": "t"}, sinks.schema(value="binary"))
+    assert writer.staging.root == str(root)
+
+
 def test_a_topic_is_not_overwritten_but_a_stream_may_write_all_it_has(root: Path) -> None:
     options, schema = {"path": str(root), "topic": "t"}, sinks.schema(value="binary")
     with pytest.raises(SparkOptionError, match="mode: overwrite: a topic is only appended to"):

@@ -5,6 +5,7 @@ Stands on the table machinery of `options`. Knows no Spark: imports the vocabula
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,7 @@ _WRITE: dict[str, Callable[[str], Any]] = {
     "path": text_of,
     "bootstrap": text_of,
     "topic": text_of,
+    "includeHeaders": boolean_of,  # as Spark's Kafka sink has it, without effect: a column headers is written
     "exactlyOnce": boolean_of,
     "replay": boolean_of,
     "compression": word_of(*_CODECS),
@@ -81,6 +83,8 @@ class WriteOptions:
             problems["path"] = (
                 "is missing; set path, the directory of a store, or bootstrap (kafka.bootstrap.servers), a broker"
             )
+        if path is not None:
+            path = os.path.abspath(path)  # executors stand in other directories than the driver
         config = _producer(kafka, problems)
         word = given.get("compression")
         imposed = kafka.get("compression.type")
