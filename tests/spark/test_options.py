@@ -51,7 +51,7 @@ def test_kafkas_settings_pass_through_and_unknown_ones_do_not() -> None:
     assert options.bootstrap == "one:9092,two:9092"
     assert options.kafka["fetch.max.bytes"] == "1"
     found = problems(**HERE, **{"kafka.fetch.max.byte": "1", "kafka.key.deserializer": "x"})
-    assert found["kafka.fetch.max.byte"] == "unknown; did you mean fetch.max.bytes?"
+    assert found["kafka.fetch.max.byte"] == "unknown; did you mean kafka.fetch.max.bytes?"
     assert "binary" in found["kafka.key.deserializer"]
 
 

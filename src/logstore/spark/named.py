@@ -171,12 +171,12 @@ def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str
         elif name in spelled or kafka_keys.is_kafkas(name, scope):
             settings[spelled.get(name, name)] = value
         else:
-            problems[f"{KAFKA_PREFIX}{name}"] = _nearest(name, spelled)
+            problems[f"{KAFKA_PREFIX}{name}"] = _nearest(name, spelled, KAFKA_PREFIX)
     return settings
 
 
-def _nearest(name: str, spelled: Mapping[str, str]) -> str:
-    """As `settings.nearest`, among names in lower case, in the spelling that we write."""
+def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
+    """As `settings.nearest`, among names in lower case, in the spelling that we write, behind a prefix."""
     guess = nearest(name, list(spelled))
     head, found, tail = guess.rpartition(" mean ")
-    return f"{head}{found}{spelled[tail[:-1]]}?" if found else guess
+    return f"{head}{found}{prefix}{spelled[tail[:-1]]}?" if found else guess

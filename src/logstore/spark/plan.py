@@ -23,16 +23,16 @@ _logger = logging.getLogger(__name__)
 Offsets = dict[TopicPartition, int]
 
 
-def data_loss(message: str, *, fail: bool) -> None:
+def data_loss(message: str, *, fail: bool, otherwise: str = "") -> None:
     """Records are gone: an error, or a line in the log and the query goes on without them.
+
+    ``otherwise`` is what can be done besides, for the message.
 
     Raises:
         DataLossError: with ``fail``.
     """
     if fail:
-        raise DataLossError(
-            f"{message}; set failOnDataLoss to false to go on without them, or begin a query with a new checkpoint"
-        )
+        raise DataLossError(f"{message}; set failOnDataLoss to false to go on without them{otherwise}")
     _logger.warning("%s; the query goes on without them, since failOnDataLoss is false", message)
 
 

@@ -171,9 +171,15 @@ class Table:
 
         from logstore._columns import ColumnStream
 
-        for columns in ColumnStream(runs, self.names, decoder=self._decoder, spark=True):
-            batch = pa.record_batch(columns)
-            yield self._cast(batch) if self._is_cast else batch
+        try:
+            for columns in ColumnStream(runs, self.names, decoder=self._decoder, spark=True):
+                batch = pa.record_batch(columns)
+                yield self._cast(batch) if self._is_cast else batch
+        except PayloadError as error:
+            # The decoder calls it by the name that a scan has for it.
+            told = PayloadError(str(error).replace("on_error='null'", "onValueError=null"))
+            told.offset = error.offset
+            raise told from None
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa

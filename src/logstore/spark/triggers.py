@@ -22,6 +22,8 @@ __all__ = ["Follower", "share"]
 
 _logger = logging.getLogger(__name__)
 
+_ANEW = ", or begin a query with a new checkpoint"
+
 
 class Follower:
     """What a stream reads, trigger by trigger.
@@ -102,7 +104,7 @@ class Follower:
         gone = {tp.topic for tp in end.offsets if tp.topic in topics and _is_other(end, topics[tp.topic])}
         for name in sorted(gone):
             if not _is_other(start, topics[name]):  # else it was told already
-                data_loss(_made_anew(name), fail=self.options.fail_on_data_loss)
+                data_loss(_made_anew(name), fail=self.options.fail_on_data_loss, otherwise=_ANEW)
         ranges = [
             Range(tp.topic, tp.partition, begins[tp], offset, topics[tp.topic].id, end.epochs.get(tp, -1))
             for tp, offset in sorted(end.offsets.items())
@@ -152,7 +154,7 @@ class Follower:
 
         def lost(message: str) -> None:
             if not quietly:
-                data_loss(message, fail=self.options.fail_on_data_loss)
+                data_loss(message, fail=self.options.fail_on_data_loss, otherwise=_ANEW)
 
         there = [tp for tp in ends if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
         if gone := set(start.offsets) - set(there):

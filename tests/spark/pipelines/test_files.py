@@ -156,8 +156,11 @@ def test_without_files_it_says_what_to_do(spark: Any, tmp_path: Path) -> None:
         ({"format": "avro"}, "format: expected csv or json or parquet or text, found 'avro'"),
         ({"value": "x", "columns": ("x",)}, "columns: they choose"),
         ({"files_per_trigger": -1}, "files_per_trigger: expected 0 or more"),
-        ({"path": ""}, "path: name the store by either path or bootstrap, found neither"),
-        ({"bootstrap": "localhost:9092"}, "path: name the store by either path or bootstrap, found both"),
+        ({"path": ""}, r"path: name the store by either path \(--dir\) or bootstrap, found neither"),
+        (
+            {"bootstrap": "localhost:9092"},
+            r"path: name the store by either path \(--dir\) or bootstrap, found both",
+        ),
         ({"checkpoint": ""}, "checkpoint: expected a directory"),
         ({"partitions": 0}, "partitions: expected 1 or more"),
     ],

@@ -45,7 +45,9 @@ class Parameters:
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.bootstrap):
             found = "both" if self.path else "neither"
-            raise InvalidSettingError({"path": f"name the store by either path or bootstrap, found {found}"})
+            raise InvalidSettingError(
+                {"path": f"name the store by either path (--dir) or bootstrap, found {found}"}
+            )
         if self.stateful and not self.checkpoint:
             raise InvalidSettingError({"checkpoint": "expected a directory, found nothing"})
         self.require("interval_s", self.interval_s >= 0, "0 or more")
