@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -359,16 +358,16 @@ def test_a_with_block_ends_with_everything_written(cluster: FakeCluster) -> None
 def test_a_with_block_that_fails_waits_for_nothing(cluster: FakeCluster) -> None:
     cluster.topic("orders")
     cluster.brokers[1].plan(ProduceRequest, *[fake_cluster.silence] * 5)
-    before = time.monotonic()
 
     def fail(client: Client) -> None:
         with IdempotentProducer(client) as producer:
             producer.submit(ORDERS, batch(b"a"))
             raise ZeroDivisionError
 
-    with quick(cluster, request_timeout_ms=20_000) as client, pytest.raises(ZeroDivisionError):
+    # More than this test may take: it ends because nobody waits.
+    hours = {"request_timeout_ms": 7_200_000, "delivery_timeout_ms": 10_800_000}
+    with quick(cluster, **hours) as client, pytest.raises(ZeroDivisionError):
         fail(client)
-    assert time.monotonic() - before < 15
 
 
 def test_a_producer_is_not_for_a_forked_child(cluster: FakeCluster, producer: IdempotentProducer) -> None:
