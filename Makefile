@@ -57,9 +57,9 @@ demo-cluster: $(VENV)/.built java
 	@$(call with-java,demo-cluster: all of it,demo-cluster-with-java)
 
 demo-cluster-with-java: $(SPARK)/.with-spark-test
-	$(SAY) 'demo-cluster: flights and weather on a Spark of a master and two workers, into ./demo-data-spark'
+	$(SAY) 'demo-cluster: flights and weather on a Spark of a master and two workers, into ./demo-data-cluster'
 	@$(if $(wildcard build/kafka/libs-*),$(PY) -m tests.interop.broker) $(SPARK)/bin/python -m examples.spark_cluster \
-		--directory demo-data-spark $(if $(wildcard build/kafka/libs-*),--bootstrap BOOTSTRAP) $(ARGS)
+		--directory demo-data-cluster $(if $(wildcard build/kafka/libs-*),--bootstrap BOOTSTRAP) $(ARGS)
 
 # Paths in ARGS choose the environment: those below tests/spark are for Spark's alone, others for .venv alone.
 # Any other selection may leave nothing to one of the two, but not to both (5 is pytest's "no tests").
@@ -153,9 +153,10 @@ fuzz: $(VENV)/.with-test $(if $(filter 1,$(SANITIZE)),$(VENV)/.sanitized,$(VENV)
 
 # ARGS="--kills 100 --states 1000 --flips 1000 --only kills", FUZZ_INPUTS=1000: less of it.
 FUZZ_INPUTS ?= 1000000
-soak: $(VENV)/.with-test $(VENV)/.built
+soak: $(VENV)/.with-test $(VENV)/.built java
+	@$(call with-java,soak: what needs Spark,$(SPARK)/.with-spark-test)
 	$(SAY) 'soak: the long tests'
-	@$(PY) tests/soak.py $(ARGS)
+	@SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(PY) tests/soak.py $(ARGS)
 	@$(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
 
 bench: $(VENV)/.with-bench $(VENV)/.built
@@ -193,7 +194,7 @@ docs: $(VENV)/.with-docs $(VENV)/.built
 	@echo 'build/docs/index.html'
 
 clean:
-	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data demo-data-spark benchmarks/results .benchmarks
+	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data demo-data-spark demo-data-cluster benchmarks/results .benchmarks
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src -name '*.so' -exec rm -f {} +
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 MARK = "made-by-the-flights-demo-on-spark"
 FILES = 4  #: of flights, each with a part of the year
 BATCHES = 4  #: micro-batches of the join
-#: Flights are spread over partitions by hash, so that no partition is much ahead of the others in time; this is more
-#: than they are apart.
+#: Flights are spread over partitions by hash, so that none is much ahead of the others in time; this is more than
+#: they are apart.
 LATENESS = "14 days"
 
 FLIGHT = {
@@ -165,18 +165,11 @@ def joined(flights: DataFrame, weather: DataFrame) -> DataFrame:
     """Each departure with the weather of its airport in its hour. Flights that did not depart are left out."""
     from pyspark.sql import functions as F
 
-    left = (
-        flights.where("dep_delay is not null")
-        .withColumnRenamed("timestamp", "scheduled")
-        .withWatermark("scheduled", LATENESS)
-        .withColumn("hour", F.window("scheduled", "1 hour"))
-    )
-    right = (
-        weather.select("origin", "timestamp", "wind_speed", "precip", "visib")
-        .withWatermark("timestamp", LATENESS)
-        .withColumn("hour", F.window("timestamp", "1 hour"))
-    )
-    return left.join(right, ["origin", "hour"]).select(*DELAY, "scheduled")
+    # Windows have the watermark; a second column of a stream with one would be refused.
+    hour = F.window("timestamp", "1 hour").alias("hour")
+    left, right = (each.withWatermark("timestamp", LATENESS) for each in (flights, weather))
+    departed = left.where("dep_delay is not null").select("origin", "carrier", "dest", "dep_delay", hour)
+    return departed.join(right.select("origin", "wind_speed", "precip", "visib", hour), ["origin", "hour"])
 
 
 def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
@@ -200,7 +193,7 @@ def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
     records = delays.select(
         F.col("origin").cast("binary").alias("key"),
         F.to_json(F.struct(*DELAY)).cast("binary").alias("value"),
-        F.col("scheduled").alias("timestamp"),
+        F.col("hour.start").alias("timestamp"),
     )
     return start(write_stream(records, parameters, place.topic("delays")), parameters, "join")
 
@@ -282,9 +275,12 @@ def empty_place(directory: Path) -> None:
 
 
 def run(spark: SparkSession, directory: Path, bootstrap: str = "", rows: int = 0) -> Sequence[Step]:
-    """The whole story, with the first ``rows`` flights of the year or all; raises `DemoError` where it does not hold.
+    """The whole story, with the first ``rows`` flights of the year or all.
 
     ``directory`` is emptied, if this demo has made it. It has to be one that all executors see.
+
+    Raises:
+        DemoError: the story does not hold.
     """
     directory = directory.resolve()
     empty_place(directory)

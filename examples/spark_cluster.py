@@ -1,6 +1,6 @@
 """A Spark cluster on this machine, and the flights on it: one master and two workers, each a process of its own.
 
-    python -m examples.spark_cluster --directory demo-data/cluster [--bootstrap localhost:9092]
+    python -m examples.spark_cluster --directory demo-data-cluster [--bootstrap localhost:9092]
 
 Master and workers are started from the PySpark package that is installed, as they would be on three machines, and
 end with this program, whatever happens to it. The flights go from files to a topic, to a windowed join with the
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import logstore
+from examples import flights_spark
 from examples.show import DemoError, expect
 from logstore.spark import java
 
@@ -222,26 +223,35 @@ def both_workers_read(spark: SparkSession, directory: Path) -> None:
     print(f"{RECORDS:,} records read, each once, by {executors} executors")
 
 
-def run(directory: Path, bootstrap: str | None = None) -> None:
-    """Start a cluster, run everything on it, and end it."""
+def run(directory: Path, bootstrap: str = "", rows: int = 0) -> None:
+    """Start a cluster, run everything on it, and end it. ``rows``: only the first flights of the year."""
+    directory = directory.resolve()
     shutil.rmtree(directory / "cluster", ignore_errors=True)
-    with Cluster((directory / "cluster").resolve()) as cluster:
+    with Cluster(directory / "cluster") as cluster:
         print(f"{cluster.master}: {cluster.alive()} workers")
         spark = cluster.session("flights")
         try:
-            both_workers_read(spark, directory.resolve())
+            both_workers_read(spark, directory)
+            print("flights by path")
+            flights_spark.run(spark, directory / "path", "", rows)
+            if bootstrap:
+                print(f"flights by bootstrap, {bootstrap}")
+                flights_spark.run(spark, directory / "bootstrap", bootstrap, rows)
         finally:
             spark.stop()
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="the flights on a Spark cluster of three processes")
-    parser.add_argument("--directory", type=Path, default=Path("demo-data"), help="made if it is missing")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a Kafka broker, to run through it as well")
+    parser.add_argument("--directory", type=Path, default=Path("demo-data-cluster"), help="made if it is missing")
+    parser.add_argument(
+        "--bootstrap", default="", metavar="HOST:PORT", help="a Kafka broker, to run through it too"
+    )
+    parser.add_argument("--rows", type=int, default=0, help="only the first flights of the year")
     given = parser.parse_args(arguments)
     try:
         java.prepare()
-        run(given.directory, given.bootstrap)
+        run(given.directory, given.bootstrap, given.rows)
     except (DemoError, logstore.LogstoreError) as error:
         print(f"spark_cluster: {error}", file=sys.stderr)
         return 1

@@ -132,8 +132,9 @@ def run_session(example: Example) -> None:
         assert "\n".join(found) == expected, f"{example.path}, line {example.line}"
 
 
-#: Languages of blocks, and whether a test runs them.
-BLOCKS = {"python": True, "output": True, "console": True, "sh": False, "ini": False, "toml": False, "text": False}
+#: Languages of blocks, and whether a test runs them; those of `py` need a Spark, and tests in tests/spark run them.
+BLOCKS = {"python": True, "output": True, "console": True, "py": True}
+BLOCKS |= {"sh": False, "ini": False, "toml": False, "text": False}
 
 #: What a block of `sh` may call: programs that build, install, publish or serve.
 PROGRAMS = {

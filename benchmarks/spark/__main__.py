@@ -46,7 +46,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--passes", type=int, default=5, help="that are counted")
     parser.add_argument("--batches", type=int, default=20, help="small batches in each pass")
     parser.add_argument("--operations", default=",".join(OPERATIONS), help="some of: %(default)s")
-    parser.add_argument("--contenders", default="", help="some of them, by name, with commas; all if not given")
+    parser.add_argument(
+        "--contenders", default="", help="some of them, by name, with semicolons between; all if not given"
+    )
     parser.add_argument("--quick", action="store_true", help="few records once: to see that everything runs")
     parser.add_argument("--work", type=Path, help="where the records are put; else below TMPDIR, and removed")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")

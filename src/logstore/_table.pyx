@@ -221,6 +221,16 @@ cdef class Decoder:
         raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
 
 
+cdef inline void repeat(uint8_t *out, const uint8_t *text, int64_t width, int64_t size) noexcept nogil:
+    """Fill ``size`` bytes with a text of ``width``, twice as much at a time: a copy for each row was slower."""
+    cdef int64_t filled = min(width, size), step
+    memcpy(out, text, <size_t>filled)
+    while 0 < filled < size:
+        step = min(filled, size - filled)
+        memcpy(out + filled, out, <size_t>step)
+        filled += step
+
+
 cdef int column_of(object name, Decoder decoder) except -1:
     """The number of a column that is known."""
     if name in NAMES:
@@ -463,10 +473,10 @@ cdef class Filler:
                 table.headerless = mark_headerless(
                     <const int32_t *>table.header_starts.data, table.header_valid.data, rows)
             if table.topic.starts.data != NULL:
-                for i in range(rows):
-                    memcpy(table.topic.data.data + i * width, topic, <size_t>width)
-                    (<int32_t *>table.topic.starts.data)[i + 1] = <int32_t>((i + 1) * width)
                 table.topic.size = rows * width
+                repeat(table.topic.data.data, topic, width, table.topic.size)
+                for i in range(rows):
+                    (<int32_t *>table.topic.starts.data)[i + 1] = <int32_t>((i + 1) * width)
             if table.partition.data != NULL:
                 for i in range(rows):
                     (<int32_t *>table.partition.data)[i] = self._partition

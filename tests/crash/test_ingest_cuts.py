@@ -58,7 +58,7 @@ def cut_everywhere(*, seed: int = 1, share: float = 1.0, step: str = "") -> int:
 
 @pytest.mark.parametrize("seed", range(1, 3))
 def test_power_cuts_leave_each_batch_once(seed):
-    states = cut_everywhere(seed=seed, share=0.08)
+    states = cut_everywhere(seed=seed, share=0.06)
     print(f"{states} states")
     assert states > 100
 

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from logstore.errors import ConfigError, CorruptRecordError, NotALogError, ProtocolError, RecordError
+from logstore.errors import (
+    ConfigError,
+    CorruptRecordError,
+    NotALogError,
+    ProtocolError,
+    RecordError,
+    UnexpectedOffsetError,
+)
 from logstore.records import Codec
 from tests.fuzz import batches, facts
 from tests.fuzz.mutate import Mutator
@@ -179,7 +186,13 @@ def _targets() -> list[Target]:
             _read_later("segments", "read_beside_indexes"),
         ),
         Target("entries", "entries of .index and .timeindex", _of_entries, _read_later("segments", "read_entries")),
-        Target("arrow", "Arrow C data import", _of_arrays, _read_later("arrow", "read_arrays"), record),
+        Target(
+            "arrow",
+            "Arrow C data import",
+            _of_arrays,
+            _read_later("arrow", "read_arrays"),
+            (*record, UnexpectedOffsetError),
+        ),
         Target("json", "JSON in values, as columns", _of_json, _read_later("payload", "read_json"), record),
     ]
     for name, parser, seeds, change, read in (

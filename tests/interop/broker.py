@@ -3,7 +3,7 @@
 ``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, and those of Spark's
 Kafka connector, and builds the Go client there, or says in one line what is missing of these and strace. `Broker`
 runs one broker on a directory of its own and free ports; it ends with its ``with`` block, and with the process that
-started it, whatever happens to that.
+started it, whatever happens to that. ``python -m tests.interop.broker COMMAND`` runs a command beside one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -265,6 +266,12 @@ class Broker:
         self.kill() if exc_info[0] is not None else self.stop()
 
 
+def run_beside(command: list[str]) -> int:
+    """Run a command while a broker runs; the word BOOTSTRAP in it becomes the broker's address."""
+    with tempfile.TemporaryDirectory(prefix="kafka-") as folder, Broker(Path(folder) / "broker") as broker:
+        return subprocess.run([broker.bootstrap if word == "BOOTSTRAP" else word for word in command]).returncode
+
+
 def answers(port: int) -> bool:
     """Whether a broker answers the question which requests it knows (ApiVersions, version 0)."""
     body = struct.pack(">hhih", 18, 0, 1, 1) + b"x"
@@ -303,6 +310,8 @@ def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(run_beside(sys.argv[1:]))
     try:
         print(strace(), java(), fetch(), go_reader(), *fetch_connector(), sep="\n")
     except MissingToolError as error:

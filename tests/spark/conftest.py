@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+#: A session starts in seconds, on a busy machine in minutes.
+TIMEOUT_S = 600
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need a session come last: the others tell sooner what is wrong."""
+    """Tests that need a session come last, the others tell sooner what is wrong; and they may take their time."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
     items.sort(key=lambda item: "spark" in getattr(item, "fixturenames", ()))
 
 

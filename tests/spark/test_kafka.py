@@ -92,7 +92,7 @@ def offsets(*numbers: int, topic: str = PLAIN) -> str:
     "options",
     [
         {"subscribe": PLAIN},
-        {"subscribe": f"{PLAIN},{MIXED}"},
+        {"subscribe": f"{PLAIN},{MIXED}", **COMMITTED},
         {"subscribePattern": "pl.*|nothing"},
         {"assign": json.dumps({PLAIN: [0, 2]})},
         {"subscribe": PLAIN, "startingOffsets": offsets(10, -2, 999), "endingOffsets": offsets(20, 500, -1)},

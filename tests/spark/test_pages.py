@@ -1,4 +1,4 @@
-"""Pages and docstrings about Spark are run as all others are (`tests/test_docs.py`), pages with a session ``spark``."""
+"""Pages and docstrings about Spark are run as the others are (`tests/test_docs.py`), pages with a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests import test_docs as docs
 
 
 @pytest.mark.parametrize("page", docs.SPARK_PAGES, ids=lambda page: page.stem)
-@pytest.mark.timeout(300)
 def test_the_python_on_a_page_gives_what_the_page_says(
     spark, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ from logstore import Store
 from logstore.errors import DataLossError, NotALogError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Range
+from logstore.spark.options import ReadOptions
 from logstore.spark.path import PathBackend
+from logstore.spark.plan import plan_batch
+from logstore.spark.reading import backend_of, read
+from logstore.spark.schema import Table
 from logstore.store import spans
 from tests.spark import stores
 
@@ -233,11 +238,11 @@ def test_a_range_is_split_by_bytes_between_batches(many: Store, backend: PathBac
         found = backend.split(whole, parts)
         assert found[0].start == 0
         assert found[-1].end == 600
-        assert all(a.end == b.start for a, b in zip(found, found[1:], strict=False))
+        assert all(a.end == b.start for a, b in pairwise(found))
         assert len(found) <= parts
         assert {one[4:] for one in found} == {("id", 3)}
         assert all(one.start % 5 == 0 for one in found), "no batch is read twice"
-    first, second = backend.split(whole, 2)
+    first, _ = backend.split(whole, 2)
     assert first.end > 400, "the second half of the records has nearly all the bytes"
     log = many["events"][0]
     assert backend.split(whole._replace(start=7, end=8), 4) == [whole._replace(start=7, end=8)]
@@ -262,3 +267,18 @@ def test_a_range_is_cut_where_its_bytes_are_used_up(many: Store, backend: PathBa
         sizes = {b.base_offset: b.size for one in log.scan(start, end).chunks() for b in one.batches()}
         assert sum(size for base, size in sizes.items() if base < end) <= 5000
         start = end
+
+
+def test_a_data_directory_of_kafka_is_read_as_it_is() -> None:
+    path = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1")
+    given = ReadOptions.of(
+        {"path": path, "subscribePattern": "codec-.*|compacted|deleted|transactions|append-time"}
+    )
+    backend, table = backend_of(given), Table(given)
+    found = {
+        one.topic: sum(batch.num_rows for batch in read(one, given, table)) for one in plan_batch(given, backend)
+    }
+    # Of the records below offset 150 a compaction has left 30; the deleted ones are those below 47.
+    codecs = dict.fromkeys(["codec-gzip", "codec-lz4", "codec-none", "codec-snappy", "codec-zstd"], 35)
+    assert found == codecs | {"append-time": 7, "compacted": 30, "deleted": 33, "transactions": 34}
+    assert backend.earliest([TP("deleted", 0)]) == {TP("deleted", 0): 47}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -60,7 +61,7 @@ class Logs(Backend):
     def split(self, range: Range, parts: int) -> list[Range]:
         step = -(-(range.end - range.start) // parts)
         cuts = [*_steps(range.start, range.end, step), range.end]
-        return [range._replace(start=a, end=b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        return [range._replace(start=a, end=b) for a, b in pairwise(cuts)]
 
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
         start = range.start if since_ms is None else max(range.start, since_ms)
@@ -112,10 +113,10 @@ def test_offsets_are_given_for_every_partition() -> None:
         ("a", 1): (10, 30),
     }
     with pytest.raises(
-        SparkOptionError, match="startingOffsets: every partition must be named.*a-1 left out.*-2 for"
+        SparkOptionError, match=r"startingOffsets: every partition must be named.*a-1 left out.*-2 for"
     ):
         planned(startingOffsets='{"a": {"0": 40}}')
-    with pytest.raises(SparkOptionError, match="endingOffsets: .*a-2, x-0 not subscribed"):
+    with pytest.raises(SparkOptionError, match=r"endingOffsets: .*a-2, x-0 not subscribed"):
         planned(endingOffsets='{"a": {"0": 40, "1": 20, "2": 1}, "x": {"0": 1}}')
 
 
@@ -144,7 +145,8 @@ def test_a_starting_time_that_no_record_has_reached_is_an_error_or_the_end() -> 
     [
         ({"0": 0, "1": 3}, {"0": 5, "1": 20}, "a-1: offsets 3 to 9 are deleted, the log begins at 10",
          {("a", 0): (0, 5), ("a", 1): (10, 20)}),
-        ({"0": 0, "1": 3}, {"0": 5, "1": 7}, "a-1: offsets 3 to 6 are deleted, the log begins at 10", {("a", 0): (0, 5)}),
+        ({"0": 0, "1": 3}, {"0": 5, "1": 7}, "a-1: offsets 3 to 6 are deleted, the log begins at 10",
+         {("a", 0): (0, 5)}),
         ({"0": 0, "1": 10}, {"0": 101, "1": 30}, "a-0: offsets 101 and before were asked for, the log ends at 100",
          {("a", 0): (0, 100), ("a", 1): (10, 30)}),
         ({"0": 200, "1": 10}, {"0": -1, "1": 30}, "a-0: offsets 200 and before", {("a", 1): (10, 30)}),

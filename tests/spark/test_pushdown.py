@@ -22,6 +22,9 @@ from logstore.spark.pushdown import understand
 from logstore.spark.source import PushdownReader
 from tests.spark import stores
 
+#: A session starts, and Python processes with it, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(300)
+
 FIRST = stores.FIRST_TIMESTAMP_MS
 
 

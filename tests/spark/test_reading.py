@@ -26,7 +26,7 @@ def options(path: Path | str, **more: str) -> ReadOptions:
     return ReadOptions.of({"path": str(path), "subscribe": "events", **more})
 
 
-def rows(path: Path | str, whole: Range = Range("events", 0, 0, 250), **more: str) -> list[dict[str, Any]]:
+def rows(path: Path | str, whole: Range, **more: str) -> list[dict[str, Any]]:
     given = options(path, **more)
     return [row for batch in read(whole, given, Table(given)) for row in batch.to_pylist()]
 
@@ -56,7 +56,8 @@ SCHEMAS = [
     {"includeheaders": "true"},
     {"columns": "offset,VALUE"},
     {"columns": "headers"},
-    {"valueschema": '{"i": "int32", "j": ["int64", "i"], "f": "float64", "b": "bool", "s": "string", "t": "timestamp",'
+    {"valueschema": '{"i": "int32", "j": ["int64", "i"], "f": "float64", "b": "bool", "s": "string",'
+                    ' "t": "timestamp",'
                     ' "ms": "timestamp_ms", "d": "date", "raw": ["json", "s"]}', "onvalueerror": "null"},
     {"valueschema": '{"format": "<bBhHiIqefd?3s", "names": ["a","b","c","d","e","f","g","h","i","j","k","l"]}',
      "onvalueerror": "null"},

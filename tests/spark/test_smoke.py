@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import logstore
 from tests.spark import stores
 
 
@@ -34,3 +35,21 @@ def test_a_topic_is_followed_as_a_stream(spark, root: Path, tmp_path: Path) -> N
         300
     ] * 3 + [100]
     stores.check(spark.read.parquet(str(tmp_path / "copy")))
+
+
+def test_a_topic_is_written_by_batch_and_by_stream(spark, root: Path, tmp_path: Path) -> None:
+    with logstore.open(root, environ={}) as store:
+        store.create_topic("copy", partitions=stores.PARTITIONS)
+        store.create_topic("streamed", partitions=stores.PARTITIONS)
+    options = {"path": str(root), "subscribe": "events", "startingOffsets": "earliest"}
+    columns = ["key", "value", "partition"]
+    table = spark.read.format("logstore").options(**options).load().select(columns)
+    table.write.format("logstore").mode("append").options(path=str(root), topic="copy").save()
+    stream = spark.readStream.format("logstore").options(**options).load().select(columns)
+    writer = stream.writeStream.format("logstore").options(path=str(root), topic="streamed")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    writer.start().awaitTermination()
+    with logstore.open(root, read_only=True, environ={}) as store:
+        for topic in ("copy", "streamed"):
+            found = sorted((record.partition, record.value) for record in store[topic].scan())
+            assert found == sorted((n % stores.PARTITIONS, stores.value_of(n)) for n in range(stores.RECORDS))

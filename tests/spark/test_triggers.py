@@ -135,7 +135,9 @@ def test_a_topic_made_anew_is_told_by_its_id(logs: Logs, caplog: pytest.LogCaptu
     logs.ids["a"] = "two"
     logs.ends = {ZERO: (0, 500), ONE: (0, 500)}
     made = follower()
-    with pytest.raises(DataLossError, match="topic 'a' was deleted and made again since the checkpoint.*failOnDataLoss"):
+    with pytest.raises(
+        DataLossError, match=r"topic 'a' was deleted and made again since the checkpoint.*failOnDataLoss"
+    ):
         made.latest(start)
     made = follower(failondataloss="false")
     end = made.latest(start)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import (
+    BrokerTimeoutError,
     DataLossError,
     InvalidSettingError,
     OffsetOutOfRangeError,
@@ -23,7 +24,7 @@ from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Range, TopicFacts
 from logstore.spark.bootstrap import BootstrapBackend
 from logstore.wire import codes
-from logstore.wire.messages import DescribeLogDirsRequest, FetchRequest
+from logstore.wire.messages import DescribeLogDirsRequest, FetchRequest, ListOffsetsRequest
 from tests.wire import fake_cluster
 from tests.wire.fake_cluster import FakeCluster, FakePartition
 
@@ -110,7 +111,10 @@ def test_epochs_tell_a_log_that_was_cut(cluster: FakeCluster) -> None:
     assert backend.end_of_epoch(ORDERS, 0) == 10
     assert backend.end_of_epoch(ORDERS, 5) is None
     cluster.lead(ORDERS, 2)
+    backend.latest([ORDERS])
+    asked = len(cluster.requests(ListOffsetsRequest))
     assert backend.epoch_at(ORDERS) == 1
+    assert len(cluster.requests(ListOffsetsRequest)) == asked, "it came with the end of the partition"
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -239,8 +243,16 @@ def test_deleted_offsets_are_named(cluster: FakeCluster) -> None:
 def test_a_log_that_was_cut_below_the_range_is_no_quiet_end(cluster: FakeCluster) -> None:
     cluster.topic("orders")[0].add([b"x"] * 10)
     backend = open_backend(cluster)
-    with pytest.raises(OffsetOutOfRangeError, match=r"orders-0 ends at offset 10 .* offsets 10 to 19 were to"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"orders-0 ends at offset 10: nothing .* of offsets 10 to 19"):
         scan(backend, all_of(cluster, backend, end=20))
+
+
+def test_a_broker_that_gives_nothing_of_what_it_has_is_no_quiet_end(cluster: FakeCluster) -> None:
+    cluster.topic("orders")[0].add([b"x"] * 10)
+    cluster.brokers[1].plan(FetchRequest, *[{"responses": []}] * 1000)
+    backend = open_backend(cluster)
+    with pytest.raises(BrokerTimeoutError, match="orders-0 has records up to offset 10, but nothing comes"):
+        scan(backend, all_of(cluster, backend))
 
 
 def test_a_topic_that_was_made_anew_is_a_loss(cluster: FakeCluster) -> None:

@@ -3,6 +3,7 @@
 >>> import logstore.spark                                                      # doctest: +SKIP
 >>> logstore.spark.register(spark)                                             # doctest: +SKIP
 >>> flights = spark.read.format("logstore").option("path", "/data").option("subscribe", "flights").load()
+... # doctest: +SKIP
 
 Options and columns are named as those of Spark's Kafka source. Needs the extra ``[spark]``; importing this
 package alone imports neither Spark nor Arrow.

@@ -62,7 +62,11 @@ class Sending:
             self.targets = targets_of(client, options)
 
     def client(self) -> Client:
-        return Client(self.bootstrap, dict(self.options.kafka))
+        settings = dict(self.options.kafka)
+        if "max.block.ms" in settings:
+            # How long a producer waits until a broker tells it where to send to.
+            settings["default.api.timeout.ms"] = settings["max.block.ms"]
+        return Client(self.bootstrap, settings)
 
     def send(self, batches: Iterable[pa.RecordBatch], seed: int) -> SentRows:
         """Send rows; on return the broker has them all."""
@@ -73,7 +77,15 @@ class Sending:
             def outlet(target: Target, partition: int, encoder: Encoder) -> None:
                 producer.submit(TopicPartition(target.name, partition), encoder)
 
-            rows = Rows(self.targets, outlet, topic=self.options.topic, keyless=self.options.keyless, seed=seed)
+            rows = Rows(
+                self.targets,
+                outlet,
+                topic=self.options.topic,
+                keyless=self.options.keyless,
+                seed=seed,
+                # A broker takes smaller batches faster: of 125 kB 1.5 times as many bytes a second as of 1 MB.
+                flush_bytes=client.config.batch_size,
+            )
             for batch in batches:
                 rows.add(batch)
                 row_count += batch.num_rows

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from logstore._batch import Batches
-from logstore.errors import DataLossError
+from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store, spans
@@ -43,7 +43,13 @@ class PathBackend(Backend):
     # -- what there is
 
     def topics(self) -> dict[str, TopicFacts]:
-        return {name: self.topic(name) for name in self._store.topics()}
+        store, found = self._store, {}
+        for name in store.topics():
+            try:
+                found[name] = TopicFacts(name, store.topic_id(name), store.partition_count(name))
+            except UnknownTopicError:
+                continue  # deleted meanwhile
+        return found
 
     def topic(self, name: str) -> TopicFacts:
         topic = self._store.topic(name)
@@ -102,7 +108,10 @@ class PathBackend(Backend):
     def fetch(self, range: Range, max_bytes: int) -> Batches:
         topic = self._store.topic(range.topic)
         if range.topic_id and topic.id and topic.id != range.topic_id:
-            raise DataLossError(f"topic {range.topic!r} was deleted and made again since the query was planned")
+            raise DataLossError(
+                f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
+                f"{range.start} to {range.end - 1} of partition {range.partition} are gone"
+            )
         scan = topic[range.partition].scan(range.start, range.end, isolation=self._isolation, max_bytes=max_bytes)
         for batches in scan.chunks():
             return batches

@@ -1,7 +1,8 @@
 """Reading a range: from fetch after fetch of a back end to Arrow batches.
 
-Memory is that of a fetch and its batch, whatever the range: the next fetch is asked for when the batch was
-taken. A task may be run again or twice at once, since reading changes nothing. Back ends are kept open for
+Memory is that of one fetch and its batch, whatever the range, and of one fetch more where they come over a
+network: there the next is under way while one is used. (From the page cache a thread gains nothing.) A task may
+be run again, or twice at once, since reading changes nothing. Back ends are kept open for
 as long as the process lives, by what they were opened with: Spark uses its workers again, and pickles readers anew
 for every task. Imports the store or the wire's client through a back end. Any thread may use it.
 """
@@ -12,6 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from logstore._batch import Batches
@@ -74,7 +76,10 @@ def read(
         CorruptRecordError: stored bytes are damaged.
         PayloadError: a value is not what ``valueSchema`` says.
     """
-    found = runs(backend_of(options), range, options)
+    backend = backend_of(options)
+    found = runs(backend, range, options)
+    if backend.is_remote:
+        found = ahead(found)
     if since_ms is not None or until_ms is not None:
         found = (within(run, since_ms, until_ms) for run in found)
     return table.batches_of(found)
@@ -119,10 +124,14 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
                 )
             continue
         except UnknownTopicError:
-            data_loss(f"topic {tp.topic!r} was deleted: {_left(tp, offset, end)}", fail=fail)
+            data_loss(
+                f"topic {tp.topic!r} was deleted: offsets {offset} to {end - 1} of partition {tp.partition} are "
+                "gone",
+                fail=fail,
+            )
             return
         except DataLossError as error:  # made anew
-            data_loss(f"{error}: {_left(tp, offset, end)}", fail=fail)
+            data_loss(str(error), fail=fail)
             return
         reached = batches.next_offset
         yield batches
@@ -131,5 +140,10 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
         offset = reached
 
 
-def _left(tp: TopicPartition, offset: int, end: int) -> str:
-    return f"offsets {offset} to {end - 1} of partition {tp.partition} are gone"
+def ahead(source: Iterator[Batches]) -> Iterator[Batches]:
+    """The same, with one fetch under way while the one before is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="logstore-fetch") as thread:
+        coming = thread.submit(next, source, None)
+        while (batches := coming.result()) is not None:
+            coming = thread.submit(next, source, None)
+            yield batches

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
+from logstore.errors import SparkOptionError
 from logstore.spark.options import ReadOptions
 from logstore.spark.partition import Slice, plainly, read_slice
 from logstore.spark.plan import plan_batch, split
@@ -75,13 +76,26 @@ class LogstoreDataSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(ReadOptions.of(self.options).for_batch())
+        return BatchReader(self._options(schema).for_batch())
 
     @plainly
     def streamReader(self, schema: StructType) -> Any:
         from logstore.spark.stream import StreamReader
 
-        return StreamReader(ReadOptions.of(self.options))
+        return StreamReader(self._options(schema))
+
+    def _options(self, schema: StructType) -> ReadOptions:
+        """The options of a query that reads, whose schema must be that of the source."""
+        options = ReadOptions.of(self.options)
+        ours = Table(options).spark()
+        if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
+            raise SparkOptionError(
+                {
+                    "schema": f"the columns are fixed, {ours.simpleString()}, found {schema.simpleString()}; leave "
+                    "the schema out, and choose by the options columns and valueSchema"
+                }
+            )
+        return options
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Any:
@@ -101,4 +115,4 @@ class PushdownDataSource(LogstoreDataSource):
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        return PushdownReader(ReadOptions.of(self.options).for_batch())
+        return PushdownReader(self._options(schema).for_batch())

@@ -74,7 +74,7 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
     for run, _ in runs(file, size, config):
         for start, end in _bounds(run):
             try:
-                view = BatchView(memoryview(run)[start:end])
+                view = BatchView(run[start:end])
                 newest = max(newest, _check_batch(view, config, now_ms, replay))
                 if replay and view.base_offset <= last:
                     raise InvalidRecordError(
@@ -131,8 +131,8 @@ def _placed(error: RecordError, staged: StagedFile, path: str, position: int) ->
 
 def runs(
     file: File, size: int, config: LogConfig, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[tuple[bytearray, int]]:
-    """The file's batches, as many at a time as make a chunk, in memory of their own, and how many records.
+) -> Iterator[tuple[memoryview, int]]:
+    """The file's batches, as many at a time as make a chunk, and how many records they are.
 
     Raises:
         StagedFileError: the file ends inside a batch.
@@ -154,12 +154,12 @@ def runs(
                 raise too_large(length, config)
             data = file.read(position, length)
             whole = len(data)
-        run = bytearray(memoryview(data)[:whole])
+        run = memoryview(data)[:whole]
         yield run, sum(int.from_bytes(run[start + 57 : start + 61], "big") for start, _ in _bounds(run))
         position += whole
 
 
-def _bounds(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
+def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Where each whole batch begins and ends; what does not look like one ends the run."""
     start = 0
     while len(data) - start >= _HEADER:
@@ -170,7 +170,7 @@ def _bounds(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _length(data: bytes | bytearray, start: int) -> int:
+def _length(data: bytes | memoryview, start: int) -> int:
     """The size of the batch at a place, as it says; what is no header says more than there is."""
     if len(data) - start < _HEADER:
         return INT64_MAX

@@ -402,9 +402,9 @@ class Store(Consuming):
             UnknownTopicError, UnknownPartitionError: a topic is gone, or another one has its name.
             CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
                 a rule of its log; the file and the place are named.
-            DiskFullError, StorageError: it could not be written. Ingest the same batch again.
+            DiskFullError, StorageError: it could not be written. Ingest the same batch again: if it was decided
+                before the error came, that says ``duplicate=True``.
             ReadOnlyError: the store is open read-only.
-        In each case nothing of the batch is visible, and nothing is lost by trying again.
         """
         self._check_writable()
         return self._ingest.ingest(manifest)
