@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 MARK = "made-by-the-flights-demo-on-spark"
 FILES = 4  #: of flights, each with a part of the year
 BATCHES = 4  #: micro-batches of the join
-#: Flights are spread over partitions by hash, so that no partition is much ahead of the others in time; this is more
-#: than they are apart.
+#: Flights are spread over partitions by hash, so that none is much ahead of the others in time; this is more than
+#: they are apart.
 LATENESS = "14 days"
 
 FLIGHT = {
@@ -275,9 +275,12 @@ def empty_place(directory: Path) -> None:
 
 
 def run(spark: SparkSession, directory: Path, bootstrap: str = "", rows: int = 0) -> Sequence[Step]:
-    """The whole story, with the first ``rows`` flights of the year or all; raises `DemoError` where it does not hold.
+    """The whole story, with the first ``rows`` flights of the year or all.
 
     ``directory`` is emptied, if this demo has made it. It has to be one that all executors see.
+
+    Raises:
+        DemoError: the story does not hold.
     """
     directory = directory.resolve()
     empty_place(directory)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow
 import pytest
 
 import logstore
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 
-COLUMNS = "topic string, key binary, timestamp timestamp"
 
-
-def frame_of(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
-    rows = [(each.topic, each.user.encode(), datetime.fromtimestamp(each.at_ms / 1000, UTC)) for each in events]
-    return spark.createDataFrame(rows, COLUMNS)
+def frame_of(spark: SparkSession, events: Iterable[Event], nobody: Iterable[Event] = ()) -> DataFrame:
+    """Events as records; those of ``nobody`` without a key."""
+    rows = [(e.topic, e.user.encode(), e.at_ms * 1000) for e in events]
+    rows += [(e.topic, None, e.at_ms * 1000) for e in nobody]
+    topics, keys, times = zip(*rows, strict=True)
+    at = pyarrow.array(times, pyarrow.timestamp("us", "UTC"))
+    return spark.createDataFrame(pyarrow.table({"topic": topics, "key": keys, "timestamp": at}))
 
 
 def sessions_in(frame: DataFrame) -> list[Session]:
@@ -41,9 +44,7 @@ def test_the_sessions_are_those_of_plain_python(spark: SparkSession) -> None:
 
 def test_records_of_nobody_and_from_the_future_are_in_no_session(spark: SparkSession) -> None:
     events = [Event("searches", "a", visitors.START_MS), Event("searches", "a", 4_000_000_000_000)]
-    frame = frame_of(spark, events).unionByName(
-        spark.createDataFrame([("searches", None, datetime(2024, 1, 1, tzinfo=UTC))], COLUMNS)
-    )
+    frame = frame_of(spark, events, nobody=[Event("searches", "", visitors.START_MS)])
     assert sessions_in(activity.sessions_of(frame)) == visitors.sessions_of(events[:1])
 
 
@@ -54,9 +55,8 @@ def arrive(path: Path, events: Iterable[Event]) -> None:
     """Write the events to their topics, in this order."""
     with logstore.open(path, environ={}) as store:
         for name in activity.ACTIVITIES:
-            store.create_topic(name, 1, if_not_exists=True)
-        for name in activity.ACTIVITIES:
-            store[name].append_many([(e.user.encode(), b"{}", e.at_ms) for e in events if e.topic == name])
+            topic = store.create_topic(name, 1, if_not_exists=True)
+            topic.append_many([(e.user.encode(), b"{}", e.at_ms) for e in events if e.topic == name])
 
 
 def places(tmp_path: Path, **given: object) -> ActivityParameters:
@@ -76,32 +76,33 @@ def test_a_run_in_two_parts_gives_the_sessions_of_a_batch_and_three_counts_agree
 ) -> None:
     events, late = visitors.visits(seed=2, visitors=30), visitors.late(seed=3, count=25)
     parameters = places(tmp_path)
-    # The first part ends within sessions, and the late ones come when the watermark is known.
-    first, second = events[: len(events) // 2], events[len(events) // 2 :]
-    arrive(tmp_path / "store", first)
-    one = activity.run(spark, parameters).counts
-    arrive(tmp_path / "store", second)
-    two = activity.run(spark, parameters).counts
-    arrive(tmp_path / "store", late)
-    three = activity.run(spark, parameters).counts
+    # The first part ends within sessions; the late ones come when its watermark is known.
+    half = len(events) // 2
+    arrive(tmp_path / "store", events[:half])
+    activity.prepare(parameters)
+    activity.start_sessions(spark, parameters).awaitTermination()
+    arrive(tmp_path / "store", [*events[half:], *late])
+    counts = activity.run(spark, parameters).counts
 
-    assert one["late records"] == two["late records"] == 0
-    assert three["late records"] == len(late)
     closed = max(event.at_ms for event in events) - visitors.LATENESS_MS - visitors.GAP_MS
-    expected = visitors.sessions_of(events)
-    table = spark.read.parquet(f"{parameters.warehouse}/sessions")
-    assert sessions_in(table) == [each for each in expected if each.end_ms <= closed]
-    assert one["sessions"] > 0
-    assert two["sessions"] > 0
-
+    sessions = visitors.sessions_of(events)
+    expected = [each for each in sessions if each.end_ms <= closed]
     everything = [*events, *late]
+    assert counts == {
+        "records counted": len(everything),
+        "records in the warehouse": len(everything),
+        "sessions": len(expected),
+        "late records": len(late),
+    }
+    assert sessions_in(spark.read.parquet(f"{parameters.warehouse}/sessions")) == expected
     counted = {name: sum(event.topic == name for event in everything) for name in activity.ACTIVITIES}
     totals = activity.totals(spark, parameters)
     assert totals.topics == totals.counter == totals.warehouse == counted
-    assert totals.in_sessions == sum(each.events for each in expected if each.end_ms <= closed)
-    assert totals.in_open_sessions == sum(each.events for each in expected if each.end_ms > closed)
+    assert totals.in_sessions == sum(each.events for each in expected)
+    assert totals.in_open_sessions == sum(each.events for each in sessions if each.end_ms > closed)
     assert totals.late == len(late)
     warehouse = spark.read.parquet(f"{parameters.warehouse}/records")
-    assert warehouse.select("topic", "partition", "offset").distinct().count() == len(everything)
-    days = {row["day"] for row in warehouse.select("day").distinct().collect()}
-    assert days == {datetime.fromtimestamp(event.at_ms / 1000, UTC).date() for event in everything}
+    places_and_days = warehouse.select("topic", "partition", "offset", "day").distinct().collect()
+    assert len(places_and_days) == len(everything)
+    days = {datetime.fromtimestamp(event.at_ms / 1000, UTC).date() for event in everything}
+    assert {row["day"] for row in places_and_days} == days

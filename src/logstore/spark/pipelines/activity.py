@@ -129,7 +129,7 @@ def session_rows(records: DataFrame, activities: Sequence[str] = ACTIVITIES) -> 
 
 
 def counts_of(records: DataFrame) -> DataFrame:
-    """How many records each topic has had: ``topic``, ``events``. A stream of it needs update mode."""
+    """How many records each topic has had: ``topic``, ``events``. A stream of it needs complete mode."""
     return records.groupBy("topic").count().withColumnRenamed("count", "events")
 
 
@@ -193,7 +193,8 @@ def start_counter(spark: SparkSession, parameters: ActivityParameters) -> Stream
     """Activity to the topic of counts: the newest record of each key is the count as of the newest micro-batch."""
     counts = counts_of(read_stream(spark, parameters, *parameters.activities))
     writer = write_stream(count_records(counts), parameters, parameters.counts)
-    return start(writer.outputMode("update"), parameters, "counter")
+    # A sink written in Python takes no update mode; complete is the same here, where all rows change in the end.
+    return start(writer.outputMode("complete"), parameters, "counter")
 
 
 def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
@@ -210,13 +211,18 @@ def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) ->
     return start(writer.option("path", f"{parameters.warehouse}/sessions"), parameters, "sessions-table")
 
 
+def prepare(parameters: ActivityParameters) -> None:
+    """Make the topics that are missing."""
+    ensure_topics(parameters, *parameters.activities, parameters.sessions)
+    ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
+
+
 @pipeline(
     "activity", "Page views, searches and log-ins into sessions, live counts and a warehouse.", ActivityParameters
 )
 def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
     """Run the four queries: together if ``continuous``, else one after the other."""
-    ensure_topics(parameters, *parameters.activities, parameters.sessions)
-    ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
+    prepare(parameters)
     begins = (start_sessions, start_sessions_table, start_counter, start_warehouse)
     counts = finish_in_turn(parameters, *(partial(begin, spark, parameters) for begin in begins))
     sessions, table, counter, warehouse = counts

@@ -1,5 +1,4 @@
-"""Surge pricing: requests and drivers per cell of the map, in sliding windows, to a price that follows within
-seconds.
+"""Surge pricing: requests and drivers by cell of the map, in sliding windows, to a price within seconds.
 
 ``requests`` holds one record for each ride asked for, ``drivers`` one for each sign of life of a free driver; the
 value of both is JSON with ``cell``, that of a driver also ``driver``. For each cell and each window (a minute
@@ -20,6 +19,9 @@ With a longer ``lateness`` prices of past windows are corrected, and a correctio
 cell: for replays, where all that is wanted is the same windows as a batch computes. Records more than ten seconds
 ahead of the clock when they are read are left out: one of them would close the windows of everybody.
 
+A micro-batch that was killed is run again before any later one, and writes its prices again: the topic may hold a
+price twice in a row, and its newest record of a cell is the same.
+
 A cell in which nothing happens keeps its price until something does: free drivers have to report at least once in
 a window.
 
@@ -30,17 +32,15 @@ micro-batch, and so the time to the next price when there is much to catch up wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+from logstore.spark.pipelines.topics import FORMAT, ensure_topics, place_options, read_stream
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -123,7 +123,10 @@ def prices_of(events: DataFrame, parameters: SurgeParameters) -> DataFrame:
 
 
 def price_records(prices: DataFrame) -> DataFrame:
-    """Prices as records: key = cell, timestamp = newest event, value = JSON with times in ms; windows in order."""
+    """Prices of a batch as records: key = cell, timestamp = newest event, value = JSON with times in ms.
+
+    The windows of a cell are in order.
+    """
     from pyspark.sql import functions as F
 
     value = F.to_json(
@@ -144,25 +147,21 @@ def price_records(prices: DataFrame) -> DataFrame:
         F.col("end"),
     )
     # The windows of a cell come out of different tasks; its newest price must come last in the topic.
-    return records.repartition("key").mapInArrow(in_order, records.schema).drop("end")
-
-
-def in_order(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """The rows of one task by ``end``. A task of a micro-batch has one row a cell, or a few: they fit in memory."""
-    import pyarrow
-
-    found = list(batches)
-    if found:
-        yield from pyarrow.Table.from_batches(found).sort_by("end").to_batches()
+    return records.repartition("key").sortWithinPartitions("end").drop("end")
 
 
 def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQuery:
     """Both topics to the topic of prices."""
     limit = {"maxBytesPerTrigger": str(parameters.max_bytes)} if parameters.max_bytes else {}
     records = read_stream(spark, parameters, parameters.requests, parameters.drivers, **limit)
-    prices = price_records(prices_of(events_of(records, parameters), parameters))
-    writer = write_stream(prices, parameters, parameters.prices)
-    return start(writer.outputMode("update"), parameters, "prices")
+    prices = prices_of(events_of(records, parameters), parameters)
+    options = place_options(parameters) | {"topic": parameters.prices}
+
+    # Spark lets no sink written in Python have update mode, but each micro-batch of it be written as a batch.
+    def write(changed: DataFrame, _batch: int) -> None:
+        price_records(changed).write.format(FORMAT).options(**options).mode("append").save()
+
+    return start(prices.writeStream.outputMode("update").foreachBatch(write), parameters, "prices")
 
 
 def prepare(parameters: SurgeParameters) -> None:
