@@ -1,7 +1,7 @@
 """``restore``: topics out of an archive, record for record as they were: offset, timestamp, key, value, headers.
 
 The topics are made in the store with the number of partitions and the settings that they had, and written in the
-sink's replay mode, which keeps offsets with their gaps; a log that began at offset 1000 begins there again. A topic
+sink's replay mode, which keeps offsets with their gaps; a log begins with the first record that it had left. A topic
 is restored whole or not at all: it must not exist yet, or be empty. One that holds as much as the archive is taken
 for restored and passed over, so that a restore which was killed between two topics can be run again.
 
