@@ -21,10 +21,12 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo build release docs test lint sanitize fuzz soak interop fixtures bench rows clean
-.PHONY: no-test-yet test-core test-spark test-with-java java
+.PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark
+.PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
+	@echo 'make demo-cluster  real flights on a Spark of three processes, by files and by Kafka'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
@@ -32,6 +34,7 @@ help:
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table (a part: make bench ARGS="-k append")'
+	@echo 'make bench-spark  the Spark source and sink beside Spark'"'"'s Kafka connector, Parquet and Arrow'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make docs    the pages as HTML in build/docs'
 	@echo 'make build   make the source distribution and the wheel in dist/'
@@ -42,6 +45,21 @@ help:
 demo: $(VENV)/.with-demo $(VENV)/.built
 	$(SAY) 'demo: flights into ./demo-data'
 	@$(PY) -m examples.flights --directory demo-data $(ARGS)
+	@$(MAKE) --no-print-directory java
+	@$(call with-java,demo: Spark's part,demo-with-java)
+
+demo-with-java: $(SPARK)/.with-spark-test
+	$(SAY) 'demo: flights and weather on Spark, into ./demo-data-spark'
+	@$(SPARK)/bin/python -m examples.flights_spark --directory demo-data-spark
+
+# Through a broker as well, where make interop has fetched one.
+demo-cluster: $(VENV)/.built java
+	@$(call with-java,demo-cluster: all of it,demo-cluster-with-java)
+
+demo-cluster-with-java: $(SPARK)/.with-spark-test
+	$(SAY) 'demo-cluster: flights and weather on a Spark of a master and two workers, into ./demo-data-cluster'
+	@$(if $(wildcard build/kafka/libs-*),$(PY) -m tests.interop.broker) $(SPARK)/bin/python -m examples.spark_cluster \
+		--directory demo-data-cluster $(if $(wildcard build/kafka/libs-*),--bootstrap BOOTSTRAP) $(ARGS)
 
 # Paths in ARGS choose the environment: those below tests/spark are for Spark's alone, others for .venv alone.
 # Any other selection may leave nothing to one of the two, but not to both (5 is pytest's "no tests").
@@ -50,7 +68,10 @@ ELSEWHERE := $(filter-out tests/spark%,$(filter tests/%,$(ARGS)))
 NONE_YET := $(VENV)/.none-selected
 COUNTED := && rm -f $(NONE_YET) || test $$? -eq 5
 
-test: no-test-yet $(if $(ELSEWHERE)$(if $(ON_SPARK),,.),test-core) $(if $(ON_SPARK)$(if $(ELSEWHERE),,.),test-spark)
+CORE_TOO := $(ELSEWHERE)$(if $(ON_SPARK),,.)
+SPARK_TOO := $(ON_SPARK)$(if $(ELSEWHERE),,.)
+
+test: no-test-yet $(if $(CORE_TOO),test-core) $(if $(SPARK_TOO),test-spark)
 	@test ! -e $(NONE_YET) || { echo 'no test was selected'; exit 5; }
 
 no-test-yet: $(VENV)/.made
@@ -61,12 +82,11 @@ test-core: $(VENV)/.with-test $(VENV)/.built
 	@$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal $(filter-out $(ON_SPARK),$(ARGS)) $(COUNTED)
 
 test-spark: $(VENV)/.built java
-	@if java=$$($(LOOK_FOR_JAVA)); then $(MAKE) --no-print-directory test-with-java; \
-		else printf '==> %s\n' "test: what needs Spark is left out. $$java"; fi
+	@$(call with-java,test: what needs Spark,test-with-java)
 
 SPARK_ARGS = $(filter-out $(ELSEWHERE),$(ARGS)) $(if $(ON_SPARK),,tests/spark)
 
-test-with-java: $(SPARK)/.with-spark-test $(SPARK_NEXT)/.with-spark-test
+test-with-java: $(SPARK)/.with-spark-test $(if $(ON_SPARK),,$(SPARK_NEXT)/.with-spark-test)
 	$(SAY) 'test: on Spark'
 	@$(SPARK)/bin/python -m pytest -q $(SPARK_ARGS) $(COUNTED)
 	$(if $(ON_SPARK),,$(SAY) 'test: on the next Spark')
@@ -86,10 +106,17 @@ lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
 
 # Kafka comes from Maven Central into build/kafka, once, and a Go client is built there.
-interop: $(VENV)/.with-interop $(VENV)/.built
+interop: $(VENV)/.with-interop $(VENV)/.built no-test-yet
 	$(SAY) 'interop: Kafka from Maven, its tools, broker and clients on our files, ours on theirs'
 	@$(PY) -m tests.interop.broker
-	@$(PY) -m pytest tests/interop -q -p no:benchmark -m interop $(ARGS)
+	@$(if $(CORE_TOO),$(PY) -m pytest $(if $(ELSEWHERE),,tests/interop) -q -p no:benchmark -m interop \
+		$(filter-out $(ON_SPARK),$(ARGS)) $(COUNTED))
+	@$(if $(SPARK_TOO),$(MAKE) --no-print-directory interop-with-java)
+	@test ! -e $(NONE_YET) || { echo 'no test was selected'; exit 5; }
+
+interop-with-java: $(SPARK)/.with-spark-kafka
+	$(SAY) 'interop: Spark with a real Kafka, and with its own connector'
+	@$(SPARK)/bin/python -m pytest -q -m interop $(SPARK_ARGS) $(COUNTED)
 
 # Only for a new version of Kafka: what lies in tests/fixtures must be read for ever.
 fixtures: $(VENV)/.with-interop $(VENV)/.built
@@ -109,7 +136,7 @@ sanitize: $(VENV)/.with-test $(VENV)/.sanitized
 	@$(UNDER_SANITIZERS) LOGSTORE_KILLS=20 LOGSTORE_FLIPS=600 \
 		$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
 		tests/sanitize $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
-		tests/log tests/testing tests/crash tests/fuzz $(ARGS)
+		tests/log tests/testing tests/wire tests/crash tests/fuzz $(ARGS)
 	$(SAY) 'sanitize: every parser for $(MINUTES) minutes together'
 	@$(UNDER_SANITIZERS) $(PY) tests/fuzz/run.py --inputs $(INPUTS) --minutes $(MINUTES) --seed $(SEED)
 
@@ -126,9 +153,10 @@ fuzz: $(VENV)/.with-test $(if $(filter 1,$(SANITIZE)),$(VENV)/.sanitized,$(VENV)
 
 # ARGS="--kills 100 --states 1000 --flips 1000 --only kills", FUZZ_INPUTS=1000: less of it.
 FUZZ_INPUTS ?= 1000000
-soak: $(VENV)/.with-test $(VENV)/.built
+soak: $(VENV)/.with-test $(VENV)/.built java
+	@$(call with-java,soak: what needs Spark,$(SPARK)/.with-spark-test)
 	$(SAY) 'soak: the long tests'
-	@$(PY) tests/soak.py $(ARGS)
+	@SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(PY) tests/soak.py $(ARGS)
 	@$(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
 
 bench: $(VENV)/.with-bench $(VENV)/.built
@@ -136,6 +164,14 @@ bench: $(VENV)/.with-bench $(VENV)/.built
 	@mkdir -p benchmarks/results && rm -f benchmarks/results/latest.*
 	@$(PY) -m pytest benchmarks -q --benchmark-quiet --benchmark-json=benchmarks/results/latest.json $(ARGS); \
 		status=$$?; test ! -s benchmarks/results/latest.json || $(PY) benchmarks/report.py; exit $$status
+
+# About half an hour with a real Kafka beside it; ARGS="--quick" is to see that everything runs.
+bench-spark: $(VENV)/.built java
+	@$(call with-java,bench-spark: all of it,bench-with-java)
+
+bench-with-java: $(SPARK)/.with-spark-kafka
+	$(SAY) 'bench-spark: ours, Kafka and its connector, Parquet and Arrow in turn'
+	@$(SPARK)/bin/python -m benchmarks.spark $(ARGS)
 
 rows: $(VENV)/.made
 	@$(PY) tests/rows.py $(ARGS)
@@ -158,7 +194,7 @@ docs: $(VENV)/.with-docs $(VENV)/.built
 	@echo 'build/docs/index.html'
 
 clean:
-	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data benchmarks/results .benchmarks
+	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data demo-data-spark demo-data-cluster benchmarks/results .benchmarks
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src -name '*.so' -exec rm -f {} +
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
@@ -196,21 +232,25 @@ $(VENV)/.with-%: pyproject.toml setup.py $(VENV)/.requires
 	@touch $@
 
 # One environment for each PySpark that we say works, with the Python of .venv: the compiled modules are the same.
-$(SPARK)/.with-%: PYSPARK := 4.2
-$(SPARK_NEXT)/.with-%: PYSPARK := 4.3
-
 $(SPARK)/.made $(SPARK_NEXT)/.made: %/.made: $(VENV)/.made
 	@rm -rf $* && $(PY) -m venv $* && touch $@
 
-%/.with-spark-test: pyproject.toml setup.py %/.made $(VENV)/.requires
-	$(SAY) 'install: $* with logstore[spark-test] and PySpark $(PYSPARK)'
-	@$*/bin/python $(INSTALL) --requirement $(VENV)/requires.txt
-	@LOGSTORE_BUILD_EXTENSIONS=0 $*/bin/python $(INSTALL) --no-build-isolation --editable '.[spark-test]' 'pyspark==$(PYSPARK).*'
-	@touch $@
+$(SPARK)/.with-%: pyproject.toml setup.py $(SPARK)/.made $(VENV)/.requires
+	@$(call install-spark,$(SPARK),4.2)
+
+$(SPARK_NEXT)/.with-%: pyproject.toml setup.py $(SPARK_NEXT)/.made $(VENV)/.requires
+	@$(call install-spark,$(SPARK_NEXT),4.3)
+
+install-spark = printf '==> %s\n' 'install: $(1) with logstore[$*] and PySpark $(2)'; \
+	$(1)/bin/python $(INSTALL) --requirement $(VENV)/requires.txt && LOGSTORE_BUILD_EXTENSIONS=0 \
+	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.[$*]' 'pyspark==$(2).*' && touch $@
 
 # Java is the one thing that pip cannot bring. Root may; whoever goes on without it says what that leaves out.
 LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.java
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install
+
+with-java = if java=$$($(LOOK_FOR_JAVA)); then $(MAKE) --no-print-directory $(2); \
+	else printf '==> %s\n' "$(1) is left out. $$java"; fi
 
 java: $(VENV)/.built
 	@$(LOOK_FOR_JAVA) >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { \

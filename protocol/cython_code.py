@@ -1,7 +1,7 @@
 """The Cython of the codec: for each struct a function that reads it and one that writes it.
 
-What depends on the version is a branch, what a field needs is one call into `_primitives`: so the C stays
-small enough to be compiled in seconds (docs/decisions/0009-protocol-table.md).
+What depends on the version is a branch, what a field needs is one call into `_reading` or `_writing`: so the C
+stays small enough to be compiled in seconds (docs/decisions/0009-protocol-table.md).
 """
 
 from __future__ import annotations
@@ -15,26 +15,33 @@ _HEAD = '''\
 
 Written by protocol/generate.py from protocol/messages.txt; change those. `message` and `frames` are what
 calls this. `bind` must have given it the classes of `messages` before.
+
+A field is read and set where it lies in the object: `bind` has looked up the places of the slots of each class, and
+an object's class is compared before. By way of attributes the same work takes two to three times as long.
 """
 
-from cpython.object cimport PyTypeObject
-from cpython.ref cimport Py_INCREF
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF, Py_TYPE
 from libc.stdint cimport int64_t, uint8_t
 
-from logstore.wire._primitives cimport (
-    Reader, ReadStruct, WriteStruct, Writer,
-    begin_tag, differs, end_tag, enter_tag, leave_tag, malformed, plain_int16, plain_int32, plain_number,
-    plain_old_string, plain_old_text, read_bool, read_bytes, read_float64, read_int8, read_int16, read_int32,
-    read_int64, read_numbers, read_records, read_string, read_strings, read_struct, read_structs, read_uint16,
-    read_uuid, refuse, skip_tags, tag_count, write_bool, write_bytes, write_float64, write_int8, write_int16,
-    write_int32, write_int64, write_numbers, write_records, write_string, write_strings, write_struct,
-    write_structs, write_uint16, write_uuid,
+from logstore.wire._reading cimport (
+    ReadStruct, Reader,
+    enter_tag, leave_tag, malformed, plain_int16, plain_int32, plain_old_string, put, read_bool, read_bytes,
+    read_float64, read_int16, read_int32, read_int64, read_int8, read_numbers, read_records, read_string,
+    read_strings, read_struct, read_structs, read_uint16, read_uuid, skip_tags, tag_count,
+)
+from logstore.wire._writing cimport (
+    WriteStruct, Writer,
+    begin_tag, differs, end_tag, got, misplaced, plain_number, plain_old_text, refuse, write_bool, write_bytes,
+    write_float64, write_int16, write_int32, write_int64, write_int8, write_numbers, write_records,
+    write_string, write_strings, write_struct, write_structs, write_uint16, write_uuid,
 )
 
 from logstore.errors import UnsupportedVersionError
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t items)
+    bint PyType_IsSubtype(PyTypeObject *a, PyTypeObject *b)
 
 cdef struct Known:
     ReadStruct read
@@ -46,11 +53,22 @@ cdef struct Known:
 
 cdef enum:
     CLASSES = {classes}
+    FIELDS = {fields}
     MESSAGES = {messages}
 
 cdef PyTypeObject *CLASS[CLASSES]
+cdef Py_ssize_t OFFSET[FIELDS]
 cdef Known KNOWN[MESSAGES]
 cdef tuple NAMES = ()
+
+
+cdef inline PyObject **at(object v, int field) noexcept:
+    """Where a field of an object of its class is."""
+    return <PyObject **>(<char *>(<PyObject *>v) + OFFSET[field])
+
+
+cdef inline bint is_a(object v, int number) noexcept:
+    return Py_TYPE(v) == CLASS[number] or PyType_IsSubtype(Py_TYPE(v), CLASS[number])
 
 
 cdef void know(int n, ReadStruct read, WriteStruct write, int key, int first, int last, int flexible) noexcept:
@@ -68,14 +86,33 @@ _TAIL = '''\
 def bind(tuple classes, tuple names):
     """Takes the classes, in the order of the functions above, and the names of the messages. Once."""
     global NAMES
-    cdef int n = 0
+    cdef int n = 0, field = 0
     if len(classes) != CLASSES or len(names) != MESSAGES:
         raise ValueError(f"expected {<int>CLASSES} classes of {<int>MESSAGES} messages")
     for one in classes:
         Py_INCREF(one)  # for ever: values are made of it
         CLASS[n] = <PyTypeObject *>one
         n += 1
+        for name in one.__slots__:
+            if field == FIELDS:
+                raise ValueError(f"more than {<int>FIELDS} fields")
+            OFFSET[field] = place_of(one, name)
+            field += 1
+    if field != FIELDS:
+        raise ValueError(f"{field} fields, expected {<int>FIELDS}")
     NAMES = names
+
+
+cdef Py_ssize_t place_of(type one, str name) except -1:
+    """How far into an object of the class the slot is: where a value turns up that is put there by its name."""
+    cdef object v = PyType_GenericAlloc(<PyTypeObject *>one, 0)
+    cdef Py_ssize_t offset
+    mark = object()
+    setattr(v, name, mark)
+    for offset in range(sizeof(PyObject), one.__basicsize__, sizeof(PyObject *)):
+        if (<PyObject **>(<char *>(<PyObject *>v) + offset))[0] == <PyObject *>mark:
+            return offset
+    raise SystemError(f"{one.__qualname__}.{name} is not in the object")
 
 
 cdef Known *known(int message, int version) except NULL:
@@ -178,10 +215,13 @@ def decode_request(int message, object buffer, int version, Py_ssize_t position=
 class _Code:
     """The functions of one message."""
 
-    def __init__(self, message: Message, names: dict[tuple[str, str], str], numbers: dict[str, int]) -> None:
+    def __init__(
+        self, message: Message, names: dict[tuple[str, str], str], numbers: dict[str, int], places: dict[int, int]
+    ) -> None:
         self.message = message
         self._names = names
         self._numbers = numbers
+        self._places = places
         fields = [field for struct in [*message.structs, message] for field in struct.fields]
         names_alone = {field.type for field in fields if field.is_alone}
         self._alone = [struct for struct in message.structs if struct.name in names_alone]
@@ -213,7 +253,7 @@ class _Code:
     def _call(self, verb: str, field: Field) -> str:
         name = verb[0]
         null = (self._condition(field.nullable, name) or "True") if field.nullable else "False"
-        function, arguments = f"{verb}_{field.type}", [name, "v", f'"{field.python_name}"']
+        function, arguments = f"{verb}_{field.type}", [name, self._at(field), f'"{field.python_name}"']
         if field.is_struct:
             function = f"{verb}_structs" if field.is_array else f"{verb}_struct"
             arguments += [null, f"{verb}_{self._name(field.type)}"]
@@ -230,6 +270,12 @@ class _Code:
             arguments.append(null)
         return f"{function}({', '.join(arguments)})"
 
+    def _at(self, field: Field) -> str:
+        return f"at(v, {self._places[id(field)]})"
+
+    def _put_default(self, field: Field) -> str:
+        return f"put({self._at(field)}, {self._fresh(field)})"
+
     def _fresh(self, field: Field) -> str:
         """Source of a default that no other value shares."""
         if field.is_alone:
@@ -239,22 +285,25 @@ class _Code:
     def _differs(self, field: Field) -> str:
         """Source that is true where a field is not at its default."""
         if field.is_alone:
-            return f"differ_{self._name(field.type)}(v.{field.python_name})"
-        return f'differs(v, "{field.python_name}", {default_of(field)})'
+            return f'differ_{self._name(field.type)}(got({self._at(field)}, "{field.python_name}"))'
+        return f'differs({self._at(field)}, "{field.python_name}", {default_of(field)})'
+
+    def _number(self, struct: Struct) -> int:
+        return self._numbers[self._name(struct.name)]
 
     def _made(self, struct: Struct) -> str:
-        return f"    v = PyType_GenericAlloc(CLASS[{self._numbers[self._name(struct.name)]}], 0)"
+        return f"    v = PyType_GenericAlloc(CLASS[{self._number(struct)}], 0)"
 
     def _fresh_function(self, struct: Struct) -> Iterator[str]:
         yield f"cdef object fresh_{self._name(struct.name)}():"
         yield self._made(struct)
         for field in struct.fields:
-            yield f"    v.{field.python_name} = {self._fresh(field)}"
+            yield f"    {self._put_default(field)}"
         yield "    return v"
 
     def _differ_function(self, struct: Struct) -> Iterator[str]:
         yield f"cdef bint differ_{self._name(struct.name)}(object v) except -1:"
-        yield "    if v is None:"
+        yield f"    if not is_a(v, {self._number(struct)}):"
         yield "        return True"
         yield f"    return {' or '.join(self._differs(field) for field in struct.fields)}"
 
@@ -264,12 +313,12 @@ class _Code:
         for field in struct.fields:
             condition = self._condition(field.versions, "r")
             if field.tag is not None:
-                yield f"    v.{field.python_name} = {self._fresh(field)}"
+                yield f"    {self._put_default(field)}"
             elif condition:
                 yield f"    if {condition}:"
                 yield f"        {self._call('read', field)}"
                 yield "    else:"
-                yield f"        v.{field.python_name} = {self._fresh(field)}"
+                yield f"        {self._put_default(field)}"
             else:
                 yield f"    {self._call('read', field)}"
         tagged = [field for field in struct.fields if field.tag is not None]
@@ -298,7 +347,10 @@ class _Code:
         yield "            count -= 1"
 
     def _writer(self, struct: Struct) -> Iterator[str]:
+        number = self._number(struct)
         yield f"cdef int write_{self._name(struct.name)}(Writer w, object v) except -1:"
+        yield f"    if not is_a(v, {number}):"
+        yield f"        misplaced(v, <type>CLASS[{number}])"
         for field in struct.fields:
             condition = self._condition(field.versions, "w")
             if field.tag is None and not condition:
@@ -357,9 +409,12 @@ def cython(messages: list[Message]) -> str:
         for message, struct in structs
     }
     numbers = {name: n for n, name in enumerate(names.values())}
-    out = [_HEAD.replace("{classes}", str(len(names))).replace("{messages}", str(len(messages)))]
+    fields = [field for _, struct in structs for field in struct.fields]
+    places = {id(field): n for n, field in enumerate(fields)}
+    head = _HEAD.replace("{classes}", str(len(names))).replace("{fields}", str(len(fields)))
+    out = [head.replace("{messages}", str(len(messages)))]
     for message in messages:
-        out += _Code(message, names, numbers).functions()
+        out += _Code(message, names, numbers, places).functions()
     out += ["", "cdef enum:", "    API_VERSIONS = 18", "", ""]
     for n, message in enumerate(messages):
         flexible = message.flexible.first if message.flexible else 32767

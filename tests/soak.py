@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
+#: The Python that has PySpark; `make soak` makes it where there is Java, and says so where there is none.
+SPARK = os.environ.get("SPARK_PYTHON", str(ROOT / ".venv-spark" / "bin" / "python"))
+
 _NOISE = re.compile(r"^[.sFEx]+(\s+\[\s*\d+%\])?$|^=+ .* =+$|^$")
 _RESULT = re.compile(r"^=*\s*(\d+ (?:passed|failed|error).*?) in [\d.]+s")
 
@@ -27,10 +30,11 @@ class Step(NamedTuple):
     title: str
     tests: tuple[str, ...]
     environment: dict[str, str]
+    python: str = sys.executable
 
 
 def steps(options: argparse.Namespace) -> list[Step]:
-    """What there is to run, without the tests that this checkout does not have."""
+    """What there is to run, without the tests that this checkout has not, or no Spark for."""
     wanted = [
         Step(
             f"{options.kills} kills under load",
@@ -48,6 +52,19 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_FLIPS": str(options.flips)},
         ),
         Step(
+            f"Spark's sink: {options.sink_kills} kills of its writers at each point",
+            ("tests/spark/test_sink_kills.py",),
+            {"LOGSTORE_KILLS": str(options.sink_kills)},
+            SPARK,
+        ),
+        Step(
+            f"Spark's sink: {options.spark_kills} kills of a Spark at each point",
+            ("tests/spark/soak_sink.py",),
+            {"LOGSTORE_KILLS": str(options.spark_kills)},
+            SPARK,
+        ),
+        Step("Spark: the flights on a cluster", ("tests/spark/soak_cluster.py",), {}, SPARK),
+        Step(
             f"aio: {options.aio_rounds} rounds of polls and cancellations",
             ("tests/aio/test_soak.py",),
             {"LOGSTORE_AIO_ROUNDS": str(options.aio_rounds)},
@@ -58,12 +75,13 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"HYPOTHESIS_PROFILE": "long"},
         ),
     ]
-    return [step for step in wanted if all((ROOT / test).exists() for test in step.tests)]
+    there = [step for step in wanted if all((ROOT / test).exists() for test in step.tests)]
+    return [step for step in there if step.python != SPARK or Path(SPARK).exists()]
 
 
 def run(step: Step) -> tuple[bool, str, list[str]]:
     """Whether it passed, pytest's own count, and the lines that the tests have printed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:benchmark", "-p", "no:cacheprovider"]
+    command = [step.python, "-m", "pytest", "-q", "-s", "-p", "no:benchmark", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, "-o", "timeout=0", *step.tests],
         stdout=subprocess.PIPE,
@@ -90,6 +108,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--states", type=int, default=100_000)
     parser.add_argument("--flips", type=int, default=24_000)
+    parser.add_argument("--sink-kills", type=int, default=300)
+    parser.add_argument("--spark-kills", type=int, default=2)
     parser.add_argument("--aio-rounds", type=int, default=1_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()

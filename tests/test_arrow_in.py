@@ -261,8 +261,9 @@ def test_a_kept_offset_that_does_not_rise_is_refused_with_its_row(offsets: list[
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([None], pa.int64()), "null or negative"),
-        (pa.array([-1], pa.int64()), "null or negative"),
+        (pa.array([None], pa.int64()), "null, negative or too large"),
+        (pa.array([-1], pa.int64()), "null, negative or too large"),
+        (pa.array([2**63 - 2**31], pa.int64()), "null, negative or too large"),
         (pa.array([1], pa.int32()), "no column offset of type int64"),
         (None, "no column offset of type int64"),
     ],

@@ -17,7 +17,17 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuil
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView, Record, restamp_time, run_of, stamp, stamp_run, with_codec
+from logstore._batch import (
+    Batches,
+    BatchView,
+    Record,
+    restamp_time,
+    run_of,
+    stamp,
+    stamp_producer,
+    stamp_run,
+    with_codec,
+)
 from logstore._codec import compress
 from logstore._encode import encode, encode_marker
 from logstore.errors import (
@@ -981,3 +991,44 @@ def test_varints_of_every_length_are_read(bits: int) -> None:
     delta = (1 << bits) // 2
     data = encode_batch([ModelRecord(delta, 1 << bits * 2, None, b"")], base_timestamp=0)
     assert Batches(data).tuples() == [(delta, 1 << bits * 2, None, b"")]
+
+
+# -- a run of finished batches gets its producer
+
+
+def test_a_run_gets_its_producer_and_sequences_that_wrap():
+    run = bytearray(encode([b"a", b"b"], timestamp_ms=5) + encode([b"c"], timestamp_ms=6))
+    stamp_run(run, 0, 0)
+    assert stamp_producer(run, 7, 3, 2**31 - 2, transactional=True) == 1
+    first, second = Batches(bytes(run)).batches()
+    assert [(b.producer_id, b.producer_epoch, b.base_sequence) for b in (first, second)] == [
+        (7, 3, 2**31 - 2),
+        (7, 3, 0),
+    ]
+    assert first.check().is_transactional
+    assert second.check().max_timestamp_ms == 6
+    assert [record.value for record in first] == [b"a", b"b"]
+
+
+def test_a_run_without_a_producer_may_get_the_time_of_its_log():
+    run = bytearray(encode([b"a"], timestamp_ms=5))
+    assert stamp_producer(run, -1, -1, -1, append_time_ms=99) == -1
+    (batch,) = Batches(bytes(run)).batches()
+    assert (batch.producer_id, batch.max_timestamp_ms, batch.is_transactional) == (-1, 99, False)
+    assert batch.check().timestamp_type is TimestampType.LOG_APPEND_TIME
+
+
+@pytest.mark.parametrize("position", [17, 22, 40, -1])
+def test_a_run_whose_crc_disagrees_is_not_vouched_for(position):
+    run = bytearray(encode([b"a"], timestamp_ms=5) + encode([b"b"], timestamp_ms=5))
+    run[len(run) // 2 + position if position >= 0 else -1] ^= 1
+    with pytest.raises(CorruptRecordError):
+        stamp_producer(run, 7, 0, 0)
+
+
+def test_a_run_that_ends_inside_a_batch_is_refused():
+    run = bytearray(encode([b"a"], timestamp_ms=5))
+    for size in (1, 30, 61, len(run) - 1):
+        with pytest.raises(CorruptRecordError):
+            stamp_producer(run[:size], 7, 0, 0)
+    assert stamp_producer(bytearray(), 7, 0, 5) == 5

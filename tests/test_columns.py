@@ -556,3 +556,41 @@ def test_nanoarrow_reads_columns_and_streams(views: bool) -> None:
     assert array.to_pylist() == [{"offset": n, "topic": "flights"} for n in range(10)]
     with pytest.raises(Exception, match="the disk said"):
         list(na.ArrayStream(ColumnStream(chunks_of(5, fail_at=2))).iter_chunks())
+
+
+# --- for Spark ---------------------------------------------------------------------------------
+
+
+def test_for_spark_the_types_are_those_of_its_own_conversion() -> None:
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    found = imported(columns_of(run_of([b"x"]), ALL, spark=True)).schema
+    assert found.equals(
+        pa.schema(
+            {
+                "key": pa.binary(),
+                "value": pa.binary(),
+                "topic": pa.string(),
+                "partition": pa.int32(),
+                "offset": pa.int64(),
+                "timestamp": pa.timestamp("us", "UTC"),
+                "timestampType": pa.int32(),
+                "headers": pa.list_(pa.field("element", header)),
+            }
+        )
+    )
+    assert ColumnStream([], ALL, spark=True).columns == tuple(ALL)
+
+
+@given(records_of)
+def test_for_spark_only_times_and_missing_headers_are_said_otherwise(records: list[Any]) -> None:
+    run = run_of(records)
+    plain = imported(columns_of(run, ALL))
+    for columns in (columns_of(run, ALL, spark=True), *ColumnStream([run], ALL, spark=True)):
+        found = imported(columns)
+        for name in [*ALL[:-3], "timestampType"]:
+            assert found.column(name).to_pylist() == plain.column(name).to_pylist()
+        times = plain.column("timestamp").cast(pa.int64()).to_pylist()
+        # What is beyond the last microsecond of 64 bits is that one's millisecond.
+        most = (2**63 - 1) // 1000
+        assert found.column("timestamp").cast(pa.int64()).to_pylist() == [min(time, most) * 1000 for time in times]
+        assert found.column("headers").to_pylist() == [has or None for has in plain.column("headers").to_pylist()]

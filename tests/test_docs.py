@@ -36,6 +36,10 @@ from logstore.store.producer import Producer
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
 
+#: Their Python needs a Spark: `tests/spark/test_pages.py` runs it.
+SPARK_PAGES = [page for page in PAGES if "spark" in page.relative_to(ROOT).as_posix()]
+OTHER_PAGES = [page for page in PAGES if page not in SPARK_PAGES]
+
 needs_sources = pytest.mark.skipif(not PAGES, reason="no source tree around the tests")
 
 # --- pages -------------------------------------------------------------------------------------
@@ -57,7 +61,7 @@ def compare_output(example: Example) -> None:
 
 
 @needs_sources
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_python_on_a_page_gives_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,9 +82,14 @@ def test_the_python_on_a_page_gives_what_the_page_says(
         for example in document.examples():
             example.evaluate()
     finally:
-        for value in document.namespace.values():
-            if isinstance(value, Log | Store):
-                value.close()
+        close_all(document.namespace)
+
+
+def close_all(namespace: dict[str, Any]) -> None:
+    """What a page has opened and left open."""
+    for value in namespace.values():
+        if isinstance(value, Log | Store):
+            value.close()
 
 
 def command_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +132,9 @@ def run_session(example: Example) -> None:
         assert "\n".join(found) == expected, f"{example.path}, line {example.line}"
 
 
-#: Languages of blocks, and whether a test runs them.
-BLOCKS = {"python": True, "output": True, "console": True, "sh": False, "ini": False, "toml": False, "text": False}
+#: Languages of blocks, and whether a test runs them; those of `py` need a Spark, and tests in tests/spark run them.
+BLOCKS = {"python": True, "output": True, "console": True, "py": True}
+BLOCKS |= {"sh": False, "ini": False, "toml": False, "text": False}
 
 #: What a block of `sh` may call: programs that build, install, publish or serve.
 PROGRAMS = {
@@ -234,9 +244,12 @@ def docstrings(module: Any) -> Iterator[tuple[str, str]]:
                     yield f"{module.__name__}.{name}.{member}", text
 
 
-def examples() -> Iterator[Any]:
+def examples(*, on_spark: bool = False) -> Iterator[Any]:
+    """Those of `logstore.spark`, for `tests/spark/test_pages.py`, or all others."""
     parser = doctest.DocTestParser()
     for module_name in modules():
+        if module_name.startswith("logstore.spark") != on_spark:
+            continue
         module = importlib.import_module(module_name)
         for name, text in docstrings(module):
             if parser.get_examples(text):
@@ -245,6 +258,10 @@ def examples() -> Iterator[Any]:
 
 @pytest.mark.parametrize("module, text", list(examples()))
 def test_the_example_in_a_docstring_gives_what_it_says(module: Any, text: str, tmp_path: Path) -> None:
+    run_docstring(module, text, tmp_path)
+
+
+def run_docstring(module: Any, text: str, tmp_path: Path) -> None:
     Log.open(tmp_path / "root" / "flights-0").close()
     with Log.open(tmp_path / "another" / "log-0") as log:
         given = {"tmp": tmp_path / "root", "log": log, "batch_of": batch_of}

@@ -29,7 +29,7 @@ cdef enum:
     NULL_ROW = -3
     NULL_HEADER = -4
     BEFORE_1970 = -5
-    NO_OFFSET = -6                    # is null or negative, and was to be kept
+    NO_OFFSET = -6                    # is null, negative or too large, and was to be kept
 
 cdef struct Cells:                    # a column of byte strings
     Kind kind

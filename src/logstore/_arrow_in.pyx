@@ -219,7 +219,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
                 status = NO_OFFSET
                 break
             offset = load_start64(rows.offsets, rows.offsets_first + of)
-            if offset < 0:
+            if offset < 0 or offset > INT64_MAX - 1 - INT32_MAX:     # no batch may begin there
                 status = NO_OFFSET
                 break
             place = offset - base_offset
@@ -502,7 +502,7 @@ cdef object fault(int status):
     if status == NULL_HEADER:
         return RecordTypeError("a header or its key is null; a header may have a null value")
     if status == NO_OFFSET:
-        return RecordTypeError("the offset is null or negative; it was to be kept")
+        return RecordTypeError("the offset is null, negative or too large; it was to be kept")
     return InvalidTimestampError("the timestamp is before 1970 or too large")
 
 

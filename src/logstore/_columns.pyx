@@ -13,7 +13,8 @@ imported. The columns are named and ordered as in Spark's Kafka source::
     headers         list<struct<key: utf8, value: binary, nullable>>       only when asked for
 
 With ``spark`` they have the types that Spark's own Arrow conversion demands, to the letter: the timestamp is
-timestamp[us, UTC], and every column, the headers' parts too, is nullable.
+timestamp[us, UTC], and every column, the headers' parts too, is nullable. As in its Kafka source, a record
+without headers has null for them.
 
 A `Decoder` adds columns of its own, made of the values; `_payload` has the kinds that there are.
 
@@ -73,7 +74,7 @@ cdef ColumnBatch _taken(Filler filler):
     taken._names = filler.names
     taken._decoder = filler.decoder
     taken._views = filler.views
-    taken._spark = filler.micros
+    taken._spark = filler.spark
     return taken
 
 
@@ -182,7 +183,8 @@ cdef int set_columns(ArrowArray *out, Table *table) except -1:
         elif column >= COLUMNS:
             set_field(child, table, &table.fields[column - COLUMNS])
         else:
-            set_array(child, table, table.rows, 0, 2, 1)
+            set_array(child, table, table.rows, table.headerless, 2, 1)
+            child.buffers[0] = table.header_valid.data
             child.buffers[1] = table.header_starts.data
             set_array(child.children[0], table, table.headers, 0, 1, 2)
             set_slices(child.children[0].children[0], table, &table.header_key, table.headers)

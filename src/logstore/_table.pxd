@@ -77,6 +77,8 @@ cdef struct Table:
     Region timestamp
     Region timestamp_type
     Region header_starts
+    Region header_valid           # for Spark: of the records that have any
+    int64_t headerless
     int64_t headers
     Slices header_key
     Slices header_value
@@ -270,6 +272,16 @@ cdef inline void to_micros(int64_t *times, int64_t rows) noexcept nogil:
         times[i] = min(max(times[i], -most), most) * 1000
 
 
+cdef inline int64_t mark_headerless(const int32_t *starts, uint8_t *valid, int64_t rows) noexcept nogil:
+    """Clear the bit of each row without a header, all bits being set; how many there are."""
+    cdef int64_t i, found = 0
+    for i in range(rows):
+        if starts[i] == starts[i + 1]:
+            valid[i >> 3] &= <uint8_t>~(1 << (i & 7))
+            found += 1
+    return found
+
+
 cdef inline bint is_null(const Slices *slices, int64_t row) noexcept nogil:
     return slices.nulls and slices.valid.data != NULL and not slices.valid.data[row >> 3] >> (row & 7) & 1
 
@@ -336,7 +348,7 @@ cdef class Filler:
     cdef int32_t _partition
     cdef Decoder decoder
     cdef bint views
-    cdef bint micros                      # times are in microseconds
+    cdef bint spark                       # times are in microseconds, and no headers are a null
     cdef bint _offsets                    # are needed, if only to name a value that cannot be decoded
     cdef int64_t _most_bytes
     cdef bint pending                     # the reader stands at a batch that is in no table yet

@@ -28,5 +28,5 @@ class Filler:
         topic: str | None,
         partition: int | None,
         decoder: Decoder | None,
-        micros: bool = False,
+        spark: bool = False,
     ) -> Self: ...

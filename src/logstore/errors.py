@@ -535,6 +535,10 @@ class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
 
 
+class SparkQueryError(LogstoreError, RuntimeError):
+    """A query of a pipeline has failed; the message is what failed it, without Spark's plans and stack traces."""
+
+
 # --- sinks -----------------------------------------------------------------------------------
 
 

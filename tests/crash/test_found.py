@@ -86,6 +86,25 @@ def test_a_damaged_snapshot_does_not_lose_the_begin_of_an_aborted_transaction(ra
         assert [record.value for record in log.scan(isolation="read_committed")] == [b"other"]
 
 
+def test_a_missing_snapshot_does_not_move_the_begin_of_an_aborted_transaction(ram_path):
+    """The first of its batches in the segment of the marker was taken for its begin: the others became visible."""
+    with Log.open(ram_path / PARTITION, segment_bytes=500) as log:
+        for sequence in range(3):
+            log.append([b"v" * 60], producer=ProducerStamp(7, 0, sequence, transactional=True))
+        log.roll()
+        log.append([b"v" * 60], producer=ProducerStamp(7, 0, 3, transactional=True))
+        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+        log.append([b"plain"])
+        known = log._aborted_between(0, log.log_end_offset)
+        image = image_of(ram_path)
+    # Neither a snapshot nor an aborted index is synced by itself, and there was no clean end.
+    lost = (".snapshot", ".txnindex", ".producers")
+    path = restore({name: data for name, data in image.items() if not name.endswith(lost)}, ram_path / "r")
+    with Log.open(path) as log:
+        assert log._aborted_between(0, log.log_end_offset) == known
+        assert [record.value for record in log.scan(isolation="read_committed")] == [b"plain"]
+
+
 def test_the_age_of_a_segment_is_known_after_a_clean_open(ram_path):
     """Else a log that is opened once a day never rolls by time."""
     with Log.open(ram_path / PARTITION, segment_ms=1_000) as log:

@@ -101,6 +101,13 @@ def arrays() -> list[Any]:
                 names=["key", "value", "timestamp", "headers"],
             )
         )
+    # Offsets that are kept.
+    out.append(
+        pa.RecordBatch.from_arrays(
+            [pa.array(values, pa.binary()), pa.array([0, 1, 5, 2**20, 2**40], pa.int64())],
+            names=["value", "offset"],
+        )
+    )
     return out
 
 
@@ -148,7 +155,7 @@ def _tables_of(kind: bytes, array: Any) -> list[tuple[int, str, int, int]]:
         return [(1, "starts", 8, rows + 1)]
     if kind in (b"vz", b"vu"):
         return [(1, "views", 4, 4 * rows), (array.n_buffers - 1, "sizes", 8, array.n_buffers - 3)]
-    if kind.startswith(b"ts"):
+    if kind.startswith(b"ts") or kind == b"l":
         return [(1, "times", 8, rows)]
     return []
 
@@ -207,7 +214,7 @@ _CHANGE = struct.Struct(">BBHq")
 
 def changed_arrays(m: Mutator, _: Sequence[bytes] = ()) -> bytes:
     """The number of an array and one to three changes of it."""
-    out = bytearray([m.below(10)])
+    out = bytearray([m.below(11)])
     while True:
         kind = m.below(11) if m.chance(0.6) else ENTRY
         number = EDGES[m.below(len(EDGES))]
@@ -220,11 +227,12 @@ def read_arrays(data: bytes) -> None:
     """Hand a changed array over; what becomes records of it can be read."""
     everything = all_owned()
     owned = everything[data[0] % len(everything)]
+    keeps_offsets = owned is everything[-1]
     undo: list[tuple[Any, str | int, Any]] = []
     try:
         for at in range(1, len(data) - _CHANGE.size + 1, _CHANGE.size):
             apply(owned, *_CHANGE.unpack_from(data, at), undo)
-        _encoder.begin(timestamp_ms=1_234)
+        _encoder.begin(timestamp_ms=1_234, keep_offsets=keeps_offsets)
         count = add_arrow(_encoder, Handed(owned))
         encoded = bytes(_encoder.finish())
     finally:

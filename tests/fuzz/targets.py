@@ -10,7 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from logstore.errors import ConfigError, CorruptRecordError, NotALogError, RecordError
+from logstore.errors import (
+    ConfigError,
+    CorruptRecordError,
+    NotALogError,
+    ProtocolError,
+    RecordError,
+    UnexpectedOffsetError,
+)
 from logstore.records import Codec
 from tests.fuzz import batches, facts
 from tests.fuzz.mutate import Mutator
@@ -94,6 +101,20 @@ def _of_json() -> Make:
     return lambda m: changed_json(m, seeds)
 
 
+def _of_messages() -> Make:
+    from tests.fuzz.protocol import changed_message, message_seeds
+
+    seeds = message_seeds()
+    return lambda m: changed_message(m, seeds)
+
+
+def _of_frames() -> Make:
+    from tests.fuzz.protocol import changed_frame, frame_seeds
+
+    seeds = frame_seeds()
+    return lambda m: changed_frame(m, seeds)
+
+
 def _read_later(module: str, name: str) -> Callable[[bytes], None]:
     """A reader whose module is imported when it is first used: pyarrow and the files cost time."""
     found: list[Callable[[bytes], None]] = []
@@ -165,7 +186,13 @@ def _targets() -> list[Target]:
             _read_later("segments", "read_beside_indexes"),
         ),
         Target("entries", "entries of .index and .timeindex", _of_entries, _read_later("segments", "read_entries")),
-        Target("arrow", "Arrow C data import", _of_arrays, _read_later("arrow", "read_arrays"), record),
+        Target(
+            "arrow",
+            "Arrow C data import",
+            _of_arrays,
+            _read_later("arrow", "read_arrays"),
+            (*record, UnexpectedOffsetError),
+        ),
         Target("json", "JSON in values, as columns", _of_json, _read_later("payload", "read_json"), record),
     ]
     for name, parser, seeds, change, read in (
@@ -211,6 +238,20 @@ def _targets() -> list[Target]:
             _of_bytes(facts.config_seeds, facts.changed_config),
             facts.read_config,
             (ConfigError,),
+        ),
+        Target(
+            "message",
+            "bodies of Kafka's protocol, every message and version",
+            _of_messages,
+            _read_later("protocol", "read_message"),
+            (ProtocolError,),
+        ),
+        Target(
+            "frame",
+            "requests as a broker gets them: size, header, body",
+            _of_frames,
+            _read_later("protocol", "read_frame"),
+            (ProtocolError,),
         ),
     ]
     return out

@@ -1,9 +1,9 @@
 """A real Apache Kafka for tests: fetched with Maven, one KRaft broker on loopback, and its dump tool.
 
-``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka`` and builds
-the Go client there, or says in one line what is missing of these and strace. `Broker` runs one broker on
-a directory of its own and free ports; it ends with its ``with`` block, and with the process that started
-it, whatever happens to that.
+``python -m tests.interop.broker`` fetches the jars that `pom.xml` names into ``build/kafka``, and those of Spark's
+Kafka connector, and builds the Go client there, or says in one line what is missing of these and strace. `Broker`
+runs one broker on a directory of its own and free ports; it ends with its ``with`` block, and with the process that
+started it, whatever happens to that. ``python -m tests.interop.broker COMMAND`` runs a command beside one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,9 +27,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / "build" / "kafka"
 POM = Path(__file__).with_name("pom.xml")
+CONNECTOR_POM = Path(__file__).with_name("spark_connector.xml")
 GO = Path(__file__).with_name("go")
 
 VERSION = re.search(r"<kafka.version>(.+)</kafka.version>", POM.read_text())[1]
+CONNECTOR_VERSION = re.search(r"<connector.version>(.+)</connector.version>", CONNECTOR_POM.read_text())[1]
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 JAVA_VERSION = 17
@@ -65,28 +68,45 @@ def java() -> str:
 
 @functools.cache
 def fetch() -> Path:
-    """The folder with the jars, fetched if it is not there.
+    """The folder with the jars of Kafka, fetched if it is not there.
 
     Raises:
         MissingToolError: java or mvn is missing, or Maven cannot reach its repository.
     """
+    return _fetch(POM, f"Kafka {VERSION}", CACHE / f"libs-{VERSION}")
+
+
+@functools.cache
+def fetch_connector() -> list[Path]:
+    """The jars of Spark's own Kafka connector, fetched if they are not there.
+
+    Raises:
+        MissingToolError: as `fetch`.
+    """
+    folder = _fetch(
+        CONNECTOR_POM, f"Spark's Kafka connector {CONNECTOR_VERSION}", CACHE / f"connector-{CONNECTOR_VERSION}"
+    )
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetch(pom: Path, what: str, folder: Path) -> Path:
+    """The folder, with what a file for Maven names."""
     java()
-    libs = CACHE / f"libs-{VERSION}"
-    if libs.exists():
-        return libs
+    if folder.exists():
+        return folder
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingToolError("make interop needs Maven (apt install maven); there is no mvn")
-    coming = CACHE / "coming"
+    coming = folder.with_name(f"{folder.name}.coming")
     shutil.rmtree(coming, ignore_errors=True)
-    command = [maven, "-B", "-q", "-f", str(POM), COPY, f"-DoutputDirectory={coming}", "-DincludeScope=runtime"]
+    command = [maven, "-B", "-q", "-f", str(pom), COPY, f"-DoutputDirectory={coming}", "-DincludeScope=runtime"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         CACHE.mkdir(parents=True, exist_ok=True)
         (CACHE / "maven.log").write_text(done.stdout + done.stderr)
-        raise MissingToolError(f"Maven could not fetch Kafka {VERSION}; see {CACHE / 'maven.log'}")
-    coming.rename(libs)
-    return libs
+        raise MissingToolError(f"Maven could not fetch {what}; see {CACHE / 'maven.log'}")
+    coming.rename(folder)
+    return folder
 
 
 @functools.cache
@@ -246,6 +266,12 @@ class Broker:
         self.kill() if exc_info[0] is not None else self.stop()
 
 
+def run_beside(command: list[str]) -> int:
+    """Run a command while a broker runs; the word BOOTSTRAP in it becomes the broker's address."""
+    with tempfile.TemporaryDirectory(prefix="kafka-") as folder, Broker(Path(folder) / "broker") as broker:
+        return subprocess.run([broker.bootstrap if word == "BOOTSTRAP" else word for word in command]).returncode
+
+
 def answers(port: int) -> bool:
     """Whether a broker answers the question which requests it knows (ApiVersions, version 0)."""
     body = struct.pack(">hhih", 18, 0, 1, 1) + b"x"
@@ -284,7 +310,9 @@ def forget_in_checkpoints(data: Path, partitions: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(run_beside(sys.argv[1:]))
     try:
-        print(strace(), java(), fetch(), go_reader(), sep="\n")
+        print(strace(), java(), fetch(), go_reader(), *fetch_connector(), sep="\n")
     except MissingToolError as error:
         sys.exit(str(error))

@@ -1,4 +1,4 @@
-"""Spark's part of a write, played: what calls the writers, with which batches, and what is in the store afterwards."""
+"""Spark's part of a write, played: who calls the writers, with which batches, and what is in the store then."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import types
 from pyspark.sql.types import StructType
 
 import logstore
@@ -21,8 +22,6 @@ KEYS = 7
 
 def schema(**columns: str) -> StructType:
     """Columns and what Spark calls their types."""
-    from pyspark.sql import types
-
     kinds = {
         "binary": types.BinaryType(),
         "string": types.StringType(),

@@ -1,8 +1,10 @@
-"""The sink as plain objects, driven as Spark drives it: attempts that fail, batches that come again, commits that fail."""
+"""The sink as plain objects, driven as Spark drives it: attempts fail, batches come again, commits fail."""
 
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from logstore.errors import (
     InvalidRecordError,
     LogstoreError,
     NotALogError,
+    OwnerTimeoutError,
     RecordTooLargeError,
     SparkColumnsError,
     SparkOptionError,
@@ -193,6 +196,103 @@ def test_a_lost_attempt_of_a_job_goes_with_its_commit(root: Path) -> None:
     assert sinks.staged_in(root) == []
 
 
+# --- a replay
+
+
+def archived(root: Path, topic: str) -> list[Any]:
+    with logstore.open(root, read_only=True, environ={}) as store:
+        return sorted(
+            (record.partition, record.offset, record.timestamp_ms, record.key, record.value, tuple(record.headers))
+            for record in store.topic(topic).scan(isolation="read_committed")
+        )
+
+
+def replayed(records: list[Any]) -> pa.RecordBatch:
+    """What an archive of a topic holds."""
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = list(zip(*records, strict=True))
+    return pa.record_batch(
+        {
+            "topic": ["t"] * len(records),
+            "partition": pa.array(columns[0], pa.int32()),
+            "offset": pa.array(columns[1], pa.int64()),
+            "timestamp": pa.array([ms * 1000 for ms in columns[2]], pa.timestamp("us", "UTC")),
+            "key": pa.array(columns[3], pa.binary()),
+            "value": pa.array(columns[4], pa.binary()),
+            "headers": pa.array([[{"key": k, "value": v} for k, v in pairs] for pairs in columns[5]], headers),
+        }
+    )
+
+
+@pytest.mark.row("U13")
+def test_what_was_read_is_restored_with_offsets_times_and_headers(root: Path, tmp_path: Path) -> None:
+    query = stream(root)
+    for batch in range(3):
+        query.run(batch)  # its markers leave gaps between offsets
+    with logstore.open(root, environ={}) as store:
+        store.topic("t").append(b"v", key=b"k", timestamp=1_000, headers=[("h", b"1"), ("n", None)])
+    records = archived(root, "t")
+    restored = tmp_path / "restored"
+    with logstore.open(restored, environ={}) as store:
+        store.create_topic("t", partitions=3)
+    again = sinks.Query(restored, replay="true")
+    again.columns = sinks.schema(
+        topic="string", partition="int", offset="bigint", timestamp="timestamp", key="binary", value="binary"
+    )
+    third = len(records) // 3
+    for batch, part in enumerate([records[:third], records[third:]]):
+        messages = [again.write_rows([replayed(part)], batch)]
+        again.commit(messages, batch)
+    # Killed before Spark wrote down that the last batch is done, which therefore comes again.
+    again.commit([again.write_rows([replayed(records[third:])], 1)], 1)
+    assert archived(restored, "t") == records
+    assert sinks.staged_in(restored) == []
+
+
+# --- a process that has the store open for writing
+
+
+def test_the_process_that_writes_the_store_takes_batches_in(root: Path) -> None:
+    query = stream(root)
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(root), "thread"], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
+        try:
+            query.run(0)
+            query.run(0)
+            assert sinks.values_in(root, "t") == sorted(query.expected([0]))
+        finally:
+            owner.kill()
+    query.run(1)
+    assert sinks.values_in(root, "t") == sorted(query.expected(range(2)))
+
+
+def test_a_process_that_does_not_answer_is_named_and_nothing_is_changed(root: Path) -> None:
+    query = stream(root, committimeout="300ms")
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(root), "manual"], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
+        try:
+            messages = [query.write(0, task) for task in range(2)]
+            with pytest.raises(OwnerTimeoutError, match=rf"pid={owner.pid}\b.*within 0.3 s.*bootstrap"):
+                query.commit(messages, 0)
+            query.abort(messages, 0)
+            assert sinks.staged_in(root) == []
+        finally:
+            owner.kill()
+    query.run(0)
+    assert sinks.values_in(root, "t") == sorted(query.expected([0]))
+
+
+OWNER = """
+import sys, time
+import logstore
+with logstore.open(sys.argv[1], {"logstore.housekeeping": sys.argv[2]}, environ={}):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
 # --- what is refused, before and in the tasks
 
 
@@ -239,7 +339,7 @@ def test_a_topic_is_not_overwritten_but_a_stream_may_write_all_it_has(root: Path
 
 
 def test_columns_are_looked_at_before_any_task_runs(root: Path) -> None:
-    with pytest.raises(SparkColumnsError, match="2 column.s. refused: value: has the type int.*user: unknown"):
+    with pytest.raises(SparkColumnsError, match=r"2 column.s. refused: value: has the type int.*user: unknown"):
         sinks.writer({"path": str(root), "topic": "t"}, sinks.schema(value="int", user="string"))
 
 
@@ -247,7 +347,7 @@ def test_columns_are_looked_at_before_any_task_runs(root: Path) -> None:
 def test_a_path_that_is_no_store_is_refused_with_advice(tmp_path: Path, there: bool) -> None:
     if there:
         (tmp_path / "x").mkdir()
-    with pytest.raises(NotALogError, match="no store here.*logstore topic create"):
+    with pytest.raises(NotALogError, match=r"no store here.*logstore topic create"):
         sinks.writer({"path": str(tmp_path / "x"), "topic": "t"}, sinks.schema(value="binary"))
     assert (tmp_path / "x").exists() is there
 

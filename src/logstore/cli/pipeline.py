@@ -8,7 +8,6 @@ import click
 
 from logstore.cli import terminal
 from logstore.cli.place import json_option
-from logstore.spark import java
 from logstore.spark.pipelines import Parameter, Pipeline, get, names, parameters_of
 
 #: Options that are not a parameter of the pipeline, but of the session that it runs in.
@@ -145,7 +144,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         if context.get_parameter_source("path") is click.core.ParameterSource.ENVIRONMENT:
             given["path"] = ""
     parameters = found.parameters(**given)
-    java.prepare()
+    from logstore.spark.pipelines.running import plainly
     from logstore.spark.pipelines.session import session
 
     spark = session(
@@ -156,7 +155,8 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         settings=settings,
     )
     try:
-        report = found.run(spark, parameters)
+        with plainly():
+            report = found.run(spark, parameters)
     finally:
         spark.stop()
     terminal.print_json({"pipeline": report.pipeline, **report.counts})

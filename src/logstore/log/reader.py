@@ -111,6 +111,12 @@ class Readable(ABC):
     def segment_count(self) -> int:
         return len(self._segments_now())
 
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments as they are now, in order, for planning: one may be dropped or cut at any time."""
+        self._marks()
+        return self._segments_now()
+
     # -- reading
 
     @property

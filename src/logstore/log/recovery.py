@@ -26,7 +26,7 @@ from logstore.log.files import Directory
 from logstore.log.producers import ProducedBatch, Producers
 from logstore.log.root import PartitionFacts
 from logstore.log.segments import Segments
-from logstore.records import AbortedTransaction
+from logstore.records import AbortedTransaction, Marker
 
 _logger = logging.getLogger(__name__)
 
@@ -430,7 +430,7 @@ def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> 
     produced = [ProducedBatch(*fields) for fields in segment.scan(end=segment.size, check=False).produced]
     data = segments.directory.read(snapshot.snapshot_name(segment.base_offset))
     states = None if data is None else snapshot.decode_snapshot(data, segment.base_offset)
-    if states is None and _ends_what_began_before(produced):
+    if states is None and _aborts(produced):
         # Without that snapshot the markers say nothing of where their transactions began.
         producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
     else:
@@ -450,14 +450,9 @@ def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> 
     return entries
 
 
-def _ends_what_began_before(produced: list[ProducedBatch]) -> bool:
-    """Whether a marker among the batches of a segment belongs to a transaction of an earlier one."""
-    begun = set()
-    for batch in produced:
-        if batch.is_control and batch.producer_id not in begun:
-            return True
-        if batch.is_control:
-            begun.discard(batch.producer_id)
-        elif batch.is_transactional:
-            begun.add(batch.producer_id)
-    return False
+def _aborts(produced: list[ProducedBatch]) -> bool:
+    """Whether a marker among the batches of a segment aborts a transaction.
+
+    It may have begun before the segment, also where batches of it are in there: their headers do not say.
+    """
+    return any(batch.marker is Marker.ABORT for batch in produced)

@@ -3,6 +3,7 @@
 >>> import logstore.spark                                                      # doctest: +SKIP
 >>> logstore.spark.register(spark)                                             # doctest: +SKIP
 >>> flights = spark.read.format("logstore").option("path", "/data").option("subscribe", "flights").load()
+... # doctest: +SKIP
 
 Options and columns are named as those of Spark's Kafka source. Needs the extra ``[spark]``; importing this
 package alone imports neither Spark nor Arrow.
@@ -13,13 +14,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["register"]
+__all__ = ["read", "register"]
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("logstore")`` known to a session. Calling it again does nothing more."""
-    from logstore.spark.source import LogstoreDataSource
+    """Make ``format("logstore")`` known to a session. Calling it again does no harm.
 
-    spark.dataSource.register(LogstoreDataSource)
+    Filters on topic, partition, offset and timestamp are handed down to the source: the session's setting
+    ``spark.sql.python.filterPushdown.enabled`` is switched on for that, unless it was set before.
+
+    Raises:
+        SparkNotReadyError: PySpark is too old, or the workers' Python is another version or has no logstore.
+    """
+    from logstore.spark.java import check_worker_python, pyspark_version
+
+    pyspark_version()
+    # Java is there, since the session is. What the workers run is another program, though.
+    python = getattr(getattr(spark, "sparkContext", None), "pythonExec", None)
+    if python is not None:
+        check_worker_python(python)
+    from logstore.spark.source import LogstoreDataSource, PushdownDataSource
+
+    if spark.conf.get(PUSHDOWN, None) is None:
+        spark.conf.set(PUSHDOWN, "true")
+    # Spark refuses a reader that takes filters where the setting is off.
+    takes_filters = str(spark.conf.get(PUSHDOWN)).lower() == "true"
+    spark.dataSource.register(PushdownDataSource if takes_filters else LogstoreDataSource)
+
+
+def read(spark: SparkSession, **options: str) -> DataFrame:
+    """A batch read without the data source: the same options, columns and rows, planned here and read by tasks.
+
+    Spark then plans nothing in Python processes of its own, which makes it quicker, and hands no filters
+    down; name the range by options. The range is fixed by this call.
+
+    Raises:
+        SparkOptionError: options are wrong; all are named.
+        UnknownTopicError, UnknownPartitionError, DataLossError: what is to be read is not there.
+    """
+    from logstore.spark.mapping import read
+
+    return read(spark, options)

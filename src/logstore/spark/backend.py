@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from logstore._batch import Batches
 from logstore.records import TopicPartition
@@ -46,6 +46,9 @@ class Backend(ABC):
     One for each set of options in a process, kept open between tasks. It finds its way back by itself after
     a lost connection or a new segment; any thread may call any method.
     """
+
+    #: Whether a fetch waits for another machine, so that one ahead of need pays.
+    is_remote: ClassVar[bool] = False
 
     @abstractmethod
     def topics(self) -> dict[str, TopicFacts]:
@@ -106,6 +109,12 @@ class Backend(ABC):
         """About ``max_bytes`` of record batches from ``range.start`` on; empty at the end of the range.
 
         ``next_offset`` of what is returned is where the next fetch begins, also where it holds no visible record.
+
+        Raises:
+            OffsetOutOfRangeError: the start of the range is deleted, or its end is beyond that of the log.
+            UnknownTopicError: there is no such topic any more.
+            DataLossError: the topic is another than the one of ``topic_id``.
+            CorruptRecordError: stored or received bytes are damaged.
         """
 
     def is_current(self) -> bool:

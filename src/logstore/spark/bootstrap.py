@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from logstore._batch import Batches
 from logstore.errors import (
+    BrokerTimeoutError,
     DataLossError,
     LogstoreError,
     OffsetOutOfRangeError,
@@ -31,6 +32,9 @@ __all__ = ["BootstrapBackend"]
 
 #: How long the size of a partition is taken to be what it was.
 SIZES_S = 30.0
+
+#: How long the leader epoch of a partition is taken to be what it was.
+EPOCHS_S = 0.1
 
 #: How long records that were readable when a query was planned may be held up.
 STALLED_MS = 15_000
@@ -52,6 +56,8 @@ class BootstrapBackend(Backend):
         UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of the settings.
     """
 
+    is_remote = True
+
     def __init__(
         self,
         bootstrap: str,
@@ -68,6 +74,7 @@ class BootstrapBackend(Backend):
         #: Bytes per offset: of the last fetch of a partition, and of the whole of it with the time of asking.
         self._seen: dict[TopicPartition, float] = {}
         self._sizes: dict[TopicPartition, tuple[float, float]] = {}
+        self._epochs: dict[TopicPartition, tuple[int, float]] = {}
 
     # -- what there is
 
@@ -89,6 +96,8 @@ class BootstrapBackend(Backend):
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._client.list_offsets(dict.fromkeys(partitions, LATEST), self._isolation)
+        now = time.monotonic()
+        self._epochs.update({tp: (each.leader_epoch, now) for tp, each in found.items()})
         return {tp: each.offset for tp, each in found.items()}
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -97,7 +106,12 @@ class BootstrapBackend(Backend):
         return {tp: each.offset if each.offset >= 0 else None for tp, each in found.items()}
 
     def epoch_at(self, tp: TopicPartition) -> int:
-        return self._client.list_offsets({tp: LATEST}, self._isolation)[tp].leader_epoch
+        # A trigger asks where all partitions end, and then for the epoch of each: that was in the same answer.
+        found = self._epochs.get(tp)
+        if found is None or time.monotonic() - found[1] > EPOCHS_S:
+            self.latest([tp])
+            found = self._epochs[tp]
+        return found[0]
 
     def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
         found = self._client.offset_for_leader_epoch({tp: epoch})[tp]
@@ -188,13 +202,13 @@ class BootstrapBackend(Backend):
             # The range was readable once: what holds it up now (a broker over its quota, a new leader that does not
             # know the high watermark yet) goes by, or the log was cut.
             end = self.latest([tp])[tp]
-            attempts.pause(
-                OffsetOutOfRangeError(
-                    f"partition {tp} ends at offset {end} and gives nothing from offset {offset} on: offsets "
-                    f"{range.start} to {range.end - 1} were to be read",
-                    offset=offset,
+            where = f"nothing comes from offset {offset} on, of offsets {range.start} to {range.end - 1}"
+            if end < range.end:
+                attempts.pause(
+                    OffsetOutOfRangeError(f"partition {tp} ends at offset {end}: {where}", offset=offset)
                 )
-            )
+            else:
+                attempts.pause(BrokerTimeoutError(f"partition {tp} has records up to offset {end}, but {where}"))
         return Batches(
             b"",
             start_offset=range.start,

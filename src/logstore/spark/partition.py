@@ -6,14 +6,17 @@ the readers of batches and of streams.
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import os
+import platform
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, SparkNotReadyError
 from logstore.spark.backend import Range
 from logstore.spark.options import ReadOptions
 from logstore.spark.reading import read
@@ -52,11 +55,23 @@ def hide_traceback() -> None:
 
 
 class Slice(InputPartition):
-    """What one task reads. ``python`` and ``version`` are those of the process that planned it."""
+    """What one task reads: a range of offsets, and of timestamps where a filter asks for that."""
 
-    def __init__(self, range: Range) -> None:
+    def __init__(self, range: Range, since_ms: int | None = None, until_ms: int | None = None) -> None:
         super().__init__(tuple(range))
         self.range = range
+        self.since_ms = since_ms
+        self.until_ms = until_ms
+        self.version = version()
+
+
+@functools.cache
+def version() -> str:
+    """The version of this package that is installed here; empty if it is not installed but found on a path."""
+    try:
+        return importlib.metadata.version("logstore")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def read_slice(partition: InputPartition, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
@@ -64,7 +79,21 @@ def read_slice(partition: InputPartition, options: ReadOptions, table: Table) ->
     if not isinstance(partition, Slice):
         return  # Spark's stand-in where nothing was planned
     try:
-        yield from read(partition.range, options, table)
+        check_version(partition.version, version())
+        yield from read(partition.range, options, table, partition.since_ms, partition.until_ms)
     except LogstoreError:
         hide_traceback()
         raise
+
+
+def check_version(planned: str, here: str) -> None:
+    """See that a worker runs what the query was planned with.
+
+    Raises:
+        SparkNotReadyError: it does not; both versions are named.
+    """
+    if planned and here and planned != here:
+        raise SparkNotReadyError(
+            f"the query was planned with logstore {planned}, the worker on {platform.node()} has {here}: install "
+            "the same version on every machine of the cluster"
+        )

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterable, Mapping
 
 from logstore._batch import Batches
-from logstore.errors import DataLossError
+from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
-from logstore.store import Store, open_store
+from logstore.store import Store, open_store, spans
 from logstore.store.partitions import Opened
 
 __all__ = ["PathBackend"]
@@ -43,7 +43,13 @@ class PathBackend(Backend):
     # -- what there is
 
     def topics(self) -> dict[str, TopicFacts]:
-        return {name: self.topic(name) for name in self._store.topics()}
+        store, found = self._store, {}
+        for name in store.topics():
+            try:
+                found[name] = TopicFacts(name, store.topic_id(name), store.partition_count(name))
+            except UnknownTopicError:
+                continue  # deleted meanwhile
+        return found
 
     def topic(self, name: str) -> TopicFacts:
         topic = self._store.topic(name)
@@ -81,13 +87,21 @@ class PathBackend(Backend):
     # -- ranges
 
     def offset_after_bytes(self, tp: TopicPartition, start: int, end: int, max_bytes: int) -> int:
-        return end
+        return spans.offset_after(self._log(tp), start, end, max_bytes)
 
     def split(self, range: Range, parts: int) -> list[Range]:
-        return [range]
+        log = self._log(TopicPartition(range.topic, range.partition))
+        return [
+            range._replace(start=start, end=end)
+            for start, end in spans.parts_of(log, range.start, range.end, parts)
+        ]
 
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
-        return range
+        if since_ms is None:
+            return range
+        log = self._log(TopicPartition(range.topic, range.partition))
+        start, end = spans.narrowed(log, range.start, range.end, since_ms)
+        return range._replace(start=start, end=end)
 
     # -- records
 

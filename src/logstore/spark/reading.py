@@ -1,7 +1,8 @@
 """Reading a range: from fetch after fetch of a back end to Arrow batches.
 
-Memory is that of a fetch and its batch, whatever the range: the next fetch is asked for when the batch was
-taken. A task may be run again or twice at once, since reading changes nothing. Back ends are kept open for
+Memory is that of one fetch and its batch, whatever the range, and of one fetch more where they come over a
+network: there the next is under way while one is used. (From the page cache a thread gains nothing.) A task may
+be run again, or twice at once, since reading changes nothing. Back ends are kept open for
 as long as the process lives, by what they were opened with: Spark uses its workers again, and pickles readers anew
 for every task. Imports the store or the wire's client through a back end. Any thread may use it.
 """
@@ -12,10 +13,11 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from logstore._batch import Batches
-from logstore.errors import OffsetOutOfRangeError, UnknownTopicError
+from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend import Backend, Range
 from logstore.spark.options import ReadOptions
@@ -64,32 +66,72 @@ def _open(options: ReadOptions) -> Backend:
     return BootstrapBackend(options.bootstrap, isolation=options.isolation, settings=options.kafka)
 
 
-def read(range: Range, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
-    """The visible records of a range as Arrow batches.
+def read(
+    range: Range, options: ReadOptions, table: Table, since_ms: int | None = None, until_ms: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The visible records of a range as Arrow batches; of a time from ``since_ms`` on, before ``until_ms``.
 
     Raises:
         DataLossError: a part of the range is gone, and ``failOnDataLoss`` is true.
         CorruptRecordError: stored bytes are damaged.
         PayloadError: a value is not what ``valueSchema`` says.
     """
-    return table.batches_of(runs(backend_of(options), range, options))
+    backend = backend_of(options)
+    found = runs(backend, range, options)
+    if backend.is_remote:
+        found = ahead(found)
+    if since_ms is not None or until_ms is not None:
+        found = (within(run, since_ms, until_ms) for run in found)
+    return table.batches_of(found)
+
+
+def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
+    """A run with no more of its records than those within two times; its bytes are not copied."""
+    return Batches(
+        run.data,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        topic=run.topic,
+        partition=run.partition,
+        path=run.path,
+        position=run.position,
+        aborted=run.aborted,
+        committed_only=run.committed_only,
+        limit=run.limit,
+        check=False,
+        next_offset=run.next_offset,
+    )
 
 
 def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
     """The range in fetches; what is gone of it is passed over or raises, by ``failOnDataLoss``."""
-    offset = range.start
-    while offset < range.end:
+    tp, fail = TopicPartition(range.topic, range.partition), options.fail_on_data_loss
+    offset, end = range.start, range.end
+    while offset < end:
         try:
-            batches = backend.fetch(range._replace(start=offset), options.fetch_bytes)
+            batches = backend.fetch(range._replace(start=offset, end=end), options.fetch_bytes)
         except OffsetOutOfRangeError:
-            offset = _next_left(backend, range, offset, options.fail_on_data_loss)
+            first, last = backend.earliest([tp])[tp], backend.latest([tp])[tp]
+            if offset < first:
+                lost, offset = offset, min(first, end)
+                data_loss(f"{tp}: offsets {lost} to {offset - 1} are deleted, the log begins at {first}", fail=fail)
+            elif last < end:
+                lost, end = max(last, offset), min(last, end)
+                data_loss(
+                    f"{tp}: offsets {lost} to {range.end - 1} are not there, the log ends at {last}", fail=fail
+                )
             continue
         except UnknownTopicError:
             data_loss(
-                f"topic {range.topic!r} was deleted: offsets {offset} to {range.end - 1} of partition "
-                f"{range.partition} are gone",
-                fail=options.fail_on_data_loss,
+                f"topic {tp.topic!r} was deleted: offsets {offset} to {end - 1} of partition {tp.partition} are "
+                "gone",
+                fail=fail,
             )
+            return
+        except DataLossError as error:  # made anew
+            data_loss(str(error), fail=fail)
             return
         reached = batches.next_offset
         yield batches
@@ -98,16 +140,10 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
         offset = reached
 
 
-def _next_left(backend: Backend, range: Range, offset: int, fail: bool) -> int:
-    """Where to go on when an offset is not there."""
-    tp = TopicPartition(range.topic, range.partition)
-    first, end = backend.earliest([tp])[tp], backend.latest([tp])[tp]
-    if offset < first:
-        data_loss(f"{tp}: offsets {offset} to {min(first, range.end) - 1} are deleted, the log begins at {first}",
-                  fail=fail)  # fmt: skip
-        return min(first, range.end)
-    data_loss(
-        f"{tp}: offsets {max(offset, end)} to {range.end - 1} are not there, the log ends at {end}", fail=fail
-    )
-    # What is left below the end is read; the fetch beyond it ends the range.
-    return range.end
+def ahead(source: Iterator[Batches]) -> Iterator[Batches]:
+    """The same, with one fetch under way while the one before is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="logstore-fetch") as thread:
+        coming = thread.submit(next, source, None)
+        while (batches := coming.result()) is not None:
+            coming = thread.submit(next, source, None)
+            yield batches

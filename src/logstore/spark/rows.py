@@ -153,7 +153,7 @@ class Rows:
 
     ``targets`` are the topics that there are. With ``topic`` all rows go to that one, whatever their column
     says. ``seed`` spreads the first choice for rows without key over tasks. With ``replay`` rows keep offset and
-    timestamp.
+    timestamp. An encoder that holds ``flush_bytes`` (`FLUSH_BYTES`) is handed out.
 
     Owns: an encoder for each partition that got rows.
     """
@@ -168,6 +168,7 @@ class Rows:
         replay: bool = False,
         seed: int = 0,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        flush_bytes: int | None = None,
     ) -> None:
         self._targets = targets
         self._outlet = outlet
@@ -176,6 +177,7 @@ class Rows:
         self._replay = replay
         self._seed = seed
         self._clock = clock
+        self._flush_bytes = FLUSH_BYTES if flush_bytes is None else flush_bytes
         self._shares: dict[str, _Share] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -203,8 +205,8 @@ class Rows:
 
     def _relieve(self) -> None:
         """Hand out what is enough, and the most of all when all together are too much."""
-        total = sum(share.flush(FLUSH_BYTES) for share in self._shares.values())
-        least = FLUSH_BYTES
+        total = sum(share.flush(self._flush_bytes) for share in self._shares.values())
+        least = self._flush_bytes
         while total > TASK_BYTES and least:
             least //= 2
             total = sum(share.flush(least) for share in self._shares.values())
@@ -254,11 +256,13 @@ def _arrow(values: np.ndarray) -> pa.Array:
     return pa.array(values)
 
 
-def unknown_topics(names: Iterable[str], known: Iterable[str]) -> str:
-    """What to say of topics that are not there."""
+def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") -> str:
+    """What to say of topics that are not there. ``where`` they would be, unless a path says it."""
+    missing = ", ".join(map(repr, names))
+    if where:
+        return f"there is no topic {missing} {where}; create it first"
     there = sorted(known)
     listed = ", ".join(there[:10]) + (", …" if len(there) > 10 else "") if there else "none"
-    missing = ", ".join(map(repr, names))
     return (
         f"there is no topic {missing} (there are: {listed}); create it first: logstore topic create NAME "
         "--partitions N --dir PATH, or store.create_topic(NAME, partitions=N)"

@@ -26,8 +26,8 @@ from pyspark.sql.datasource import (
 )
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
+from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
-from logstore.spark.source import plainly
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
@@ -250,7 +250,12 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
         raise SparkOptionError(
             {"mode": "overwrite: a topic is only appended to; use mode('append'), or delete the topic first"}
         )
-    return BatchWriter(WriteOptions.of(options), schema)
+    found = WriteOptions.of(options)
+    if found.bootstrap is None:
+        return BatchWriter(found, schema)
+    from logstore.spark.bootstrap_sink import BrokerBatchWriter  # loads the client only where there is a broker
+
+    return BrokerBatchWriter(found, schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -259,4 +264,9 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     Raises:
         SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.
     """
-    return StreamWriter(WriteOptions.of(options), schema)
+    found = WriteOptions.of(options)
+    if found.bootstrap is None:
+        return StreamWriter(found, schema)
+    from logstore.spark.bootstrap_sink import BrokerStreamWriter
+
+    return BrokerStreamWriter(found, schema)

@@ -7,14 +7,16 @@ workers, by reference to this module, which therefore is imported wherever a que
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
+from logstore.errors import SparkOptionError
 from logstore.spark.options import ReadOptions
 from logstore.spark.partition import Slice, plainly, read_slice
 from logstore.spark.plan import plan_batch, split
+from logstore.spark.pushdown import EVERYTHING, understand
 from logstore.spark.reading import backend_of
 from logstore.spark.schema import Table
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["BatchReader", "LogstoreDataSource"]
+__all__ = ["BatchReader", "LogstoreDataSource", "PushdownDataSource", "PushdownReader"]
 
 
 class BatchReader(DataSourceReader):
@@ -31,6 +33,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.table = Table(options)
+        self.wanted = EVERYTHING
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options}
@@ -41,11 +44,20 @@ class BatchReader(DataSourceReader):
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
         backend = backend_of(self.options)
-        ranges = split(plan_batch(self.options, backend), self.options, backend)
-        return [Slice(range) for range in ranges]
+        ranges = self.wanted.narrowed(plan_batch(self.options, backend), backend)
+        since_ms, until_ms = self.wanted.since_ms, self.wanted.until_ms
+        return [Slice(range, since_ms, until_ms) for range in split(ranges, self.options, backend)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_slice(partition, self.options, self.table)
+
+
+class PushdownReader(BatchReader):
+    """One that takes filters. Spark refuses such a reader where its setting for that is off."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.wanted, left = understand(filters)
+        return left
 
 
 class LogstoreDataSource(DataSource):
@@ -64,13 +76,26 @@ class LogstoreDataSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(ReadOptions.of(self.options).for_batch())
+        return BatchReader(self._options(schema).for_batch())
 
     @plainly
     def streamReader(self, schema: StructType) -> Any:
         from logstore.spark.stream import StreamReader
 
-        return StreamReader(ReadOptions.of(self.options))
+        return StreamReader(self._options(schema))
+
+    def _options(self, schema: StructType) -> ReadOptions:
+        """The options of a query that reads, whose schema must be that of the source."""
+        options = ReadOptions.of(self.options)
+        ours = Table(options).spark()
+        if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
+            raise SparkOptionError(
+                {
+                    "schema": f"the columns are fixed, {ours.simpleString()}, found {schema.simpleString()}; leave "
+                    "the schema out, and choose by the options columns and valueSchema"
+                }
+            )
+        return options
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Any:
@@ -83,3 +108,11 @@ class LogstoreDataSource(DataSource):
         from logstore.spark.sink import stream_writer
 
         return stream_writer(dict(self.options), schema, overwrite)
+
+
+class PushdownDataSource(LogstoreDataSource):
+    """The same with filters handed down; `logstore.spark.register` chooses it where the session allows that."""
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return PushdownReader(self._options(schema).for_batch())

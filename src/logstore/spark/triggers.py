@@ -53,7 +53,7 @@ class Follower:
         start = self.options.start or Bound("startingOffsets", word=LATEST)
         starts = resolve(start, partitions, backend, is_start=True, no_match=self.options.no_match)
         if start.offsets is not None:
-            hold_within(self.options, starts, dict(starts), backend)
+            hold_within(self.options, starts, dict(backend.latest(partitions)), backend)
         return self._standing(starts, topics, {}, backend)
 
     def prepare(self) -> None:
@@ -154,12 +154,9 @@ class Follower:
             if not quietly:
                 data_loss(message, fail=self.options.fail_on_data_loss)
 
-        gone = [tp for tp in start.offsets if tp.topic not in topics or tp.partition >= topics[tp.topic].partitions]
-        if gone:
-            lost(f"{names(gone)}: deleted since the checkpoint was written")
-        elif missing := [tp for tp in start.offsets if tp not in ends]:
-            lost(f"{names(missing)}: read before by this checkpoint, and not subscribed to any more")
         there = [tp for tp in ends if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
+        if gone := set(start.offsets) - set(there):
+            lost(f"{names(gone)}: deleted, or not subscribed to any more, since the checkpoint was written")
         earliest = backend.earliest(there)
         begins: Offsets = {}
         for name in sorted({tp.topic for tp in there}):

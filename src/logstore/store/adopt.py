@@ -33,6 +33,7 @@ from logstore.records import TopicPartition
 from logstore.store import kraft, layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, new_id
 from logstore.store.names import CLUSTER_METADATA
+from logstore.store.staging import staging_directory
 from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def hand_back(
                 path=directory.path,
             )
         for name in log_files.partitions_below(directory):
+            # Of what is staged there nobody takes anything in any more.
+            staging_directory(directory, name).remove_tree()
             _remove_ours(layout.partition_directory(directory, name))
         # Last: whatever happens before, it is still a store that opens.
         _remove_ours(directory, last=CATALOGUE)

@@ -25,13 +25,15 @@ from logstore.log.files import Directory, RootLock
 from logstore.store import mailbox
 from logstore.store.ingest import Ingested
 from logstore.store.mailbox import Letter
-from logstore.store.staging import Manifest, remove_staged
+from logstore.store.staging import Manifest, remove_staged, sweep
 
 _logger = logging.getLogger(__name__)
 
 #: How long it waits between two looks for an answer: first, and at most.
 _FIRST_WAIT_S: Final = 0.002
 _LONGEST_WAIT_S: Final = 0.05
+#: Where nobody keeps house, every so many batches (and every job) look beside all logs for what was left behind.
+_SWEEP_BATCHES: Final = 256
 #: An owner that has the letter in hand gets at least so much longer.
 _LEAST_GRACE_S: Final = 10.0
 
@@ -88,7 +90,10 @@ def _take_in(
     except DirectoryLockedError:
         return None
     try:
-        return store.ingest(manifest)
+        found = store.ingest(manifest)
+        if manifest.batch % _SWEEP_BATCHES == 0:
+            sweep(root.path, manifest.query, manifest.batch, files=root.files, clock=clock)
+        return found
     finally:
         try:
             store.close()

@@ -49,6 +49,7 @@ from logstore.errors import LogstoreError, StagedFileError, UnknownPartitionErro
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
 from logstore.records import Marker, TopicPartition
+from logstore.settings import INT32_MAX
 from logstore.store import staged
 from logstore.store.replay import Replay
 from logstore.store.side_by_side import side_by_side
@@ -119,23 +120,33 @@ class Ingest:
         self._load(create=False)
         self._settle(query)
         state = self._sinks.get(query)
-        if state is not None and state.phase == DONE and state.batch >= manifest.batch:
+        if state is not None and manifest.batch <= state.done:
+            self._sweep(manifest)
             return Ingested(True, {})
         with self._checked(manifest) as checked:
             if not checked:
                 return Ingested(False, {})
             take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
             offsets = take_in(manifest, checked)
+        self._sweep(manifest)
+        try:
+            self._sinks.forget_jobs(self._source.clock.now_ms())
+            self._sinks.tidy()
+        except LogstoreError as error:
+            # The batch is in, and says so; this is done again with the next one.
+            _logger.warning("the states of sinks were not tidied: store=%s error=%s", self._root.path, error)
+        return Ingested(False, offsets)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove what earlier attempts at this batch, and at those before it, have left beside the same logs."""
         sweep(
             self._root.path,
-            query,
+            manifest.query,
             manifest.batch,
             places={file.place for file in manifest.files},
             files=self._root.files,
             clock=self._source.clock,
         )
-        self._sinks.tidy()
-        return Ingested(False, offsets)
 
     def _exactly_once(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
         query = manifest.query
@@ -156,10 +167,7 @@ class Ingest:
         return offsets
 
     def _replay(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
-        shares: dict[TopicPartition, list[Checked]] = {}
-        for each in checked:
-            shares.setdefault(each.staged.place, []).append(each)
-        replays = {place: Replay(self._log(place), share) for place, share in shares.items()}
+        replays = {place: Replay(self._log(place), share) for place, share in _by_place(checked).items()}
         for replay in replays.values():
             replay.check()
         self._load(create=True)
@@ -167,9 +175,8 @@ class Ingest:
         self._flush(self._logs(replays))
         for replay in replays.values():
             replay.raise_start()
-        before = self._sinks.get(manifest.query) or SinkState(-1, -1, -1, DONE, 0)
-        done = self._now(before, DONE)._replace(batch=manifest.batch)
-        self._sinks.put(manifest.query, done, durable=True)
+        before = self._sinks.get(manifest.query) or SinkState(-1, -1, -1, manifest.batch, DONE, 0)
+        self._sinks.put(manifest.query, self._now(before._replace(batch=manifest.batch), DONE), durable=True)
         return offsets
 
     def _intent(self, manifest: Manifest, checked: Sequence[Checked]) -> SinkState:
@@ -182,9 +189,13 @@ class Ingest:
             manifest.query, lambda producer_id: max(log.producer_epoch(producer_id) for log in logs.values())
         )
         shares = tuple(Share(*key, logs[key].log_end_offset, count) for key, count in counts.items())
-        return SinkState(producer_id, epoch, manifest.batch, INTENT, self._source.clock.now_ms(), shares)
+        before = self._sinks.get(manifest.query)
+        done = -1 if before is None else before.done
+        return SinkState(done, producer_id, epoch, manifest.batch, INTENT, self._source.clock.now_ms(), shares)
 
     def _now(self, state: SinkState, phase: str) -> SinkState:
+        if phase == DONE:
+            state = state._replace(done=state.batch)
         shares = state.shares if phase == COMMITTING else ()
         return state._replace(phase=phase, shares=shares, updated_ms=self._source.clock.now_ms())
 
@@ -196,7 +207,6 @@ class Ingest:
             return
         for query in self._sinks.pending():
             self._try_to_settle(query)
-        self._sinks.forget_jobs(self._source.clock.now_ms())
         self._is_settled = True
 
     def _try_to_settle(self, query: str) -> None:
@@ -239,37 +249,40 @@ class Ingest:
     @contextlib.contextmanager
     def _checked(self, manifest: Manifest) -> Iterator[list[Checked]]:
         """Every file that holds anything, checked whole, in the order of the manifest."""
-        checked: list[Checked] = []
+        found: dict[int, Checked] = {}
         now_ms = self._source.clock.now_ms()
-        # A store that is opened for one batch has none of them open.
-        places = dict.fromkeys((file.place, file.topic_id) for file in manifest.files)
-        side_by_side(lambda place: self._log(*place), places, self._root.files)
+
+        def check(number: int) -> None:
+            file = manifest.files[number]
+            # A store that is opened for one batch has none of its logs open.
+            self._log(file.place, file.topic_id)
+            config = self._source.topic_config(file.topic, file.topic_id)
+            found[number] = staged.check(self._root, file, config, now_ms, replay=manifest.mode == REPLAY)
+
         try:
-            for file in manifest.files:
-                config = self._source.topic_config(file.topic, file.topic_id)
-                checked.append(staged.check(self._root, file, config, now_ms, replay=manifest.mode == REPLAY))
-            yield [each for each in checked if each.staged.record_count]
+            side_by_side(check, range(len(manifest.files)), self._root.files)
+            yield [found[number] for number in sorted(found) if found[number].staged.record_count]
         finally:
-            for each in checked:
+            for each in found.values():
                 each.file.close()
 
-    def _append(self, checked: Iterable[Checked], producer: ProducerStamp) -> _Offsets:
+    def _append(self, checked: Sequence[Checked], producer: ProducerStamp) -> _Offsets:
         offsets: _Offsets = {}
-        sequences: dict[TopicPartition, int] = {}
-        for each in checked:
-            place = each.staged.place
-            log = self._log(place, each.staged.topic_id)
-            count = 0
-            for run, record_count in staged.runs(each.file, each.staged.size, each.config):
-                stamp = producer._replace(base_sequence=sequences.get(place, 0))
-                result = log.append_run(run, producer=stamp, max_timestamp_ms=each.newest_ms)
-                first = offsets.get(place, result)[0]
-                offsets[place] = first, result.last_offset
-                sequences[place] = (stamp.base_sequence + record_count) & 0x7FFFFFFF
-                count += record_count
-            if count != each.staged.record_count:
-                raise StagedFileError("a staged file has changed while it was taken in", path=each.file.path)
-        return offsets
+
+        def append(place: TopicPartition) -> None:
+            stamp, first, last = producer, -1, -1
+            for each in shares[place]:
+                for run, record_count in _runs(each):
+                    result = log_of[place].append_run(run, producer=stamp, max_timestamp_ms=each.newest_ms)
+                    first = result.first_offset if first < 0 else first
+                    last = result.last_offset
+                    stamp = stamp._replace(base_sequence=(stamp.base_sequence + record_count) & INT32_MAX)
+            offsets[place] = first, last
+
+        shares = _by_place(checked)
+        log_of = {place: self._log(place, share[0].staged.topic_id) for place, share in shares.items()}
+        side_by_side(append, shares, self._root.files)
+        return {place: offsets[place] for place in shares}
 
     def _log(self, place: TopicPartition, topic_id: str | None = None) -> Log:
         log = self._source.partition(*place, topic_id=topic_id)
@@ -281,6 +294,27 @@ class Ingest:
 
     def _logs(self, places: Iterable[TopicPartition]) -> list[Log]:
         return [self._log(place) for place in dict.fromkeys(places)]
+
+
+def _by_place(checked: Iterable[Checked]) -> dict[TopicPartition, list[Checked]]:
+    shares: dict[TopicPartition, list[Checked]] = {}
+    for each in checked:
+        shares.setdefault(each.staged.place, []).append(each)
+    return shares
+
+
+def _runs(checked: Checked) -> Iterator[tuple[bytearray, int]]:
+    """The batches of a file, read again; as many records as were found when it was checked.
+
+    Raises:
+        StagedFileError: the file has changed since.
+    """
+    count = 0
+    for run, record_count in staged.runs(checked.file, checked.staged.size, checked.config):
+        count += record_count
+        yield bytearray(run), record_count
+    if count != checked.staged.record_count:
+        raise StagedFileError("a staged file has changed while it was taken in", path=checked.file.path)
 
 
 __all__ = ["Ingest", "Ingested"]

@@ -104,7 +104,7 @@ class Replay:
     def _batches(self, number: int) -> Iterator[_Batch]:
         each = self._checked[number]
         for run, _ in staged.runs(each.file, each.staged.size, each.config):
-            rest = memoryview(run)
+            rest = run
             while rest:
                 view = BatchView(rest)
                 yield _Batch(view.base_offset, view.last_offset, number, bytearray(view))

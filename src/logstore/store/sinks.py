@@ -39,6 +39,7 @@ LAST_EPOCH: Final = 2**15 - 1
 
 #: A job commits once, and asks again only while it lives; then its state may go.
 JOB_RETENTION_MS: Final = 7 * 86_400_000
+_FORGET_PERIOD_MS = 3_600_000
 
 #: A state names every partition of its batch, so it may be long; there are few.
 _MESSAGE_BYTES = 32 << 20
@@ -65,11 +66,12 @@ class Share(NamedTuple):
 
 
 class SinkState(NamedTuple):
-    """How far a query has come: its newest batch, who wrote it, and whether it is decided."""
+    """How far a query has come: the newest batch that is in, and the one that was begun last."""
 
+    done: int  #: the newest batch that is in, -1 before the first; it outlives what is begun after it
     producer_id: int
     producer_epoch: int
-    batch: int
+    batch: int  #: the one that was begun last
     phase: str
     updated_ms: int
     shares: tuple[Share, ...] = ()  #: empty once there is nothing left to do for them
@@ -106,6 +108,7 @@ class Sinks:
         self._source = source
         self._states: dict[str, SinkState] = {}
         self._log: Log | None = None
+        self._forgot_ms = 0
 
     def load(self, *, create: bool = True) -> bool:
         """Read the topic, unless that was done; False if there is none, and none is made.
@@ -196,7 +199,10 @@ class Sinks:
         self._log.flush()
 
     def forget_jobs(self, now_ms: int) -> None:
-        """Forget jobs that have been over for long."""
+        """Forget jobs that have been over for long; looked for now and then."""
+        if abs(now_ms - self._forgot_ms) < _FORGET_PERIOD_MS:
+            return
+        self._forgot_ms = now_ms
         for query, state in list(self._states.items()):
             if query.startswith("job:") and not state.is_pending and now_ms - state.updated_ms > JOB_RETENTION_MS:
                 self.put(query, None, durable=False)

@@ -14,16 +14,17 @@ from typing import Final, NamedTuple
 from logstore._batch import BatchView
 from logstore._files import File, errno_of
 from logstore.config import LogConfig
-from logstore.errors import InvalidRecordError, RecordError, StagedFileError, StorageError
+from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
 from logstore.log.admission import check_keys, check_timestamps, too_large
 from logstore.log.files import Directory
 from logstore.records import TimestampType
+from logstore.settings import INT64_MAX
 from logstore.store.staging import StagedFile, staging_directory
 
 #: Bytes that are read, stamped and written at a time.
 CHUNK_BYTES: Final = 2 << 20
-#: A batch's header up to the end of its length, and what its length does not count.
-_LENGTH_END = 12
+#: A batch's header.
+_HEADER = 61
 
 
 class Checked(NamedTuple):
@@ -73,7 +74,7 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
     for run, _ in runs(file, size, config):
         for start, end in _bounds(run):
             try:
-                view = BatchView(memoryview(run)[start:end])
+                view = BatchView(run[start:end])
                 newest = max(newest, _check_batch(view, config, now_ms, replay))
                 if replay and view.base_offset <= last:
                     raise InvalidRecordError(
@@ -130,8 +131,8 @@ def _placed(error: RecordError, staged: StagedFile, path: str, position: int) ->
 
 def runs(
     file: File, size: int, config: LogConfig, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[tuple[bytearray, int]]:
-    """The file's batches, as many at a time as make a chunk, in memory of their own, and how many records.
+) -> Iterator[tuple[memoryview, int]]:
+    """The file's batches, as many at a time as make a chunk, and how many records they are.
 
     Raises:
         StagedFileError: the file ends inside a batch.
@@ -141,36 +142,39 @@ def runs(
     limit = max(config.max_message_bytes, config.segment_bytes)
     while position < size:
         data = file.read(position, chunk_bytes)
-        whole = _whole(data)
+        whole = max((end for _, end in _bounds(data)), default=0)
         if not whole:
-            # One batch that is larger than a chunk; its length is a claim until it has been read.
-            length = int.from_bytes(data[8:12], "big", signed=True) + _LENGTH_END if len(data) >= _LENGTH_END else 0
+            # One batch that is larger than a chunk: its length is a claim, and may be anything.
+            length = _length(data, 0)
+            if length > size - position or len(data) < min(_HEADER, size - position):
+                raise StagedFileError("a staged file ends inside a batch", path=file.path, position=position)
+            if length < _HEADER:
+                raise CorruptRecordError(f"a batch of {length} bytes cannot be", path=file.path, position=position)
             if length > limit:
                 raise too_large(length, config)
-            data = file.read(position, length) if length > len(data) else b""
+            data = file.read(position, length)
             whole = len(data)
-            if not whole or whole != length:
-                raise StagedFileError("a staged file ends inside a batch", path=file.path, position=position)
-        run = bytearray(memoryview(data)[:whole])
+        run = memoryview(data)[:whole]
         yield run, sum(int.from_bytes(run[start + 57 : start + 61], "big") for start, _ in _bounds(run))
         position += whole
 
 
-def _whole(data: bytes) -> int:
-    """How many of the bytes are whole batches, as far as their lengths say."""
-    return max((end for _, end in _bounds(data)), default=0)
-
-
-def _bounds(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
+def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Where each whole batch begins and ends; what does not look like one ends the run."""
     start = 0
-    while len(data) - start >= _LENGTH_END:
-        length = int.from_bytes(data[start + 8 : start + 12], "big", signed=True)
-        end = start + length + _LENGTH_END
-        if length <= 0 or end > len(data):
+    while len(data) - start >= _HEADER:
+        end = start + _length(data, start)
+        if end < start + _HEADER or end > len(data):
             return
         yield start, end
         start = end
+
+
+def _length(data: bytes | memoryview, start: int) -> int:
+    """The size of the batch at a place, as it says; what is no header says more than there is."""
+    if len(data) - start < _HEADER:
+        return INT64_MAX
+    return int.from_bytes(data[start + 8 : start + 12], "big", signed=True) + 12
 
 
 __all__ = ["CHUNK_BYTES", "Checked", "check", "runs"]

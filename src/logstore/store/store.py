@@ -34,7 +34,7 @@ from logstore.store.budget import Budget, Holdings, Limits, may_go
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.life import Closeable, Life
-from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
+from logstore.store.names import CONSUMER_OFFSETS, INTERNAL, SINKS
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -316,12 +316,16 @@ class Store(Consuming):
 
         Raises:
             UnknownTopicError: there is none.
-            PolicyViolationError: ``delete.topic.enable`` is false.
+            PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
             StorageError: some files are still there; the topic is gone, the next open removes them.
         """
         self._check_writable()
         if not self.config.delete_topic_enable:
             raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
+        if name == SINKS:
+            raise PolicyViolationError(
+                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
+            )
         entry = self._topics.delete(name)
         # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
         self.offsets.forget_topic(name, entry.id)
@@ -398,9 +402,9 @@ class Store(Consuming):
             UnknownTopicError, UnknownPartitionError: a topic is gone, or another one has its name.
             CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
                 a rule of its log; the file and the place are named.
-            DiskFullError, StorageError: it could not be written. Ingest the same batch again.
+            DiskFullError, StorageError: it could not be written. Ingest the same batch again: if it was decided
+                before the error came, that says ``duplicate=True``.
             ReadOnlyError: the store is open read-only.
-        In each case nothing of the batch is visible, and nothing is lost by trying again.
         """
         self._check_writable()
         return self._ingest.ingest(manifest)

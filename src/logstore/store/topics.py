@@ -34,7 +34,14 @@ from logstore.log.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
-from logstore.store.names import CLUSTER_METADATA, CONSUMER_OFFSETS, INTERNAL, check_name, check_partition_count
+from logstore.store.names import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    INTERNAL,
+    SINKS,
+    check_name,
+    check_partition_count,
+)
 from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
@@ -48,14 +55,17 @@ _logger = logging.getLogger(__name__)
 #: How many producer ids are taken at a time, so that few of them cost a write of the catalogue (as in Kafka).
 PRODUCER_ID_BLOCK = 1000
 
+#: What a topic of the store's own keeps the newest record of.
+_NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each sink"}
+
 _THERE = (TopicState.READY, TopicState.GROWING)
 
 
 def _check_internal(name: str, config: LogConfig) -> None:
-    """Refuse settings under which the newest offset of a group could go."""
-    if name == CONSUMER_OFFSETS and (not config.compacts or config.deletes):
+    """Refuse settings under which the newest record of a group, or of a sink, could go."""
+    if name in _NEWEST_OF and (not config.compacts or config.deletes):
         raise PolicyViolationError(
-            f"topic {name!r} holds the newest offset of each group: its cleanup.policy is compact, and nothing else"
+            f"topic {name!r} holds the newest {_NEWEST_OF[name]}: its cleanup.policy is compact, and nothing else"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a program asks of a Kafka cluster: topics, offsets, records, and a few things of an administrator.
+"""What a program asks of a Kafka cluster: topics, offsets and records; `administration` has the rest.
 
 `Client` speaks in topics, partitions and offsets; who leads what, lost connections and retries are `cluster`'s,
 the bytes are the codec's. A fetch gives whole record batches as they lie in the log, with the list of aborted
@@ -11,26 +11,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from logstore.errors import (
-    ConfigError,
     LogstoreError,
     OffsetOutOfRangeError,
     RecordTooLargeError,
-    TopicExistsError,
     TopicRecreatedError,
-    UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
 from logstore.settings import INT32_MAX, Setting
 from logstore.wire import codes
 from logstore.wire._batches import aborted_ranges, whole_batches
+from logstore.wire.administration import Administrator, NewTopic
 from logstore.wire.cluster import Cluster, ClusterMetadata, TopicMetadata
 from logstore.wire.config import WireConfig
 from logstore.wire.connection import Connection
 from logstore.wire.messages import (
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeConfigsRequest,
-    DescribeLogDirsRequest,
     FetchRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
@@ -44,8 +38,6 @@ LATEST = -1  #: for `Client.list_offsets`: the high watermark, or the last stabl
 
 #: The first version of Fetch that names topics by their ids.
 FETCH_BY_ID = 13
-
-_TOPIC = 2  #: a resource of DescribeConfigs
 
 
 class ListedOffset(NamedTuple):
@@ -79,16 +71,7 @@ class Fetched(NamedTuple):
     aborted: tuple[tuple[int, int, int], ...] = ()
 
 
-class NewTopic(NamedTuple):
-    """A topic to be made; -1 leaves a number to the brokers."""
-
-    name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    settings: Mapping[str, str] = {}
-
-
-class Client:
+class Client(Administrator):
     """A client of one Kafka cluster, over plain connections.
 
     ``bootstrap`` is ``host:port``, several by commas; settings are Kafka's client keys, dotted or as keywords
@@ -368,175 +351,6 @@ class Client:
             offset=offset,
         )
 
-    # -- administration ----------------------------------------------------------------------------
-
-    def create_topics(self, topics: Iterable[NewTopic | str], *, timeout_ms: int | None = None) -> dict[str, str]:
-        """Make topics; the id of each on return (empty where brokers know no ids), when this client can use it.
-
-        Raises:
-            TopicExistsError: one of them is there already; the others were made.
-            InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: refused.
-        """
-        wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
-        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        waiting = {each.name: each for each in wanted}
-        refused: list[LogstoreError] = []
-        tried: set[str] = set()
-
-        def ask(connection: Connection) -> None:
-            version = connection.version_of(CreateTopicsRequest)
-            # Before version 4 a broker has no defaults for these numbers.
-            least = -1 if version >= 4 else 1
-            answer = connection.ask(
-                CreateTopicsRequest(
-                    topics=[
-                        CreateTopicsRequest.CreatableTopic(
-                            name=each.name,
-                            num_partitions=max(each.partitions, least),
-                            replication_factor=max(each.replication_factor, least),
-                            assignments=[],
-                            configs=[
-                                CreateTopicsRequest.CreatableTopicConfig(name=key, value=str(value))
-                                for key, value in each.settings.items()
-                            ],
-                        )
-                        for each in waiting.values()
-                    ],
-                    timeout_ms=min(limit, self.config.request_timeout_ms),
-                ),
-                version=version,
-            )
-            again: LogstoreError | None = None
-            for each in answer.topics:
-                problem = codes.error_of(each.error_code, f"create topic {each.name!r}", each.error_message)
-                if codes.is_retriable(each.error_code):
-                    again = problem
-                    tried.add(each.name)
-                    continue
-                waiting.pop(each.name, None)
-                # Made by the try before, of which no answer came.
-                if each.error_code and not (isinstance(problem, TopicExistsError) and each.name in tried):
-                    refused.append(_about_setting(problem, each.error_code))
-            if again:
-                raise again
-
-        self.cluster.at_controller("create topics", ask)
-        if refused:
-            raise refused[0]
-        made = [each.name for each in wanted]
-        found = self._await_topics(made, limit)
-        return {name: found.topics[name].id for name in made}
-
-    def _await_topics(self, names: list[str], timeout_ms: int) -> ClusterMetadata:
-        attempts = self.cluster.attempts("create topics", timeout_ms)
-        while True:
-            try:
-                found = self.cluster.refresh(names, attempts)
-            except UnknownTopicError as error:
-                attempts.pause(error)
-                continue
-            leaderless = [
-                name for name in names if any(each.leader < 0 for each in found.topics[name].partitions.values())
-            ]
-            if not leaderless:
-                return found
-            attempts.pause(codes.error_of(5, f"create topic {leaderless[0]!r}"))
-
-    def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
-        """Delete topics with all their records.
-
-        Raises:
-            UnknownTopicError: one of them is not there; the others were deleted.
-            BrokerError: refused.
-        """
-        left = list(dict.fromkeys(names))
-        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        refused: list[LogstoreError] = []
-
-        def ask(connection: Connection) -> None:
-            version = connection.version_of(DeleteTopicsRequest)
-            answer = connection.ask(
-                DeleteTopicsRequest(
-                    timeout_ms=min(limit, self.config.request_timeout_ms),
-                    topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in left]
-                    if version >= 6
-                    else (),
-                    topic_names=list(left) if version < 6 else (),
-                ),
-                version=version,
-            )
-            again: LogstoreError | None = None
-            for each in answer.responses:
-                problem = codes.error_of(each.error_code, f"delete topic {each.name!r}")
-                if codes.is_retriable(each.error_code) and each.error_code != codes.UNKNOWN_TOPIC_OR_PARTITION:
-                    again = problem
-                    continue
-                left.remove(each.name)
-                if each.error_code:
-                    refused.append(problem)
-            if again:
-                raise again
-
-        gone = list(left)
-        self.cluster.at_controller("delete topics", ask)
-        self.cluster.forget(gone)
-        if refused:
-            raise refused[0]
-
-    def describe_configs(self, topic: str) -> dict[str, str | None]:
-        """The settings of a topic as they are in force, defaults included; None for one that is secret.
-
-        Raises:
-            UnknownTopicError: there is none of that name.
-        """
-
-        def ask(connection: Connection) -> dict[str, str | None]:
-            resource = DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=_TOPIC, resource_name=topic, configuration_keys=None
-            )
-            answer = connection.ask(DescribeConfigsRequest(resources=[resource]))
-            (found,) = answer.results
-            if found.error_code:
-                raise codes.error_of(found.error_code, f"settings of topic {topic!r}", found.error_message)
-            return {each.name: each.value for each in found.configs}
-
-        return self.cluster.at_any("describe configs", ask)
-
-    def log_dir_sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Bytes of each partition on the disk of its leader.
-
-        Raises:
-            UnknownTopicError: there is none of that name.
-            BrokerError: CLUSTER_AUTHORIZATION_FAILED: the brokers' ACLs ask for more.
-        """
-        found = {name: self.cluster.topic(name) for name in dict.fromkeys(topics)}
-        sizes: dict[TopicPartition, int] = {}
-        leaders = {each.leader for topic in found.values() for each in topic.partitions.values()}
-        for node in sorted(leaders - {-1}):
-            with self.cluster.connection(node) as connection:
-                answer = connection.ask(
-                    DescribeLogDirsRequest(
-                        topics=[
-                            DescribeLogDirsRequest.DescribableLogDirTopic(
-                                topic=name,
-                                partitions=[n for n, each in topic.partitions.items() if each.leader == node],
-                            )
-                            for name, topic in found.items()
-                        ]
-                    )
-                )
-                where = f"sizes of logs at {connection}"
-            if getattr(answer, "error_code", 0):
-                raise codes.error_of(answer.error_code, where)
-            for directory in answer.results:
-                if directory.error_code:
-                    raise codes.error_of(directory.error_code, where)
-                for topic_found in directory.topics:
-                    for each in topic_found.partitions:
-                        if not each.is_future_key:
-                            sizes[TopicPartition(topic_found.name, each.partition_index)] = each.partition_size
-        return sizes
-
 
 class _NotWholeError(Exception):
     """A fetch gave the beginning of one batch only."""
@@ -544,12 +358,6 @@ class _NotWholeError(Exception):
     def __init__(self, where: str, batch_bytes: int) -> None:
         super().__init__(f"{where}: a batch of {batch_bytes} bytes does not come whole")
         self.batch_bytes = batch_bytes
-
-
-def _about_setting(error: LogstoreError, code: int) -> LogstoreError:
-    if codes.name_of(code) == "INVALID_CONFIG":
-        return ConfigError({"settings": str(error)})
-    return error
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

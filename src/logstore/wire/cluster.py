@@ -145,6 +145,8 @@ class Cluster:
             if found is None:
                 break
             if found.is_usable():
+                if node >= 0:
+                    found.node = node  # it was a bootstrap server, and nobody knew which broker
                 return found
             found.close()
         left_s = self._unreachable_until.get(address, 0.0) - time.monotonic()

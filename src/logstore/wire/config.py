@@ -71,8 +71,9 @@ class WireConfig(ClientConfig):
     compression_gzip_level: int = number(-1, -1, 9)
     compression_lz4_level: int = number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
     compression_zstd_level: int = number(3, -131_072, 22)
-    batch_size: int = number(1_000_000, 1, INT32_MAX)  #: bytes of a batch, before compression; 16 KiB in Kafka
+    batch_size: int = number(131_072, 1, INT32_MAX)  #: bytes after which a batch is sent; 16 KiB in Kafka
     max_request_size: int = number(1_048_576, 1, INT32_MAX)  #: bytes of all batches of one request
+    buffer_memory: int = number(33_554_432, 1, INT64_MAX)  #: bytes that wait to be acknowledged
     max_in_flight_requests_per_connection: int = number(5, 1, INT32_MAX)
     retries: int = number(INT32_MAX, 0, INT32_MAX)
     delivery_timeout_ms: int = number(120_000, 0, INT32_MAX)

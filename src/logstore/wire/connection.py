@@ -228,6 +228,18 @@ class Connection:
             self._not_before = time.monotonic() + throttle_ms / 1000
         return response
 
+    def has_answer(self) -> bool:
+        """Whether `receive` would not have to wait for the first byte, or would raise."""
+        if self._broken:
+            return True
+        try:
+            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
+
     def _ask(self, request: Any, version: int, timeout_ms: int) -> Any:
         self._send(request, version, timeout_ms)
         return self.receive()
@@ -336,14 +348,8 @@ class Connection:
         idle_ms = self._config.connections_max_idle_ms
         if 0 <= idle_ms <= (time.monotonic() - self.used_at) * 1000:
             return False
-        try:
-            # Bytes that nobody has asked for are as bad as the end.
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        # Bytes that nobody has asked for are as bad as the end.
+        return not self.has_answer()
 
     def close(self) -> None:
         """Close the socket; answers that are on their way are lost. Calling it again does nothing."""

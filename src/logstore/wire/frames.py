@@ -55,8 +55,10 @@ def frame_size(buffer: Buffer, position: int = 0, max_bytes: int = MAX_FRAME_BYT
         MalformedMessageError: the size is below zero or above ``max_bytes``, or is not there.
     """
     four = bytes(memoryview(buffer)[position : position + SIZE_BYTES])
+    if len(four) < SIZE_BYTES:
+        raise MalformedMessageError(f"the size of a frame needs 4 bytes, found {len(four)}", position=position)
     size = int.from_bytes(four, "big", signed=True)
-    if len(four) < SIZE_BYTES or not 0 <= size <= max_bytes:
+    if not 0 <= size <= max_bytes:
         raise MalformedMessageError(f"a frame of {size} bytes: expected 0 to {max_bytes}", position=position)
     return size
 

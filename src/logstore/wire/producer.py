@@ -2,8 +2,8 @@
 
 `IdempotentProducer` gives finished batches a producer id and sequence numbers, keeps a few requests in flight
 to each broker and sends what failed again with the same numbers, so that a broker knows what it has already.
-It has no thread: requests are on their way while the caller encodes the next batches, answers are taken when
-there is no room in flight, and by `flush`. One thread uses a producer at a time; a lock sees to it.
+It has no thread: requests are on their way while the caller encodes the next batches; answers are taken whenever
+more is submitted, and waited for by `flush`. One thread uses a producer at a time; a lock sees to it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Delivery:
 class _Batch:
     """One batch until it is acknowledged."""
 
-    __slots__ = ("data", "deadline", "delivery", "is_first", "number", "record_count", "tries")
+    __slots__ = ("data", "deadline", "delivery", "is_done", "is_first", "number", "record_count", "tries")
 
     def __init__(
         self, number: int, data: memoryview, record_count: int, delivery: Delivery, is_first: bool, deadline: float
@@ -82,20 +82,30 @@ class _Batch:
         self.is_first = is_first
         self.deadline = deadline
         self.tries = 0
+        self.is_done = False  #: acknowledged, or given up
 
 
 class _Partition:
     """The batches of one partition: unsent, in flight, and come back to be sent again; each has its number."""
 
-    __slots__ = ("in_flight", "next_sequence", "not_before", "returned", "tp", "unsent")
+    __slots__ = ("in_flight", "is_known", "next_sequence", "not_before", "returned", "tp", "unsent")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
+        self.is_known = False  #: whether the leader has a batch of this producer id
         self.next_sequence = 0
         self.not_before = 0.0
         self.unsent: deque[_Batch] = deque()
         self.in_flight: dict[int, _Batch] = {}
         self.returned: list[_Batch] = []
+
+    def may_send(self) -> bool:
+        """Whether there is a batch that may go out now.
+
+        A leader that knows nothing of a producer takes any sequence for its first: were the first batch refused and
+        the second in flight, the second would stand before it. So the first goes alone.
+        """
+        return bool(self.unsent) and (self.is_known or not self.in_flight)
 
     def is_empty(self) -> bool:
         return not (self.unsent or self.in_flight or self.returned)
@@ -161,7 +171,7 @@ class IdempotentProducer:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._busy: dict[TopicPartition, _Partition] = {}
         self._error: LogstoreError | None = None
-        self._failures = 0
+        self._unacknowledged_bytes = 0
 
     @property
     def producer_id(self) -> int:
@@ -173,8 +183,8 @@ class IdempotentProducer:
     def submit(self, tp: TopicPartition, batches: Encoder | Buffer) -> Delivery:
         """Send batches, without waiting for their acknowledgement.
 
-        ``batches`` are copied: an encoder may go on at once. Blocks while there is no room in flight. What it
-        returns is filled in later, at the latest by `flush`.
+        ``batches`` are copied: an encoder may go on at once. Blocks while more than ``buffer.memory`` waits for
+        its acknowledgement. What it returns is filled in later, at the latest by `flush`.
 
         Raises:
             ClientClosedError, ForkedError: the producer is closed, or was made by another process.
@@ -208,7 +218,8 @@ class IdempotentProducer:
             partition.next_sequence = (partition.next_sequence + count) & 0x7FFFFFFF
             if found:
                 self._busy[tp] = partition
-                self._send_all()
+                self._unacknowledged_bytes += len(data)
+                self._pump()
             return delivery
 
     def send(self, tp: TopicPartition, batches: Encoder | Buffer) -> int:
@@ -280,18 +291,30 @@ class IdempotentProducer:
 
     # -- the loop ----------------------------------------------------------------------------------
 
-    def _send_all(self) -> None:
-        """Go on until everything is in flight, or has failed."""
-        while any(each.unsent or each.returned for each in self._busy.values()):
-            self._step(wait=False)
+    def _pump(self) -> None:
+        """Send what there is room for and take the answers that are there; wait only where memory asks for it."""
+        self._send_ready()
+        while self._take_answers():
+            self._send_ready()
+        while self._unacknowledged_bytes > self._config.buffer_memory:
+            self._step()
+
+    def _take_answers(self) -> bool:
+        """Take one answer of each broker that has sent one; whether there was any."""
+        ready = [
+            (node, line) for node, line in self._lines.items() if line.requests and line.connection.has_answer()
+        ]
+        for node, line in ready:
+            self._receive(node, line)
+        return bool(ready)
 
     def _drain(self) -> None:
         """Go on until nothing is in flight and there is a producer id."""
         while self._needs_id:
             self._step()
 
-    def _step(self, *, wait: bool = True) -> None:
-        """Send what can be sent; if that is nothing, or ``wait``, take an answer or wait until something can be."""
+    def _step(self) -> None:
+        """Send what can be sent, then wait for an answer, or until something can be sent."""
         if self._needs_id:
             if any(line.requests for line in self._lines.values()):
                 self._receive_oldest()
@@ -299,8 +322,6 @@ class IdempotentProducer:
                 self._renew()
             return
         sent = self._send_ready()
-        if sent and not wait:
-            return
         if any(line.requests for line in self._lines.values()):
             self._receive_oldest()
             return
@@ -312,6 +333,8 @@ class IdempotentProducer:
         """Send what may be sent now; whether that was anything."""
         now = time.monotonic()
         sent = False
+        if self._needs_id:
+            return sent  # what is in flight has to come back first
         by_leader: dict[int, list[_Partition]] = {}
         for partition in list(self._busy.values()):
             if partition.not_before > now:
@@ -321,7 +344,7 @@ class IdempotentProducer:
                     continue  # what is in flight comes behind what came back: the order is kept
                 partition.unsent = deque(partition.pending())
                 partition.returned = []
-            if not partition.unsent:
+            if not partition.may_send():
                 continue
             try:
                 node, _ = self._cluster.leader(partition.tp)
@@ -339,7 +362,7 @@ class IdempotentProducer:
         try:
             if line is None:
                 line = self._lines[node] = _Line(self._cluster.take(node))
-            while len(line.requests) < self._most and any(each.unsent for each in partitions):
+            while len(line.requests) < self._most and any(each.may_send() for each in partitions):
                 self._send_one(line, partitions)
                 sent = True
         except LogstoreError as error:
@@ -356,7 +379,7 @@ class IdempotentProducer:
         chosen: list[tuple[_Partition, _Batch]] = []
         size = 0
         for partition in partitions:
-            if partition.unsent:
+            if partition.may_send():
                 batch = partition.unsent[0]
                 if chosen and size + len(batch.data) > self._config.max_request_size:
                     continue
@@ -396,12 +419,15 @@ class IdempotentProducer:
             ((node, line) for node, line in self._lines.items() if line.requests),
             key=lambda each: each[1].requests[0].sent_at,
         )
+        self._receive(node, line)
+
+    def _receive(self, node: int, line: _Line) -> None:
+        """Take the next answer of a broker, and wait for it if it is not there."""
         try:
             answer = line.connection.receive()
         except LogstoreError as error:
             self._lose(node, line, error)
             return
-        self._failures = 0
         request = line.requests.popleft()
         left = dict(request.batches)
         for topic in answer.responses:
@@ -427,19 +453,22 @@ class IdempotentProducer:
         """A connection is gone: what was in flight on it has to be sent again, or is refused for good."""
         self._lines.pop(node, None)
         line.connection.close()
-        self._failures += 1
         for request in line.requests:
             for partition, batch in request.batches.values():
                 partition.in_flight.pop(batch.number, None)
                 if error.retriable:
                     self._return(partition, batch, error)
                 else:
-                    self._fail(partition, error)
+                    self._fail(partition, error, batch)
         line.requests.clear()
 
     # -- what answers mean -------------------------------------------------------------------------
 
     def _acknowledge(self, partition: _Partition, batch: _Batch, base_offset: int) -> None:
+        partition.is_known = self._config.enable_idempotence
+        if batch.is_done:
+            return  # it was given up; this answer came after
+        self._finish(batch)
         delivery = batch.delivery
         delivery.waiting -= 1
         if base_offset >= 0:
@@ -450,8 +479,8 @@ class IdempotentProducer:
             self._busy.pop(partition.tp, None)
 
     def _refuse(self, partition: _Partition, batch: _Batch, code: int, error: LogstoreError) -> None:
-        if batch.delivery.error is not None:
-            return  # it has failed already; this answer came after
+        if batch.is_done:
+            return
         if code in (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_EPOCH):
             oldest = partition.oldest()
             if 0 <= oldest < batch.number:
@@ -471,7 +500,7 @@ class IdempotentProducer:
 
     def _return(self, partition: _Partition, batch: _Batch, error: LogstoreError) -> None:
         """Send a batch again after a pause, if there is time left."""
-        if batch.delivery.error is not None:
+        if batch.is_done:
             return
         batch.tries += 1
         now = time.monotonic()
@@ -511,9 +540,14 @@ class IdempotentProducer:
         return pause_ms * random.uniform(0.8, 1.2) / 1000
 
     def _fail(self, partition: _Partition, error: LogstoreError, batch: _Batch | None = None) -> None:
-        """Nothing more of a partition is sent: behind a batch that is missing, none would be taken."""
+        """Nothing more of a partition is sent: behind a batch that is missing, none would be taken.
+
+        ``batch`` is one that is neither unsent, in flight nor come back: it is just being looked at.
+        """
         failed = partition.pending() + ([batch] if batch is not None else [])
+        failed = [each for each in failed if not each.is_done]
         for each in failed:
+            self._finish(each)
             if each.delivery.error is None:
                 each.delivery.error = error
         if self._error is None and failed:
@@ -524,6 +558,11 @@ class IdempotentProducer:
         self._busy.pop(partition.tp, None)
         # Its sequence has a hole now.
         self._needs_id = self._config.enable_idempotence
+
+    def _finish(self, batch: _Batch) -> None:
+        if not batch.is_done:
+            batch.is_done = True
+            self._unacknowledged_bytes -= len(batch.data)
 
     # -- the producer id ---------------------------------------------------------------------------
 
@@ -550,3 +589,4 @@ class IdempotentProducer:
                 sequenced(batch.data, self._producer_id, self._producer_epoch, sequence)
                 sequence = (sequence + batch.record_count) & 0x7FFFFFFF
             partition.next_sequence = sequence
+            partition.is_known = False

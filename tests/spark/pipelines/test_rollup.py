@@ -115,7 +115,7 @@ def parameters(tmp_path: Path, **more: Any) -> rollup.RollupParameters:
     return rollup.RollupParameters(topic="metrics", **{name: str(path) for name, path in places.items()}, **more)
 
 
-@pytest.mark.row("U1", "D5")
+@pytest.mark.row("U1", "D5", "X2")
 @pytest.mark.timeout(300)
 def test_services_push_metrics_and_pull_aggregates(engine: Any, tmp_path: Path) -> None:
     """Every level, in its topic and in Parquet, equals the reference; also after values that come late."""

@@ -5,9 +5,8 @@ dataclass of parameters derived from `parameters.Parameters`, functions from dat
 need no topic, and a function ``run(spark, parameters) -> Report`` decorated with `pipeline`. Modules import
 PySpark inside their functions, so that listing and describing work without it.
 
->>> for name in names():
-...     print(name, "-", get(name).summary)  # doctest: +ELLIPSIS
-files - ...
+>>> get("files").summary
+'Files (CSV, JSON lines, Parquet, text) into a topic, exactly once.'
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """``files``: the files of a directory as records of a topic, exactly once.
 
-CSV (with a header line), JSON lines, Parquet or plain text. Each line or row becomes one record: its key is a SQL
-expression over the columns, its value another one, or a JSON object of chosen columns, or by default of all.
+CSV (with a header line, and no line breaks inside fields), JSON lines, Parquet or plain text. Each line or row
+becomes one record: its key is a SQL expression over the columns, its value another one, or a JSON object of chosen
+columns; by default of all, and of text the line as it is.
 Files are found by Spark's file stream: a file counts as soon as it has its final name in the directory, must
 not change after that, and is taken once, whatever restarts come between. Sub-directories are looked into with
 ``recursive``.
@@ -47,7 +48,7 @@ class FilesParameters(Parameters):
     format: str = parameter("csv", "csv (with a header line), json (lines), parquet or text.")
     schema: str = parameter("", "Columns as Spark's DDL; by default those found at the first run.")
     key: str = parameter("", "SQL expression of the key, such as concat(carrier, flight); by default none.")
-    value: str = parameter("", "SQL expression of the value, such as value; by default JSON of the columns.")
+    value: str = parameter("", "SQL expression of the value; by default JSON of the columns, or the line of text.")
     columns: tuple[str, ...] = parameter((), "Columns in the JSON value; by default all.")
     timestamp: str = parameter("", "SQL expression of the record's timestamp; by default when it is written.")
     recursive: bool = parameter(False, "Look into sub-directories, too.")
@@ -68,7 +69,9 @@ def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
     from pyspark.sql import functions as F
 
     shown = [F.col(name) for name in parameters.columns or rows.columns]
-    value = F.expr(parameters.value) if parameters.value else F.to_json(F.struct(*shown))
+    as_it_is = "value" if parameters.format == "text" and not parameters.columns else ""
+    asked = parameters.value or as_it_is
+    value = F.expr(asked) if asked else F.to_json(F.struct(*shown))
     key = F.expr(parameters.key) if parameters.key else F.lit(None)
     records = [key.cast("string").cast("binary").alias("key"), value.cast("string").cast("binary").alias("value")]
     if parameters.timestamp:
@@ -117,7 +120,8 @@ def read(spark: SparkSession, parameters: FilesParameters) -> DataFrame:
 
 def _configured(reader: Any, parameters: FilesParameters) -> Any:
     """A reader of batches or streams, told what the files are."""
-    options = {"recursiveFileLookup": str(parameters.recursive), "header": "true"}
+    # A quote inside a quoted field is doubled, as every other writer of CSV has it.
+    options = {"recursiveFileLookup": str(parameters.recursive), "header": "true", "escape": '"'}
     if parameters.glob:
         options["pathGlobFilter"] = parameters.glob
     if parameters.strict:

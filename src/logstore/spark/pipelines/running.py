@@ -5,10 +5,14 @@ This module alone decides how a query of a pipeline begins and ends. Driver only
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from logstore import errors
+from logstore.errors import SparkQueryError
 from logstore.spark.pipelines.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -104,3 +108,36 @@ def _stop(queries: Iterable[StreamingQuery]) -> None:
     for query in queries:
         if query.isActive:
             query.stop()
+
+
+@contextlib.contextmanager
+def plainly() -> Iterator[None]:
+    """Let the user read what failed a query in a line, instead of Spark's plans and stack traces.
+
+    Raises:
+        SparkQueryError: Spark has raised; what it raised is the cause.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkQueryError(reason_of(str(error))) from error
+
+
+#: The name of an error, and what it says up to the end of the line.
+_NAMED = re.compile(r"\b(?:[a-z_]+\.)*([A-Z]\w+Error): (.+)")
+
+
+def reason_of(text: str) -> str:
+    """What matters of a message of Spark: the error of ours in it, else its first line.
+
+    >>> reason_of("[STREAM_FAILED] Query [id = 1] ... logstore.errors.DataLossError: t-0 was deleted\\n  at ...")
+    't-0 was deleted'
+    """
+    for name, what in _NAMED.findall(text):
+        if isinstance(getattr(errors, name, None), type):
+            return str(what).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else "Spark has failed without saying why"

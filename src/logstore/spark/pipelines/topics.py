@@ -5,13 +5,15 @@ This module alone knows which options of ``format("logstore")`` a pipeline uses.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from logstore.errors import DirectoryLockedError, UnknownTopicError
+from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
 from logstore.settings import Setting
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.store import open_store
+from logstore.wire.client import Client, NewTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +65,12 @@ def ensure_topics(
 def _ensure_on_broker(
     bootstrap: str, names: tuple[str, ...], partitions: int, settings: Mapping[str, Setting]
 ) -> None:
-    raise NotImplementedError
+    configs = {key: str(value) for key, value in settings.items()}
+    with Client(bootstrap) as client:
+        for name in names:
+            # One at a time: of several that cannot be made, a request reports one.
+            with contextlib.suppress(TopicExistsError):
+                client.create_topics([NewTopic(name, partitions, settings=configs)])
 
 
 def read_stream(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:

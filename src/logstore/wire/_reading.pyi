@@ -1,4 +1,4 @@
-"""What every message is made of: numbers, strings, arrays, structs and tagged fields as bytes."""
+"""Fields of messages, read from bytes: numbers, strings, arrays, structs and tagged fields."""
 
 from typing import Self, final
 
@@ -9,9 +9,3 @@ class Reader:
     """Where one call is in the bytes it reads, and which version it takes them for."""
 
     def __new__(cls, source: Buffer, position: int, version: int, flexible: bool) -> Self: ...
-
-@final
-class Writer:
-    """The bytes of one call so far, and the version they are written for."""
-
-    def __new__(cls, version: int, flexible: bool) -> Self: ...

@@ -1,0 +1,56 @@
+"""A topic read by plain tasks instead of by Spark's data source: `logstore.spark.read`.
+
+The same planner and reader. The ranges are the rows of a data frame, one in each of its partitions, and what reads
+them is a function over Arrow batches, so that Spark starts none of the Python processes that plan a data
+source. Imports pyspark when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from logstore.spark.options import ReadOptions
+from logstore.spark.plan import plan_batch, split
+from logstore.spark.reading import backend_of
+from logstore.spark.schema import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["read"]
+
+
+def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
+    """What `logstore.spark.read` promises."""
+    import pickle
+
+    from pyspark.sql import types
+
+    from logstore.spark.partition import Slice
+
+    options = ReadOptions.of({name: str(value) for name, value in given.items()}).for_batch()
+    table = Table(options)
+    backend = backend_of(options)
+    slices = [pickle.dumps(Slice(range)) for range in split(plan_batch(options, backend), options, backend)]
+    schema = types.StructType([types.StructField("slice", types.BinaryType())])
+    rows = spark.sparkContext.parallelize([(one,) for one in slices], max(len(slices), 1))
+    return spark.createDataFrame(rows, schema).mapInArrow(_Task(options), table.spark())
+
+
+class _Task:
+    """Reads the slices that it is given. Pickled by reference to this module."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pickle
+
+        from logstore.spark.partition import read_slice
+
+        table = Table(self._options)
+        for batch in batches:
+            for one in batch.column(0).to_pylist():
+                yield from read_slice(pickle.loads(one), self._options, table)

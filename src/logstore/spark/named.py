@@ -1,0 +1,182 @@
+"""What every option of ``format("logstore")`` has: a name that is known, and a value of its kind.
+
+Spark hands options over as text, with their names in lower case. They are looked up in a table of what is known, so
+that one error names everything that is wrong, each with the nearest known name. Which options there are, is said
+by those who read and write. Knows no Spark: imports the vocabulary only. Any thread may use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from logstore import kafka_keys
+from logstore.settings import INT64_MAX, nearest
+
+__all__ = [
+    "KAFKA_PREFIX",
+    "Taken",
+    "boolean_of",
+    "duration_ms_of",
+    "kafka_settings",
+    "list_of",
+    "number_of",
+    "size_of",
+    "take",
+    "text_of",
+    "word_of",
+]
+
+KAFKA_PREFIX = "kafka."
+
+#: What Spark adds to the options of a stream by itself.
+_OF_SPARK = ("checkpointlocation", "queryname")
+
+#: Kafka's settings that Spark's Kafka source refuses too, since an option or the query says it.
+_REFUSED = {
+    "auto.offset.reset": "where a query begins is said by startingOffsets",
+    "enable.auto.commit": "the checkpoint of the query keeps its offsets",
+    "interceptor.classes": "interceptors are Java classes; there is no Java here",
+    "key.deserializer": "keys are given as binary; use cast and from_json, or valueSchema for values",
+    "value.deserializer": "values are given as binary; use cast, from_json or the option valueSchema",
+    "key.serializer": "keys are written as binary or string columns",
+    "value.serializer": "values are written as binary or string columns",
+}
+
+
+# --- one option --------------------------------------------------------------------------------
+
+
+def text_of(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a text, found none")
+    return value.strip()
+
+
+def boolean_of(value: str) -> bool:
+    word = value.strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    raise ValueError(f"expected true or false, found {value!r}")
+
+
+def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
+    """Makes what reads a whole number within a range."""
+
+    def parse(value: str) -> int:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            raise ValueError(f"expected a whole number, found {value!r}") from None
+        if not least <= number <= most:
+            raise ValueError(f"expected {least} to {most}, found {value!r}")
+        return number
+
+    return parse
+
+
+def word_of(*words: str) -> Callable[[str], str]:
+    """Makes what reads one of some words, in any case."""
+
+    def parse(value: str) -> str:
+        word = value.strip().lower()
+        if word not in words:
+            raise ValueError(f"expected {' or '.join(words)}, found {value!r}")
+        return word
+
+    return parse
+
+
+def list_of(value: str) -> tuple[str, ...]:
+    """Names with commas between."""
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    if not names:
+        raise ValueError(f"expected names with commas between, found {value!r}")
+    return tuple(dict.fromkeys(names))
+
+
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def size_of(value: str) -> int:
+    """Bytes: a whole number, or one with k, m, g or t behind it for powers of 1024, as Spark writes sizes."""
+    found = _SIZE.fullmatch(value.strip())
+    size = int(found[1]) * 1024 ** _POWERS[found[2].lower()] if found else 0
+    if not 1 <= size <= INT64_MAX:
+        raise ValueError(f"expected a number of bytes, such as 268435456 or 256m, found {value!r}")
+    return size
+
+
+_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms_of(value: str) -> int:
+    """Milliseconds, or a time as Spark writes it: 500ms, 30s, 15m, 2h, 1d."""
+    found = _DURATION.fullmatch(value.strip())
+    if not found:
+        raise ValueError(f"expected a time such as 15m, 30s or 500ms, found {value!r}")
+    unit = (found[2] or "ms").lower()
+    return int(found[1]) // 1000 if unit == "us" else int(found[1]) * _UNITS_MS[unit]
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+
+class Taken(NamedTuple):
+    """What was given: values by the names that we write, and Kafka's settings without their prefix."""
+
+    values: dict[str, Any]
+    kafka: dict[str, str]
+
+
+def take(
+    options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
+) -> Taken:
+    """Read options by a table of what is known; what is wrong with any of them is added to ``problems``.
+
+    ``scope`` is ``consumer`` or ``producer``: whose settings may stand behind the prefix ``kafka.``.
+    """
+    spelled = {name.lower(): name for name in known}
+    values: dict[str, Any] = {}
+    kafka: dict[str, str] = {}
+    for given, value in options.items():
+        name = given.lower()
+        if name in _OF_SPARK:
+            continue
+        if name.startswith(KAFKA_PREFIX):
+            kafka[name.removeprefix(KAFKA_PREFIX)] = value
+        elif name not in spelled:
+            problems[given] = _nearest(name, spelled)
+        else:
+            try:
+                values[spelled[name]] = known[spelled[name]](value)
+            except ValueError as error:
+                problems[spelled[name]] = str(error)
+    kafka = kafka_settings(kafka, scope, problems)
+    return Taken(values, kafka)
+
+
+def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
+    """Kafka's client settings as Kafka spells them; refused are others, and what an option says already."""
+    if not given:
+        return {}  # without reading the table of Kafka's keys
+    spelled = {key.lower(): key for key in kafka_keys.keys(scope)}
+    settings = {}
+    for name, value in given.items():
+        if name in _REFUSED:
+            problems[f"{KAFKA_PREFIX}{name}"] = _REFUSED[name]
+        elif name in spelled or kafka_keys.is_kafkas(name, scope):
+            settings[spelled.get(name, name)] = value
+        else:
+            problems[f"{KAFKA_PREFIX}{name}"] = _nearest(name, spelled)
+    return settings
+
+
+def _nearest(name: str, spelled: Mapping[str, str]) -> str:
+    """As `settings.nearest`, among names in lower case, in the spelling that we write."""
+    guess = nearest(name, list(spelled))
+    head, found, tail = guess.rpartition(" mean ")
+    return f"{head}{found}{spelled[tail[:-1]]}?" if found else guess

@@ -1,0 +1,170 @@
+"""Filters that Spark hands down, made into what need not be read.
+
+Spark's filters are known here by the names of their classes, so that nothing of Spark is imported. What a filter
+says of topic, partition or offset is done to the letter, and Spark need not look again. A timestamp narrows what
+is read and what is handed over, and Spark looks again. All else is Spark's. Pure values, no I/O.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from logstore.settings import INT64_MAX
+from logstore.spark.backend import Backend, Range
+
+__all__ = ["EVERYTHING", "Wanted", "understand"]
+
+_ALWAYS_THERE = ("topic", "partition", "offset", "timestamp", "timestampType")
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+_Test = Callable[[Any, Any], bool]
+
+#: Filters of one column and one value, and what they say of a column's value.
+_TESTS: dict[str, _Test] = {
+    "EqualTo": lambda found, value: bool(found == value),
+    "EqualNullSafe": lambda found, value: bool(found == value),
+    "GreaterThan": lambda found, value: bool(found > value),
+    "GreaterThanOrEqual": lambda found, value: bool(found >= value),
+    "LessThan": lambda found, value: bool(found < value),
+    "LessThanOrEqual": lambda found, value: bool(found <= value),
+    "In": lambda found, value: found in value,
+    "StringStartsWith": lambda found, value: bool(found.startswith(value)),
+    "StringEndsWith": lambda found, value: bool(found.endswith(value)),
+    "StringContains": lambda found, value: value in found,
+}
+
+
+class Condition(NamedTuple):
+    """What is asked of a topic's name or a partition's number."""
+
+    column: str
+    test: str  #: of `_TESTS`
+    value: Any
+    negated: bool = False
+
+    def holds(self, range: Range) -> bool:
+        return _TESTS[self.test](getattr(range, self.column), self.value) is not self.negated
+
+
+class Wanted(NamedTuple):
+    """What a query wants of what it subscribes to; can be pickled."""
+
+    conditions: tuple[Condition, ...] = ()
+    start: int = 0  #: offsets from here on
+    end: int = INT64_MAX  #: exclusive
+    since_ms: int | None = None
+    until_ms: int | None = None  #: exclusive
+    nothing: bool = False
+
+    def narrowed(self, ranges: Iterable[Range], backend: Backend) -> list[Range]:
+        """What is left of ranges; empty ones are left out."""
+        found = []
+        for range in ranges if not self.nothing else ():
+            if not all(condition.holds(range) for condition in self.conditions):
+                continue
+            narrow = range._replace(start=max(range.start, self.start), end=min(range.end, self.end))
+            if narrow.start < narrow.end and (self.since_ms is not None or self.until_ms is not None):
+                narrow = backend.prune_by_time(narrow, self.since_ms, self.until_ms)
+            if narrow.start < narrow.end:
+                found.append(narrow)
+        return found
+
+
+EVERYTHING = Wanted()
+
+
+def understand(filters: Sequence[Any]) -> tuple[Wanted, list[Any]]:
+    """What filters want, and those that Spark has to look at itself."""
+    wanted, left = EVERYTHING, []
+    for filter in filters:
+        taken = _taken(wanted, filter)
+        if taken is None:
+            left.append(filter)
+            continue
+        wanted, exact = taken
+        if not exact:
+            left.append(filter)
+    return wanted, left
+
+
+def _taken(wanted: Wanted, filter: Any) -> tuple[Wanted, bool] | None:
+    """With one filter more, and whether it is done to the letter; None if nothing can be made of it."""
+    name, negated = type(filter).__name__, False
+    if name == "Not":
+        filter, negated = filter.child, True
+        name = type(filter).__name__
+    column = filter.attribute[0] if len(getattr(filter, "attribute", ())) == 1 else ""
+    if column not in _ALWAYS_THERE:
+        return None
+    if name in ("IsNull", "IsNotNull"):
+        return wanted._replace(nothing=wanted.nothing or (name == "IsNull") is not negated), True
+    if name not in _TESTS:
+        return None
+    value = filter.value
+    if name == "In":
+        # A null among them is equal to nothing; a negated one then holds for nothing.
+        if negated and any(one is None for one in value):
+            return wanted._replace(nothing=True), True
+        value = tuple(one for one in value if one is not None)
+    elif value is None:
+        unequal = name == "EqualNullSafe" and negated
+        return wanted._replace(nothing=wanted.nothing or not unequal), True
+    if column in ("topic", "partition"):
+        kind: type = str if column == "topic" else int
+        if not all(isinstance(one, kind) for one in (value if name == "In" else (value,))):
+            return None
+        return wanted._replace(conditions=(*wanted.conditions, Condition(column, name, value, negated))), True
+    if negated:
+        return None
+    if column == "offset":
+        return _with_offsets(wanted, name, value)
+    return _with_times(wanted, name, value) if column == "timestamp" else None
+
+
+def _with_offsets(wanted: Wanted, name: str, value: Any) -> tuple[Wanted, bool] | None:
+    values = value if name == "In" else (value,)
+    if not all(isinstance(one, int) for one in values):
+        return None
+    if not values:
+        return wanted._replace(nothing=True), True
+    low, high = wanted.start, wanted.end
+    if name in ("EqualTo", "EqualNullSafe", "In"):
+        low, high = max(low, min(values)), min(high, max(values) + 1)
+    elif name.startswith("GreaterThan"):
+        low = max(low, value + (name == "GreaterThan"))
+    elif name.startswith("LessThan"):
+        high = min(high, value + (name == "LessThanOrEqual"))
+    else:
+        return None
+    return wanted._replace(start=low, end=high), len(values) == 1
+
+
+def _with_times(wanted: Wanted, name: str, value: Any) -> tuple[Wanted, bool] | None:
+    values = value if name == "In" else (value,)
+    if not values or not all(isinstance(one, datetime.datetime) and one.tzinfo is not None for one in values):
+        return None
+    # Records have milliseconds, Spark's times microseconds.
+    micros = [(one - _EPOCH) // _MICROSECOND for one in values]
+    since: int | None = None
+    until: int | None = None
+    if name in ("EqualTo", "EqualNullSafe", "In"):
+        since, until = -(-min(micros) // 1000), max(micros) // 1000 + 1
+    elif name == "GreaterThanOrEqual":
+        since = -(-micros[0] // 1000)
+    elif name == "GreaterThan":
+        since = micros[0] // 1000 + 1
+    elif name == "LessThan":
+        until = -(-micros[0] // 1000)
+    elif name == "LessThanOrEqual":
+        until = micros[0] // 1000 + 1
+    else:
+        return None
+    if since is not None and (wanted.since_ms is None or since > wanted.since_ms):
+        wanted = wanted._replace(since_ms=since)
+    if until is not None and (wanted.until_ms is None or until < wanted.until_ms):
+        wanted = wanted._replace(until_ms=until)
+    return wanted, False

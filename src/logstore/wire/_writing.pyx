@@ -1,0 +1,377 @@
+"""Fields of messages, written as bytes: numbers, strings, arrays, structs and tagged fields.
+
+`_reading` says how the bytes look. What a version cannot carry, and what a type cannot hold, is refused.
+
+Threads: a Writer belongs to one call.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.number cimport PyNumber_Index
+from cpython.object cimport PyObject
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove
+
+from logstore._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
+
+from logstore.errors import ProtocolError, UnsupportedVersionError
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef enum:
+    LONGEST_STRING = 0x7FFF
+    UUID_BYTES = 16
+    UUID_LETTERS = 22
+    FIRST_CAPACITY = 256
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Writer:
+    """The bytes of one call so far, and the version they are written for.
+
+    Owns: its memory, given back when it is collected.
+    """
+
+    def __cinit__(self, int version, bint flexible):
+        self.version = version
+        self.flexible = flexible
+
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+
+    cdef int room(self, Py_ssize_t more) except -1:
+        """Memory for so many bytes more."""
+        cdef Py_ssize_t capacity
+        cdef uint8_t *data
+        if more <= self.capacity - self.size:
+            return 0
+        capacity = max(self.size + more, 2 * self.capacity, <Py_ssize_t>FIRST_CAPACITY)
+        data = <uint8_t *>PyMem_Realloc(self.data, capacity)
+        if data == NULL:
+            raise MemoryError
+        self.data = data
+        self.capacity = capacity
+        return 0
+
+    cdef bytes taken(self):
+        return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
+
+
+cdef object got(PyObject **slot, str name):
+    if slot[0] == NULL:
+        raise AttributeError(name)
+    return <object>slot[0]
+
+
+cdef object wrong(str name, object value, str wanted):
+    shown = repr(value)
+    if len(shown) > 80:
+        shown = shown[:77] + "..."
+    raise ProtocolError(f"{name} must be {wanted}, not {shown}")
+
+
+cdef int refuse_none(Writer w, str name) except -1:
+    raise UnsupportedVersionError(f"{name} cannot be None in version {w.version}")
+
+
+cdef int number(Writer w, object value, str name, int size, int64_t low, int64_t high) except -1:
+    cdef int overflow = 0
+    cdef int64_t found
+    if not isinstance(value, int):
+        value = index_of(value, name, low, high)
+    found = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or not low <= found <= high:
+        wrong(name, value, f"an integer from {low} to {high}")
+    return plain_number(w, found, size)
+
+
+cdef object index_of(object value, str name, int64_t low, int64_t high):
+    """Of what is no int but counts as one, such as numpy's."""
+    try:
+        return PyNumber_Index(value)
+    except TypeError:
+        wrong(name, value, f"an integer from {low} to {high}")
+
+
+cdef int plain_number(Writer w, int64_t value, int size) except -1:
+    cdef uint8_t *p
+    if w.capacity - w.size < 8:
+        w.room(8)
+    p = w.data + w.size
+    if size == 1:
+        p[0] = <uint8_t>value
+    elif size == 2:
+        logstore_put16(p, <uint16_t>value)
+    elif size == 4:
+        logstore_put32(p, <uint32_t>value)
+    else:
+        logstore_put64(p, <uint64_t>value)
+    w.size += size
+    return 0
+
+
+cdef int write_int8(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 1, -0x80, 0x7F)
+
+
+cdef int write_int16(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 2, -0x8000, 0x7FFF)
+
+
+cdef int write_uint16(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 2, 0, 0xFFFF)
+
+
+cdef int write_int32(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 4, -0x80000000LL, 0x7FFFFFFF)
+
+
+cdef int write_int64(Writer w, PyObject **slot, str name) except -1:
+    return number(w, got(slot, name), name, 8, INT64_MIN, INT64_MAX)
+
+
+cdef int write_bool(Writer w, PyObject **slot, str name) except -1:
+    return plain_number(w, 1 if got(slot, name) else 0, 1)
+
+
+cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
+    cdef double value = 0
+    cdef int64_t bits
+    found = got(slot, name)
+    try:
+        value = found
+    except (TypeError, OverflowError):
+        wrong(name, found, "a number")
+    memcpy(&bits, &value, 8)
+    return plain_number(w, bits, 8)
+
+
+cdef int letter_of(char letter) noexcept:
+    if b"A" <= letter <= b"Z":
+        return letter - 65
+    if b"a" <= letter <= b"z":
+        return letter - 97 + 26
+    if b"0" <= letter <= b"9":
+        return letter - 48 + 52
+    return 62 if letter == b"-" else 63 if letter == b"_" else -1
+
+
+cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
+    """The 22 letters of Kafka's Uuid.toString, or the zero uuid for the empty string."""
+    cdef Py_ssize_t size = 0, n
+    cdef const char *text
+    cdef uint64_t bits = 0
+    cdef int letter
+    value = got(slot, name)
+    if value == "":
+        plain_number(w, 0, 8)
+        return plain_number(w, 0, 8)
+    text = utf8(value, name, &size)
+    if size != UUID_LETTERS:
+        wrong(name, value, "the 22 letters of a uuid")
+    w.room(UUID_BYTES + 8)
+    for n in range(UUID_LETTERS):
+        letter = letter_of(text[n])
+        if letter < 0 or n == UUID_LETTERS - 1 and letter & 15:
+            wrong(name, value, "the 22 letters of a uuid")
+        bits = bits << 6 | <uint64_t>letter
+        if n & 3 == 3:
+            w.data[w.size] = <uint8_t>(bits >> 16)
+            w.data[w.size + 1] = <uint8_t>(bits >> 8)
+            w.data[w.size + 2] = <uint8_t>bits
+            w.size += 3
+    w.data[w.size] = <uint8_t>(bits >> 4)
+    w.size += 1
+    return 0
+
+
+cdef int unsigned_out(Writer w, uint64_t value) except -1:
+    w.room(10)
+    while value >= 0x80:
+        w.data[w.size] = <uint8_t>(value | 0x80)
+        w.size += 1
+        value >>= 7
+    w.data[w.size] = <uint8_t>value
+    w.size += 1
+    return 0
+
+
+cdef int length_out(Writer w, int64_t length, str name, bint is_short) except -1:
+    """A length or count, -1 for null."""
+    if length > 0x7FFFFFFE:
+        wrong(name, length, "shorter than 2 GiB")
+    if w.flexible:
+        return unsigned_out(w, <uint64_t>(length + 1))
+    return plain_number(w, length, 2 if is_short else 4)
+
+
+cdef int null_out(Writer w, str name, bint nullable, bint is_short) except -1:
+    if not nullable:
+        refuse_none(w, name)
+    return length_out(w, -1, name, is_short)
+
+
+cdef const char *utf8(object value, str name, Py_ssize_t *size) except NULL:
+    if not isinstance(value, str):
+        wrong(name, value, "a str")
+    try:
+        return PyUnicode_AsUTF8AndSize(value, size)
+    except UnicodeEncodeError:
+        wrong(name, value, "a str without lone surrogates")
+
+
+cdef int text_out(Writer w, object value, str name) except -1:
+    cdef Py_ssize_t size
+    cdef const char *text = utf8(value, name, &size)
+    if size > LONGEST_STRING:
+        wrong(name, value, f"at most {<int>LONGEST_STRING} bytes as UTF-8")
+    length_out(w, size, name, True)
+    return raw_out(w, text, size)
+
+
+cdef int raw_out(Writer w, const void *data, Py_ssize_t size) except -1:
+    w.room(size)
+    if size:
+        memcpy(w.data + w.size, data, size)
+    w.size += size
+    return 0
+
+
+cdef int plain_old_text(Writer w, object value, str name) except -1:
+    """A nullable string with an int16 before it, also where the version is flexible."""
+    cdef Py_ssize_t size
+    cdef const char *text
+    if value is None:
+        return plain_number(w, -1, 2)
+    text = utf8(value, name, &size)
+    if size > LONGEST_STRING:
+        wrong(name, value, f"at most {<int>LONGEST_STRING} bytes as UTF-8")
+    plain_number(w, size, 2)
+    return raw_out(w, text, size)
+
+
+cdef int write_string(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    value = got(slot, name)
+    if value is None:
+        return null_out(w, name, nullable, True)
+    return text_out(w, value, name)
+
+
+cdef int write_bytes(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    cdef Py_buffer view
+    value = got(slot, name)
+    if value is None:
+        return null_out(w, name, nullable, False)
+    try:
+        PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
+    except (TypeError, BufferError):
+        wrong(name, value, "bytes or a contiguous buffer")
+    try:
+        length_out(w, view.len, name, False)
+        return raw_out(w, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef int write_records(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    return write_bytes(w, slot, name, nullable)
+
+
+cdef list listed(object value, str name):
+    """The items of an array; a string or bytes is none, though it could be iterated."""
+    if type(value) is list:
+        return <list>value
+    if isinstance(value, (str, bytes, bytearray, memoryview, dict)):
+        wrong(name, value, "a sequence")
+    try:
+        return list(value)
+    except TypeError:
+        wrong(name, value, "a sequence")
+
+
+cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) except -1:
+    value = got(slot, name)
+    if value is None:
+        return null_out(w, name, nullable, False)
+    cdef list items = listed(value, name)
+    length_out(w, len(items), name, False)
+    for item in items:
+        text_out(w, item, name)
+    return 0
+
+
+cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1:
+    cdef int64_t high = 0x7F if size == 1 else 0x7FFFFFFF if size == 4 else 0x7FFFFFFFFFFFFFFFLL
+    value = got(slot, name)
+    if value is None:
+        return null_out(w, name, nullable, False)
+    cdef list items = listed(value, name)
+    length_out(w, len(items), name, False)
+    for item in items:
+        number(w, item, name, size, -high - 1, high)
+    return 0
+
+
+cdef int write_structs(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1:
+    value = got(slot, name)
+    if value is None:
+        return null_out(w, name, nullable, False)
+    cdef list items = listed(value, name)
+    length_out(w, len(items), name, False)
+    for one in items:
+        item(w, one)
+    return 0
+
+
+cdef int write_struct(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1:
+    value = got(slot, name)
+    if value is None:
+        if not nullable:
+            refuse_none(w, name)
+        return plain_number(w, -1, 1)
+    if nullable:
+        plain_number(w, 1, 1)
+    return item(w, value)
+
+
+cdef Py_ssize_t begin_tag(Writer w, uint32_t number) except -1:
+    """Where the tagged field begins, for `end_tag`."""
+    unsigned_out(w, number)
+    return w.size
+
+
+cdef int end_tag(Writer w, Py_ssize_t place) except -1:
+    """Puts the size before the field."""
+    cdef Py_ssize_t size = w.size - place
+    cdef int more = logstore_varint_size(size)
+    w.room(more)
+    memmove(w.data + place + more, w.data + place, size)
+    w.size = place
+    unsigned_out(w, size)
+    w.size = place + more + size
+    return 0
+
+
+cdef bint differs(PyObject **slot, str name, object default) except -1:
+    """Whether a field is not at its default; an empty tuple stands for an array without items."""
+    value = got(slot, name)
+    if value is default:
+        return False
+    if type(default) is tuple:
+        return value is not None and len(value) != 0
+    return value != default
+
+
+cdef int refuse(Writer w, object v, str name) except -1:
+    """A field that the version does not carry, and that must not be dropped, was given."""
+    raise UnsupportedVersionError(
+        f"{type(v).__qualname__}.{name} is not in version {w.version} and cannot be dropped silently")
+
+
+cdef int misplaced(object v, type wanted) except -1:
+    raise ProtocolError(f"expected a {wanted.__qualname__}, found a {type(v).__name__}")

@@ -1,0 +1,112 @@
+"""``logstore pipeline``: what it lists, takes and refuses. None of it needs Spark; tests/spark has the runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import logstore
+from logstore.errors import DirectoryLockedError, SparkNotReadyError, UnknownSettingError, UnknownTopicError
+from logstore.spark import java
+from logstore.spark.pipelines import get, names, parameters_of, topics
+from logstore.spark.pipelines.files import FilesParameters
+
+
+def test_every_pipeline_is_listed_with_what_it_does(run):
+    rows = run.json("pipeline", "list")
+    assert [row["pipeline"] for row in rows] == names()
+    assert all(row["summary"].endswith(".") for row in rows)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_description_has_every_parameter_with_help_and_says_what_to_turn_for_scale(run, name):
+    rows = {row["parameter"]: row for row in run.json("pipeline", "describe", name)}
+    found = parameters_of(get(name).parameters)
+    assert len(rows) == len(found)
+    assert all(row["help"].endswith(".") for row in rows.values()), rows
+    assert any(row["scale"] for row in rows.values())
+    text = run("pipeline", "describe", name)
+    assert len(text) > 500
+    assert "\n*" in text
+    assert "scale" in text.lower()
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_parameter_is_an_option(run, name):
+    text = run("pipeline", "run", name, "--help")
+    for each in parameters_of(get(name).parameters):
+        assert ("--dir" if each.name == "path" else f"--{each.name.replace('_', '-')}") in text
+    assert "--master" in text
+
+
+def test_an_unknown_pipeline_is_refused_with_those_there_are(run):
+    assert "No such command 'fils'" in run.error("pipeline", "run", "fils", status=2)
+    with pytest.raises(UnknownSettingError, match="no 'fils', perhaps files; there are "):
+        get("fils")
+
+
+GIVEN = ("--source", "in", "--topic", "t", "--checkpoint", "c")
+
+
+def test_wrong_parameters_end_it_before_spark_begins(run, monkeypatch):
+    monkeypatch.setattr(java, "prepare", lambda: pytest.fail("asked for Spark"))
+    assert "Missing option '--topic'" in run.error("pipeline", "run", "files", "--source", "x", status=2)
+    said = run.error("pipeline", "run", "files", *GIVEN, "--format", "avro", status=2)
+    assert said == "error: 1 setting(s) refused: format: expected csv or json or parquet or text, found 'avro'\n"
+
+
+def test_without_spark_one_line_says_what_to_install(run, monkeypatch):
+    def missing():
+        raise SparkNotReadyError("PySpark is missing: pip install 'logstore[spark]'")
+
+    monkeypatch.setattr(java, "prepare", missing)
+    said = run.error("pipeline", "run", "files", *GIVEN)
+    assert said == "error: PySpark is missing: pip install 'logstore[spark]'\n"
+    assert not run.directory.exists()
+
+
+def test_a_broker_on_the_command_line_wins_over_the_directory_of_the_environment(run, monkeypatch):
+    def missing():
+        raise SparkNotReadyError("reached")
+
+    monkeypatch.setattr(java, "prepare", missing)
+    assert "reached" in run.error("pipeline", "run", "files", *GIVEN, "--bootstrap", "localhost:1")
+    said = run.error("pipeline", "run", "files", *GIVEN, "--bootstrap", "localhost:1", "--dir", "x", status=2)
+    assert "found both" in said
+
+
+def told(path):
+    return FilesParameters(path=str(path), checkpoint="c", source="s", topic="t", partitions=3)
+
+
+def test_missing_topics_are_made_and_those_there_are_stay(tmp_path):
+    topics.ensure_topics(told(tmp_path / "data"), "a")
+    with logstore.open(tmp_path / "data", environ={}) as store:
+        store.create_topic("b", 7)
+    topics.ensure_topics(told(tmp_path / "data"), "a", "b", "c", settings={"cleanup.policy": "compact"})
+    with logstore.open(tmp_path / "data", read_only=True, environ={}) as store:
+        assert {name: store.partition_count(name) for name in store.topics()} == {"a": 3, "b": 7, "c": 3}
+        assert store.describe_topic("c").settings == {"cleanup.policy": "compact"}
+
+
+def test_beside_the_process_that_writes_the_store_topics_have_to_be_there(tmp_path):
+    with logstore.open(tmp_path / "data", environ={}) as store:
+        store.create_topic("a")
+        with pytest.raises(DirectoryLockedError), logstore.open(tmp_path / "data", environ={}):
+            pass
+        topics.ensure_topics(told(tmp_path / "data"), "a")
+        with pytest.raises(UnknownTopicError, match="no topic b, c; create them there first"):
+            topics.ensure_topics(told(tmp_path / "data"), "a", "b", "c")
+
+
+def test_lists_are_given_with_commas(run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(java, "prepare", lambda: (_ for _ in ()).throw(SparkNotReadyError("no")))
+    monkeypatch.setattr(
+        "logstore.spark.pipelines.files.FilesParameters.__post_init__", lambda self: seen.append(self)
+    )
+    run.error("pipeline", "run", "files", *GIVEN, "--columns", "a, b,c", "--continuous", "--no-strict")
+    (found,) = seen
+    assert (found.columns, found.continuous, found.strict) == (("a", "b", "c"), True, False)
+    assert json.dumps(found.files_per_trigger) == "0"

@@ -1,0 +1,132 @@
+"""What the soak of the sink has Spark run: a query that kills its whole Spark at a step of the sink.
+
+Imported by the driver, which runs the query, and by each of Spark's Python processes, which count steps: the
+class of the data source comes from here. Run as ``python -m tests.spark.killed_spark ROOT DIRECTORY``; the
+environment says where and after how many steps, counted over all processes, everything is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+
+from logstore.spark import rows, sink
+from logstore.spark.source import LogstoreDataSource
+from tests.spark.killed_sink import STEPS
+
+POINT, STEP, DRIVER, COUNTER = (f"_LOGSTORE_SOAK_{name}" for name in ("POINT", "STEP", "DRIVER", "COUNTER"))
+
+
+class KilledSource(LogstoreDataSource):
+    """The data source, found in this module so that every process of Spark's imports it."""
+
+
+def kill_all() -> None:
+    """The driver, the Java machine, the workers: nobody may tidy up."""
+    driver = psutil.Process(int(os.environ[DRIVER]))
+    for process in [driver, *driver.children(recursive=True)]:
+        if process.pid != os.getpid():
+            os.kill(process.pid, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Steps:
+    """The steps of the sink at one point."""
+
+    def __init__(self, point: str) -> None:
+        self.point = point
+        self.armed = point == "mid-write"
+
+    def plant(self) -> None:
+        rows.FLUSH_BYTES = 2_000
+        for owner, name in STEPS[self.point]:
+            setattr(owner, name, self.counted(getattr(owner, name)))
+        sink.Staging.commit = self.around(  # type: ignore[method-assign]
+            sink.Staging.commit, ("mid-commit", "during-sweep"), before="after-write", behind="after-marker"
+        )
+        sink.Staging.abort = self.around(sink.Staging.abort, ("during-abort",))  # type: ignore[method-assign]
+
+    def around(
+        self, call: Callable[..., Any], within: tuple[str, ...], before: str = "", behind: str = ""
+    ) -> Callable[..., Any]:
+        """Steps within the call, or one before it, or one behind it: as the point says."""
+
+        def called(*arguments: Any) -> Any:
+            if self.point == before:
+                self.step()
+            self.armed = self.point in within
+            result = call(*arguments)
+            self.armed = False
+            if self.point == behind:
+                self.step()
+            return result
+
+        return called
+
+    def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*arguments: Any, **named: Any) -> Any:
+            if self.armed:
+                self.step()
+            result = call(*arguments, **named)
+            if self.armed:
+                self.step()
+            return result
+
+        return counting
+
+    def step(self) -> None:
+        with open(os.environ[COUNTER], "ab") as counter:
+            counter.write(b".")
+            counter.flush()
+            if counter.tell() == int(os.environ[STEP]):
+                kill_all()
+
+
+def failing(marker: Path) -> Any:
+    """One task fails once, when the others are through."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            try:
+                marker.touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            time.sleep(3)
+            raise RuntimeError("this task fails once")
+
+    return pass_on
+
+
+def main(root: str, directory: Path) -> None:
+    from tests.spark import sessions
+
+    os.environ[DRIVER] = str(os.getpid())
+    session = sessions.start(directory / "spark")
+    session.dataSource.register(KilledSource)
+    data = session.readStream.schema("key string, value string").option("maxFilesPerTrigger", 1)
+    stream = data.json(str(directory / "in")).repartition(4)
+    if os.environ.get(POINT) == "during-abort":
+        stream = stream.mapInArrow(failing(directory / "failed"), stream.schema)
+    writer = stream.writeStream.format("logstore").option("path", root).option("topic", "t")
+    query = writer.option("checkpointLocation", str(directory / "cp")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    session.stop()
+
+
+if os.environ.get(STEP):
+    Steps(os.environ[POINT]).plant()
+
+if __name__ == "__main__":
+    # Not `__main__`: the class of the source has to be one that others can import.
+    from tests.spark import killed_spark
+
+    killed_spark.main(sys.argv[1], Path(sys.argv[2]))

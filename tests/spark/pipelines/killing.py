@@ -1,0 +1,88 @@
+"""A pipeline as a process of its own, killed while its streams go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.spark import sessions
+
+
+class Run:
+    """``logstore pipeline run NAME``, with the session's settings of the tests."""
+
+    def __init__(self, scratch: Path, name: str, **parameters: Any) -> None:
+        self._said = scratch / "said.txt"
+        self._checkpoint = Path(parameters["checkpoint"])
+        words = [sys.executable, "-m", "logstore.cli", "pipeline", "run", name, "--master", "local[2]"]
+        for key, value in sessions.settings(scratch / "spark").items():
+            words += ["--spark", f"{key}={value}"]
+        for key, value in parameters.items():
+            words += ["--dir" if key == "path" else f"--{key.replace('_', '-')}", str(value)]
+        self._words = words
+
+    def _start(self) -> subprocess.Popen[str]:
+        with self._said.open("a") as said:
+            return subprocess.Popen(
+                self._words,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                env=sessions.environment(),
+                start_new_session=True,
+            )
+
+    def to_the_end(self, timeout_s: float = 600) -> dict[str, Any]:
+        """What the command reports."""
+        process = self._start()
+        try:
+            out, _ = process.communicate(timeout=timeout_s)
+        finally:
+            _kill(process)
+        assert process.returncode == 0, self._said.read_text()[-4000:]
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def killed(self, rng: random.Random, steps: int, timeout_s: float = 400) -> bool:
+        """Start it, and kill all its processes within some step of the next few; False if it had ended before."""
+        after = self._progress() + rng.randint(1, steps)
+        process = self._start()
+        try:
+            until = time.monotonic() + timeout_s
+            while self._progress() < after and process.poll() is None:
+                assert time.monotonic() < until, self._said.read_text()[-4000:]
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.6))
+            return process.poll() is None
+        finally:
+            _kill(process)
+
+    def _progress(self) -> int:
+        """Micro-batches begun and ended, in all stages together."""
+        return sum(1 for name in ("offsets", "commits") for _ in self._checkpoint.glob(f"*/{name}/[0-9]*"))
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """It, Java, and Spark's Python workers, which have a process group of their own."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+        for each in (psutil.Process(process.pid), *family):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def seed() -> int:
+    """Printed by the test, to be given again."""
+    return int(os.environ.get("LOGSTORE_SEED", random.randrange(2**32)))

@@ -1,0 +1,106 @@
+"""The sink to a broker as plain objects, against brokers in this process that lose answers and refuse."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from logstore._partition import partition_of
+from logstore.errors import BrokerUnreachableError, DeliveryTimeoutError, SparkColumnsError, UnknownTopicError
+from logstore.spark import sink
+from logstore.spark.bootstrap_sink import BrokerBatchWriter, BrokerStreamWriter, SentRows
+from logstore.wire import messages as m
+from tests.spark import sinks
+from tests.wire.fake_cluster import FakeCluster, disconnect
+
+pytestmark = pytest.mark.row("D5")
+
+QUICK = {"kafka.retry.backoff.ms": "1", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "1000"}
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2) as made:
+        made.topic("t", partitions=3, leaders=(1, 2))
+        made.topic("u", partitions=1)
+        yield made
+
+
+def stream(cluster: FakeCluster, topic: str | None = "t", **columns: str) -> BrokerStreamWriter:
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, **QUICK} | ({"topic": topic} if topic else {})
+    made = sink.stream_writer(options, sinks.schema(value="binary", **columns), False)
+    assert isinstance(made, BrokerStreamWriter)
+    return pickle.loads(pickle.dumps(made))
+
+
+def rows(count: int, **columns: Any) -> pa.RecordBatch:
+    return pa.record_batch({"value": [b"%d" % number for number in range(count)], **columns})
+
+
+def test_rows_reach_the_partitions_of_their_keys(cluster: FakeCluster) -> None:
+    keys = [b"k%d" % (number % 7) for number in range(100)]
+    message = stream(cluster, key="binary").write(iter([rows(60, key=keys[:60]), rows(40, key=keys[60:])]))
+    assert isinstance(message, SentRows)
+    assert message.row_count == 100
+    for number in range(3):
+        expected = [
+            b"%d" % (place if place < 60 else place - 60)
+            for place, key in enumerate(keys)
+            if partition_of(key, 3) == number
+        ]
+        assert cluster.topics["t"].partitions[number].values() == expected
+    stream(cluster, key="binary").commit([message, None], 0)
+
+
+def test_a_lost_answer_doubles_nothing(cluster: FakeCluster) -> None:
+    for broker in cluster.brokers.values():
+        broker.plan(m.ProduceRequest, disconnect)
+    stream(cluster).write(iter([rows(100)]))
+    found = [value for one in cluster.topics["t"].partitions for value in one.values()]
+    assert sorted(found) == sorted(b"%d" % number for number in range(100))
+
+
+def test_a_batch_that_comes_again_is_there_twice(cluster: FakeCluster) -> None:
+    for _ in range(2):
+        stream(cluster, topic="u").write(iter([rows(3)]))
+    assert cluster.topics["u"].partitions[0].values() == [b"0", b"1", b"2"] * 2
+
+
+def test_rows_name_their_topics(cluster: FakeCluster) -> None:
+    options = {"bootstrap": cluster.bootstrap, **QUICK}
+    made = sink.stream_writer(options, sinks.schema(topic="string", value="binary"), False)
+    made.write(iter([rows(3, topic=["u", "t", "u"])]))
+    assert cluster.topics["u"].partitions[0].values() == [b"0", b"2"]
+    with pytest.raises(UnknownTopicError, match="no topic 'nope'"):
+        made.write(iter([rows(1, topic=["nope"])]))
+
+
+def test_a_job_writes_and_commits(cluster: FakeCluster) -> None:
+    made = sink.writer({"bootstrap": cluster.bootstrap, "topic": "u", **QUICK}, sinks.schema(value="binary"), False)
+    assert isinstance(made, BrokerBatchWriter)
+    made.commit([made.write(iter([rows(2)]))])
+    assert cluster.topics["u"].partitions[0].values() == [b"0", b"1"]
+
+
+def test_what_is_wrong_is_told_before_any_task_runs(cluster: FakeCluster) -> None:
+    with pytest.raises(UnknownTopicError, match="there is no topic 'v' at the broker; create it first"):
+        stream(cluster, topic="v")
+    with pytest.raises(SparkColumnsError, match="user: unknown"):
+        stream(cluster, user="string")
+    with pytest.raises(BrokerUnreachableError):
+        sink.stream_writer(
+            {"bootstrap": "127.0.0.1:1", "topic": "t", "kafka.max.block.ms": "200", **QUICK},
+            sinks.schema(value="binary"),
+            False,
+        )
+
+
+def test_a_broker_that_takes_nothing_fails_the_task(cluster: FakeCluster) -> None:
+    made = stream(cluster, topic="u")
+    cluster.brokers[1].plan(m.ProduceRequest, *[7] * 10_000)  # REQUEST_TIMED_OUT, for ever
+    with pytest.raises(DeliveryTimeoutError, match=r"u-0.*delivery.timeout.ms=3000"):
+        made.write(iter([rows(3)]))

@@ -1,0 +1,68 @@
+"""The process that has the store open in `test_inbox.py`, and dies where it is told to.
+
+Run as ``python inbox_owner.py ROOT POINT``; it says "up" and then lives until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def die(*_args, **_kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies(owner, name, *, before=False, when=lambda *args, **kwargs: True):
+    honest = getattr(owner, name)
+
+    def mortal(*args, **kwargs):
+        if before and when(*args, **kwargs):
+            die()
+        found = honest(*args, **kwargs)
+        if when(*args, **kwargs):
+            die()
+        return found
+
+    setattr(owner, name, mortal)
+
+
+def arm(point):
+    from logstore.log import Log
+    from logstore.store import ingest, mailbox
+    from logstore.store.sinks import Sinks
+
+    def in_phase(phase):
+        return lambda self, query, state, *, durable: state.phase == phase
+
+    match point:
+        case "taken":
+            dies(mailbox, "take")
+        case "intent" | "committing" | "done":
+            dies(Sinks, "put", when=in_phase(point))
+        case "data":
+            dies(Log, "append_run")
+        case "marker":
+            dies(Log, "append_control")
+        case "removed":
+            dies(ingest, "remove_staged")
+        case "answering":
+            dies(mailbox, "answer", before=True)
+        case "answered":
+            dies(mailbox, "answer")
+
+
+def main(root, point):
+    import logstore
+
+    arm(point)
+    with logstore.open(root):
+        print("up", flush=True)
+        sys.stdin.read()
+
+
+POINTS = ["taken", "intent", "data", "committing", "marker", "done", "removed", "answering", "answered"]
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,354 @@
+"""Committing a manifest whoever writes the store: nobody, another process, this one, a dead or a hung one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import logstore
+from logstore._encode import Encoder
+from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import (
+    DirectoryLockedError,
+    InvalidManifestError,
+    LogstoreError,
+    NotALogError,
+    OwnerTimeoutError,
+    StagedFileError,
+    UnknownTopicError,
+)
+from logstore.log.files import Directory, RootLock
+from logstore.records import TopicPartition
+from logstore.store import answering, inbox, mailbox
+from logstore.store.ingest import Ingested
+from logstore.store.mailbox import Letter
+from logstore.store.staging import Manifest, StagingFile
+from tests.store.inbox_owner import POINTS
+
+pytestmark = pytest.mark.row("U3")
+OWNER = Path(__file__).with_name("inbox_owner.py")
+MANUAL = {"logstore.housekeeping": "manual"}
+
+
+@pytest.fixture
+def root(tmp_path):
+    path = tmp_path / "data"
+    with logstore.open(path, MANUAL) as store:
+        store.create_topic("flights", 2)
+    return path
+
+
+@contextlib.contextmanager
+def owner(root, point="-"):
+    """Another process that has the store open."""
+    command = [sys.executable, str(OWNER), str(root), point]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+    try:
+        assert process.stdout.readline() == "up\n"
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        process.wait(30)
+        process.stdout.close()
+
+
+def stage(root, batch=0, *, query="q", mode="exactly_once", attempt=0, topic_id=None):
+    with logstore.open(root, read_only=True) as store:
+        topic_id = topic_id or store.topic_id("flights")
+    files = []
+    for partition in range(2):
+        encoder = Encoder().begin(timestamp_ms=SYSTEM_CLOCK.now_ms())
+        encoder.add_all(values_of(query, batch, partition))
+        staging = StagingFile.create(
+            root, "flights", topic_id, partition, query=query, batch=batch, attempt=attempt
+        )
+        staging.write(encoder.finish())
+        files.append(staging.close())
+    return Manifest(query, batch, mode, tuple(files))
+
+
+def values_of(query, batch, partition):
+    return [f"{query} {batch} {partition} {n}".encode() for n in range(3)]
+
+
+def committed(root):
+    with logstore.open(root, read_only=True) as store:
+        logs = [store.partition("flights", number) for number in range(2)]
+        assert all(log.last_stable_offset == log.high_watermark for log in logs)
+        return [[record.value for record in log.scan(isolation="read_committed")] for log in logs]
+
+
+def expected(*batches):
+    return [[value for key in batches for value in values_of(*key, partition)] for partition in range(2)]
+
+
+def litter(root):
+    kept = ("logstore.inbox.bell",)
+    return [name for name in os.listdir(root) if ".inbox." in name + "." and name not in kept] + [
+        name for name in os.listdir(root) if name.startswith(("logstore.taken", "logstore.answer"))
+    ]
+
+
+# -- nobody writes the store
+
+
+def test_without_an_owner_the_batch_is_taken_in_here(root):
+    for batch in range(3):
+        assert not inbox.commit(root, stage(root, batch), timeout_s=5).duplicate
+    assert inbox.commit(root, stage(root, 2, attempt=1), timeout_s=5) == Ingested(True, {})
+    assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
+    assert RootLock.holder(Directory(root)) is None
+    assert litter(root) == []
+
+
+def test_a_commit_opens_no_other_partition(root):
+    with logstore.open(root, MANUAL) as store:
+        store.create_topic("others", 50)
+    inbox.commit(root, stage(root), timeout_s=5)
+    assert not list(root.glob("others-*/*.log"))
+
+
+def test_without_a_store_nothing_is_made(tmp_path):
+    manifest = Manifest("q", 0, "exactly_once", ())
+    with pytest.raises(NotALogError):
+        inbox.commit(tmp_path / "nowhere", manifest, timeout_s=1)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_settings_of_the_store_hold_for_a_commit(root):
+    inbox.commit(root, stage(root), timeout_s=5, settings={"logstore.write.strategy": "extend"})
+    with pytest.raises(logstore.errors.ConfigError):
+        inbox.commit(root, stage(root, 1), timeout_s=5, settings={"no.such.key": 1})
+
+
+def test_an_aborted_manifest_leaves_no_files_and_no_records(root):
+    manifest = stage(root)
+    inbox.abort(root, manifest)
+    inbox.abort(root, manifest)
+    assert not list(root.glob("*/.staging/*"))
+    with pytest.raises(StagedFileError, match="missing"):
+        inbox.commit(root, manifest, timeout_s=5)
+    with pytest.raises(InvalidManifestError):
+        inbox.abort(root, manifest._replace(query="another"))
+    assert committed(root) == [[], []]
+
+
+# -- another process does
+
+
+def test_a_living_owner_takes_it_in_and_answers(root):
+    with owner(root):
+        for batch in range(3):
+            found = inbox.commit(root, stage(root, batch), timeout_s=20)
+            assert found == Ingested(
+                False, {TopicPartition("flights", p): (4 * batch, 4 * batch + 2) for p in (0, 1)}
+            )
+        assert inbox.commit(root, stage(root, 2, attempt=1), timeout_s=20).duplicate
+        assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
+        assert litter(root) == []
+
+
+def test_an_owners_error_is_raised_here_as_it_is(root):
+    with owner(root):
+        manifest = stage(root)
+        inbox.abort(root, manifest)
+        with pytest.raises(StagedFileError, match="missing"):
+            inbox.commit(root, manifest, timeout_s=20)
+        with pytest.raises(UnknownTopicError, match="another of this name"):
+            inbox.commit(root, stage(root, topic_id="another"), timeout_s=20)
+        assert litter(root) == []
+        inbox.commit(root, stage(root), timeout_s=20)
+    assert committed(root) == expected(("q", 0))
+
+
+def test_a_hung_owner_is_named_and_takes_in_nothing_later(root):
+    with owner(root) as process:
+        inbox.commit(root, stage(root), timeout_s=20)
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(OwnerTimeoutError, match=rf"pid={process.pid} host=.*bootstrap.*nothing was taken in"):
+            inbox.commit(root, stage(root, 1), timeout_s=0.3)
+        assert litter(root) == []
+        process.send_signal(signal.SIGCONT)
+        inbox.commit(root, stage(root, 2), timeout_s=20)
+    assert committed(root) == expected(("q", 0), ("q", 2))
+
+
+def test_a_log_that_this_process_has_open_by_itself_is_named(root):
+    with logstore.Log.open(root / "flights-0"), pytest.raises(DirectoryLockedError, match="share that Log"):
+        inbox.commit(root, stage(root), timeout_s=0.2)
+    assert not inbox.commit(root, stage(root), timeout_s=5).duplicate
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_owner_that_dies_anywhere_loses_and_doubles_nothing(root, point):
+    inbox.commit(root, stage(root, 0), timeout_s=20)
+    with owner(root, point) as process:
+        found = inbox.commit(root, stage(root, 1), timeout_s=30)
+        process.wait(30)
+        assert process.returncode == -signal.SIGKILL
+        assert found.duplicate == (point in ("committing", "marker", "done", "removed", "answering"))
+    assert inbox.commit(root, stage(root, 1, attempt=1), timeout_s=20).duplicate
+    inbox.commit(root, stage(root, 2), timeout_s=20)
+    assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
+    assert litter(root) == []
+    assert not list(root.glob("*/.staging/*"))
+
+
+@pytest.mark.parametrize("point", ["taken", "data", "committing", "answering"])
+def test_a_sender_that_dies_with_its_owner_may_ask_the_next_one(root, point):
+    """Its letter is left behind; the next owner takes it up, and the batch is asked for again."""
+    with owner(root, point) as process:
+        slip = mailbox.post(Directory(root), Letter(stage(root, 1), SYSTEM_CLOCK.now_ms() + 60_000))
+        process.wait(30)
+    with owner(root):
+        inbox.commit(root, stage(root, 1, attempt=1), timeout_s=20)
+        assert committed(root) == expected(("q", 1))
+    mailbox.clear(Directory(root), slip)
+    assert litter(root) == []
+
+
+def test_many_senders_of_one_batch_get_it_in_once(root):
+    for has_owner in (False, True):
+        batch = int(has_owner)
+        manifests = [stage(root, batch, attempt=attempt) for attempt in range(4)]
+        with owner(root) if has_owner else contextlib.nullcontext(), ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda manifest: inbox.commit(root, manifest, timeout_s=30), manifests))
+        assert sorted(each.duplicate for each in found) == [False, True, True, True]
+    assert committed(root) == expected(("q", 0), ("q", 1))
+    assert litter(root) == []
+
+
+def test_senders_of_many_queries_all_get_in(root):
+    def send(query):
+        for batch in range(3):
+            inbox.commit(root, stage(root, batch, query=query), timeout_s=60)
+
+    threads = [threading.Thread(target=send, args=(f"query {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = committed(root)
+    keys = [(f"query {n}", batch) for n in range(4) for batch in range(3)]
+    assert [sorted(values) for values in found] == [sorted(values) for values in expected(*keys)]
+
+
+# -- this process does, or nobody keeps house
+
+
+def test_a_store_of_this_process_answers_too(root):
+    with logstore.open(root) as store:
+        inbox.commit(root, stage(root), timeout_s=20)
+        assert store.ingest(stage(root, attempt=1)).duplicate
+    assert committed(root) == expected(("q", 0))
+
+
+def test_a_store_that_is_driven_answers_when_it_is(root):
+    with logstore.open(root, MANUAL) as store:
+        found = []
+        manifest = stage(root)
+        thread = threading.Thread(target=lambda: found.append(inbox.commit(root, manifest, timeout_s=60)))
+        thread.start()
+        while not found:
+            store.housekeep()
+            time.sleep(0.01)
+        thread.join()
+    assert found[0].duplicate is False
+    assert committed(root) == expected(("q", 0))
+
+
+def test_a_letter_that_nobody_waits_for_any_more_is_dropped(root):
+    directory = Directory(root)
+    slip = mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() - 1))
+    with logstore.open(root, MANUAL) as store:
+        store.housekeep()
+    assert mailbox.fetch(directory, slip) is None
+    assert litter(root) == []
+    assert committed(root) == [[], []]
+
+
+def test_a_letter_that_is_none_is_answered_and_harms_nobody(root):
+    directory = Directory(root)
+    name = "logstore.inbox." + "0" * 32 + ".0." + "0" * 16
+    (root / name).write_bytes(b"\0" * 40)
+    (root / "logstore.inbox.strange").write_bytes(b"")
+    mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+    with logstore.open(root, MANUAL) as store:
+        store.housekeep()
+    assert committed(root) == expected(("q", 0))
+    with pytest.raises(InvalidManifestError):
+        mailbox.fetch(directory, name.removeprefix("logstore.inbox."))
+
+
+def test_what_others_have_left_goes_after_a_day(root):
+    directory = Directory(root)
+    for name in ("logstore.inbox.x.tmp", "logstore.taken.x", "logstore.answer.x", "logstore.inbox.bell"):
+        (root / name).write_bytes(b"")
+    later = SYSTEM_CLOCK.now_ms() + mailbox.LITTER_MS + 1000
+    assert mailbox.remove_litter(directory, SYSTEM_CLOCK.now_ms()) == 0
+    assert mailbox.remove_litter(directory, later) == 3
+    assert litter(root) == []
+
+
+def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(root):
+    """Else it would keep committed readers waiting for a query that nobody goes on with."""
+    with owner(root, "data") as process:
+        mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        process.wait(30)
+    for name in os.listdir(root):
+        if name.startswith(("logstore.inbox.", "logstore.taken.")):
+            (root / name).unlink()
+    with logstore.open(root, MANUAL) as store:
+        logs = [store.partition("flights", number) for number in range(2)]
+        # Both are written side by side: which of them had its data when the owner died is not known.
+        assert any(log.last_stable_offset < log.log_end_offset for log in logs)
+        store.housekeep()
+        assert all(log.last_stable_offset == log.log_end_offset for log in logs)
+    assert committed(root) == [[], []]
+
+
+def test_an_error_that_cannot_be_made_of_a_text_keeps_its_name(root):
+    directory = Directory(root)
+    for error in (logstore.errors.ExpectedOffsetError("late", found=1, expected=2), ZeroDivisionError("odd")):
+        slip = "0" * 32 + ".0." + "0" * 16
+        mailbox.answer(directory, slip, error)
+        with pytest.raises(LogstoreError, match=f"{type(error).__name__}: .*") as caught:
+            mailbox.fetch(directory, slip)
+        assert type(caught.value) is LogstoreError
+
+
+def test_an_owner_looks_seldom_until_somebody_has_rung(root):
+    with logstore.open(root, MANUAL) as store:
+        task = store._answering._task
+        store.housekeep()
+        assert task.period_s == answering.IDLE_MS / 1000
+        mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        store.housekeep()
+        assert task.period_s == answering.PERIOD_MS / 1000
+
+
+def test_who_holds_a_root_is_told_without_taking_its_lock(root):
+    directory = Directory(root)
+    assert RootLock.holder(directory) is None
+    with owner(root) as process:
+        assert f"pid={process.pid}" in RootLock.holder(directory)
+    with logstore.open(root, MANUAL):
+        assert RootLock.holder(directory) == f"pid {os.getpid()}, this process"
+        # Looking at it has not given it away.
+        code = f"import logstore\ntry:\n logstore.open({str(root)!r})\nexcept BlockingIOError:\n print('locked')"
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=True)
+        assert told.stdout == "locked\n"

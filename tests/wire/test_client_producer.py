@@ -1,0 +1,427 @@
+"""A producer whose requests, answers and brokers get lost: every record once, and in its order."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore._batch import BatchView
+from logstore._encode import Encoder, encode
+from logstore.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ClientClosedError,
+    CorruptRecordError,
+    DeliveryTimeoutError,
+    ForkedError,
+    InvalidRecordError,
+    MalformedMessageError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
+from logstore.records import Codec, TopicPartition
+from logstore.wire.client import Client
+from logstore.wire.messages import InitProducerIdRequest, ProduceRequest
+from logstore.wire.producer import IdempotentProducer
+from tests.wire import fake_cluster
+from tests.wire.fake_cluster import ALL, FakeCluster
+
+ORDERS = TopicPartition("orders", 0)
+
+NOT_LEADER = 6
+TIMED_OUT = 7
+TOO_LARGE = 10
+NOT_ENOUGH_REPLICAS = 19
+OUT_OF_ORDER = 45
+DUPLICATE = 46
+UNKNOWN_PRODUCER = 59
+INVALID_RECORD = 87
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(brokers=2) as made:
+        yield made
+
+
+def quick(cluster: FakeCluster, **settings: Any) -> Client:
+    chosen = {
+        "retry_backoff_ms": 2,
+        "retry_backoff_max_ms": 20,
+        "reconnect_backoff_ms": 2,
+        "reconnect_backoff_max_ms": 10,
+        "request_timeout_ms": 300,
+        "default_api_timeout_ms": 3_000,
+        "delivery_timeout_ms": 5_000,
+    }
+    return Client(cluster.bootstrap, **(chosen | settings))
+
+
+@pytest.fixture
+def producer(cluster: FakeCluster) -> Iterator[IdempotentProducer]:
+    with quick(cluster) as client:
+        made = IdempotentProducer(client)
+        yield made
+        made.abandon()
+
+
+def batch(*values: bytes, **how: Any) -> bytes:
+    return encode(list(values), timestamp_ms=1, **how)
+
+
+def numbered(count: int, prefix: bytes = b"") -> list[bytes]:
+    return [prefix + b"%d" % number for number in range(count)]
+
+
+# --- what is sent --------------------------------------------------------------------------------
+
+
+def test_records_get_their_offsets_and_sequences(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    (partition,) = cluster.topic("orders")
+    assert producer.send(ORDERS, batch(b"a", b"b")) == 0
+    assert producer.send(ORDERS, batch(b"c")) == 2
+    assert producer.send(ORDERS, batch(b"d", codec=Codec.ZSTD)) == 3
+    views = [BatchView(each) for each in partition.batches]
+    assert [view.base_sequence for view in views] == [0, 2, 3]
+    assert {view.producer_id for view in views} == {producer.producer_id}
+    assert partition.values() == [b"a", b"b", b"c", b"d"]
+    assert all(request.acks == -1 for request in cluster.requests(ProduceRequest))
+
+
+def test_an_encoder_is_free_at_once(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    (partition,) = cluster.topic("orders")
+    encoder = Encoder()
+    for number in range(20):
+        encoder.begin(timestamp_ms=number)
+        encoder.add_all([b"%d" % number])
+        producer.submit(ORDERS, encoder)
+    producer.flush()
+    assert partition.values() == numbered(20)
+
+
+def test_several_batches_of_one_encoder_go_one_by_one(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    """A broker takes one batch of a partition in each request."""
+    (partition,) = cluster.topic("orders")
+    encoder = Encoder().begin(timestamp_ms=1, max_batch_bytes=300)
+    encoder.add_all(numbered(200))
+    delivery = producer.submit(ORDERS, encoder)
+    producer.flush()
+    assert delivery.is_done
+    assert (delivery.first_offset, delivery.last_offset, delivery.record_count) == (0, 199, 200)
+    assert partition.values() == numbered(200)
+    requests = cluster.requests(ProduceRequest)
+    assert len(requests) == len(partition.batches) > 5
+    views = [BatchView(each) for each in partition.batches]
+    assert [view.base_sequence for view in views] == [view.base_offset for view in views]
+
+
+def test_partitions_of_several_leaders_are_written_together(
+    cluster: FakeCluster, producer: IdempotentProducer
+) -> None:
+    partitions = cluster.topic("orders", 6, leaders=(1, 2))
+    for _ in range(5):
+        for number in range(6):
+            producer.submit(TopicPartition("orders", number), batch(b"%d" % number))
+    producer.flush()
+    for number, partition in enumerate(partitions):
+        assert partition.values() == [b"%d" % number] * 5
+
+
+def test_nothing_is_sent_for_nothing(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    cluster.topic("orders")
+    assert producer.submit(ORDERS, b"").is_done
+    assert producer.send(ORDERS, Encoder().begin(timestamp_ms=1)) == -1
+    producer.flush()
+    assert not cluster.requests(ProduceRequest)
+
+
+def test_bytes_that_are_no_batches_are_refused(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    (partition,) = cluster.topic("orders")
+    with pytest.raises(CorruptRecordError):
+        producer.submit(ORDERS, batch(b"a")[:-1])
+    assert producer.send(ORDERS, batch(b"b")) == 0
+    assert partition.values() == [b"b"]
+
+
+def test_an_old_broker_is_written_to_by_name(cluster: FakeCluster) -> None:
+    cluster.versions = ALL | {ProduceRequest.API_KEY: (3, 7), InitProducerIdRequest.API_KEY: (0, 1)}
+    (partition,) = cluster.topic("orders")
+    with quick(cluster) as client, IdempotentProducer(client) as producer:
+        assert producer.send(ORDERS, batch(b"a")) == 0
+    assert partition.values() == [b"a"]
+
+
+def test_without_idempotence_there_are_no_sequences(cluster: FakeCluster) -> None:
+    (partition,) = cluster.topic("orders")
+    with quick(cluster, enable_idempotence=False, acks="1") as client, IdempotentProducer(client) as producer:
+        for value in numbered(10):
+            producer.submit(ORDERS, batch(value))
+        producer.flush()
+        assert producer.producer_id == -1
+    assert partition.values() == numbered(10)
+    assert not cluster.requests(InitProducerIdRequest)
+    assert {request.acks for request in cluster.requests(ProduceRequest)} == {1}
+
+
+# --- what gets lost ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        fake_cluster.disconnect,
+        fake_cluster.cut,
+        fake_cluster.silence,
+        fake_cluster.garbage,
+        fake_cluster.dribble,
+        NOT_LEADER,
+        TIMED_OUT,
+        NOT_ENOUGH_REPLICAS,
+    ],
+)
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_what_was_lost_is_sent_again_once_and_in_order(
+    cluster: FakeCluster, producer: IdempotentProducer, fault: Any, at: int
+) -> None:
+    (partition,) = cluster.topic("orders")
+    cluster.brokers[1].plan(ProduceRequest, *[None] * at, fault)
+    deliveries = [producer.submit(ORDERS, batch(value)) for value in numbered(12)]
+    if fault is fake_cluster.garbage:
+        # An answer that cannot be read is no reason to believe that another can be.
+        with pytest.raises(MalformedMessageError):
+            producer.flush()
+        assert all(each.is_done for each in deliveries)
+        assert isinstance(deliveries[at].error, MalformedMessageError)
+        assert all(each.error is None for each in deliveries[:at])
+        return
+    producer.flush()
+    assert partition.values() == numbered(12)
+    assert [each.first_offset for each in deliveries] == list(range(12))
+
+
+def test_a_moved_leader_gets_everything_in_order(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    (partition,) = cluster.topic("orders")
+    for number in range(40):
+        producer.submit(ORDERS, batch(b"%d" % number))
+        if number % 7 == 3:
+            cluster.lead(ORDERS, 2 if partition.leader == 1 else 1)
+    producer.flush()
+    assert partition.values() == numbered(40)
+
+
+def test_a_broker_that_restarts_gets_everything_in_order(
+    cluster: FakeCluster, producer: IdempotentProducer
+) -> None:
+    (partition,) = cluster.topic("orders")
+    for number in range(30):
+        producer.submit(ORDERS, batch(b"%d" % number))
+        if number == 10:
+            cluster.brokers[1].stop()
+            threading.Timer(0.1, cluster.brokers[1].restart).start()
+    producer.flush()
+    assert partition.values() == numbered(30)
+
+
+def test_a_duplicate_is_a_success(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    (partition,) = cluster.topic("orders")
+    cluster.brokers[1].plan(ProduceRequest, DUPLICATE)
+    delivery = producer.submit(ORDERS, batch(b"a"))
+    producer.flush()
+    assert delivery.is_done
+    assert delivery.error is None
+    assert delivery.first_offset == -1
+    partition.producers.clear()
+    assert producer.send(ORDERS, batch(b"b")) == 0
+
+
+@pytest.mark.parametrize("code", [UNKNOWN_PRODUCER, OUT_OF_ORDER])
+def test_a_forgotten_producer_begins_anew(cluster: FakeCluster, producer: IdempotentProducer, code: int) -> None:
+    (partition,) = cluster.topic("orders")
+    producer.send(ORDERS, batch(b"0"))
+    before = producer.producer_id
+    cluster.brokers[1].plan(ProduceRequest, code, code)
+    for value in numbered(6)[1:]:
+        producer.submit(ORDERS, batch(value))
+    producer.flush()
+    assert producer.producer_id != before
+    assert partition.values() == numbered(6)
+    views = [BatchView(each) for each in partition.batches if BatchView(each).producer_id == producer.producer_id]
+    assert views[0].base_sequence == 0
+
+
+def test_a_producer_id_that_is_not_to_be_had_yet_is_asked_for_again(
+    cluster: FakeCluster, producer: IdempotentProducer
+) -> None:
+    cluster.topic("orders")
+    for broker in cluster.brokers.values():
+        broker.plan(InitProducerIdRequest, 14, fake_cluster.disconnect)
+    assert producer.send(ORDERS, batch(b"a")) == 0
+
+
+# --- what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (TOO_LARGE, RecordTooLargeError, "max.message.bytes"),
+        (INVALID_RECORD, InvalidRecordError, "compacted topic"),
+        (29, BrokerError, "ACL"),
+        (999, BrokerError, "ERROR_999"),
+    ],
+)
+def test_a_refusal_is_told_and_the_next_batch_is_taken(
+    cluster: FakeCluster, producer: IdempotentProducer, code: int, error: type[Exception], said: str
+) -> None:
+    (partition,) = cluster.topic("orders")
+    producer.send(ORDERS, batch(b"a"))
+    cluster.brokers[1].plan(ProduceRequest, code)
+    with pytest.raises(error, match=rf"produce to orders-0 at broker 1 .*{said}"):
+        producer.send(ORDERS, batch(b"refused"))
+    producer.flush()
+    assert producer.send(ORDERS, batch(b"b")) == 1
+    assert partition.values() == [b"a", b"b"]
+
+
+def test_flush_tells_of_a_refusal_once(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    left, right = cluster.topic("orders", 2, leaders=(1, 2))
+    other = TopicPartition("orders", 1)
+    cluster.brokers[1].plan(ProduceRequest, TOO_LARGE)
+    refused = producer.submit(ORDERS, batch(b"a"))
+    taken = producer.submit(other, batch(b"b"))
+    with pytest.raises(RecordTooLargeError):
+        producer.flush()
+    assert isinstance(refused.error, RecordTooLargeError)
+    assert taken.first_offset == 0
+    producer.flush()
+    assert (left.values(), right.values()) == ([], [b"b"])
+
+
+def test_a_topic_that_is_not_there_is_named(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    with pytest.raises(UnknownTopicError, match="'orders'"):
+        producer.send(ORDERS, batch(b"a"))
+
+
+def test_a_delivery_ends_in_its_time(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    with quick(cluster, delivery_timeout_ms=200) as client:
+        producer = IdempotentProducer(client)
+        cluster.brokers[1].plan(ProduceRequest, *[NOT_ENOUGH_REPLICAS] * 1000)
+        with pytest.raises(DeliveryTimeoutError, match=r"1 records for orders-0 .*=200.*NOT_ENOUGH_REPLICAS"):
+            producer.send(ORDERS, batch(b"a"))
+        producer.abandon()
+
+
+def test_tries_are_counted(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    with quick(cluster, retries=2) as client:
+        producer = IdempotentProducer(client)
+        cluster.brokers[1].plan(ProduceRequest, *[NOT_LEADER] * 10)
+        with pytest.raises(DeliveryTimeoutError, match="3 tries"):
+            producer.send(ORDERS, batch(b"a"))
+        producer.abandon()
+
+
+def test_no_broker_at_all_is_told(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    for broker in cluster.brokers.values():
+        broker.stop()
+    with quick(cluster, socket_connection_setup_timeout_ms=100) as client:
+        producer = IdempotentProducer(client)
+        with pytest.raises(BrokerUnreachableError, match="refused"):
+            producer.send(ORDERS, batch(b"a"))
+        producer.abandon()
+
+
+# --- how it ends --------------------------------------------------------------------------------------
+
+
+def test_a_with_block_ends_with_everything_written(cluster: FakeCluster) -> None:
+    (partition,) = cluster.topic("orders")
+    with quick(cluster) as client:
+        with IdempotentProducer(client) as producer:
+            for value in numbered(10):
+                producer.submit(ORDERS, batch(value))
+        assert partition.values() == numbered(10)
+        with pytest.raises(ClientClosedError):
+            producer.submit(ORDERS, batch(b"a"))
+        producer.close()
+
+
+def test_a_with_block_that_fails_waits_for_nothing(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    cluster.brokers[1].plan(ProduceRequest, *[fake_cluster.silence] * 5)
+    before = time.monotonic()
+
+    def fail(client: Client) -> None:
+        with IdempotentProducer(client) as producer:
+            producer.submit(ORDERS, batch(b"a"))
+            raise ZeroDivisionError
+
+    with quick(cluster, request_timeout_ms=20_000) as client, pytest.raises(ZeroDivisionError):
+        fail(client)
+    assert time.monotonic() - before < 15
+
+
+def test_a_producer_is_not_for_a_forked_child(cluster: FakeCluster, producer: IdempotentProducer) -> None:
+    cluster.topic("orders")
+    producer.send(ORDERS, batch(b"a"))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            producer.submit(ORDERS, batch(b"b"))
+        except ForkedError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert producer.send(ORDERS, batch(b"c")) == 1
+
+
+# --- any faults at all --------------------------------------------------------------------------------
+
+_FAULTS = st.sampled_from(
+    [
+        *[None] * 6,
+        NOT_LEADER,
+        TIMED_OUT,
+        NOT_ENOUGH_REPLICAS,
+        fake_cluster.disconnect,
+        fake_cluster.cut,
+        "move",
+    ]
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(faults=st.lists(st.tuples(st.sampled_from([1, 2]), _FAULTS), max_size=25), seed=st.integers(0, 2**32))
+def test_whatever_is_lost_each_record_is_there_once_and_in_order(faults: list[Any], seed: int) -> None:
+    chosen = random.Random(seed)
+    with FakeCluster(brokers=2) as cluster:
+        partitions = cluster.topic("orders", 3, leaders=(1, 2))
+        moves = 0
+        for broker, fault in faults:
+            if fault == "move":
+                moves += 1
+            else:
+                cluster.brokers[broker].plan(ProduceRequest, fault)
+        wanted: list[list[bytes]] = [[], [], []]
+        with quick(cluster, delivery_timeout_ms=60_000) as client, IdempotentProducer(client) as producer:
+            for step in range(40):
+                number = chosen.randrange(3)
+                values = numbered(chosen.randrange(1, 4), b"%d-" % step)
+                wanted[number] += values
+                producer.submit(TopicPartition("orders", number), batch(*values))
+                if moves and chosen.random() < 0.2:
+                    moves -= 1
+                    tp = TopicPartition("orders", chosen.randrange(3))
+                    cluster.lead(tp, 3 - cluster.partition(tp).leader)
+        assert [partition.values() for partition in partitions] == wanted
