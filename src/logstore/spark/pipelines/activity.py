@@ -73,7 +73,7 @@ def sessions_of(
     from pyspark.sql import functions as F
 
     window = F.session_window("timestamp", gap).alias("window")
-    # One count, then sums: in the state, fields are called after their function, and `open_sessions` reads the count.
+    # One count, then sums: in the state, fields are called after their function; `open_sessions` reads the count.
     counts = [F.sum((F.col("topic") == activity).cast("bigint")).alias(activity) for activity in activities]
     return (
         records.where(f"key is not null and timestamp <= current_timestamp() + interval '{lateness}'")
