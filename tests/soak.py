@@ -63,6 +63,12 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_KILLS": str(options.spark_kills)},
             SPARK,
         ),
+        Step(
+            f"Spark's staged pipeline: {options.pipeline_kills} kills of its process",
+            ("tests/spark/pipelines/test_stages.py",),
+            {"LOGSTORE_PIPELINE_KILLS": str(options.pipeline_kills)},
+            SPARK,
+        ),
         Step("Spark: the flights on a cluster", ("tests/spark/soak_cluster.py",), {}, SPARK),
         Step(
             f"aio: {options.aio_rounds} rounds of polls and cancellations",
@@ -110,6 +116,7 @@ def main() -> int:
     parser.add_argument("--flips", type=int, default=24_000)
     parser.add_argument("--sink-kills", type=int, default=300)
     parser.add_argument("--spark-kills", type=int, default=2)
+    parser.add_argument("--pipeline-kills", type=int, default=20)
     parser.add_argument("--aio-rounds", type=int, default=1_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()

@@ -51,7 +51,7 @@ def session(work: Path, more: Mapping[str, str] | None = None, jars: Sequence[Pa
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("FATAL")  # that a query was stopped amid a batch is an error to Spark
     try:
         yield spark
     finally:

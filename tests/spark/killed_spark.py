@@ -52,7 +52,9 @@ class Steps:
         sink.Staging.commit = self.around(  # type: ignore[method-assign]
             sink.Staging.commit, ("mid-commit", "during-sweep"), before="after-write", behind="after-marker"
         )
-        sink.Staging.abort = self.around(sink.Staging.abort, ("during-abort",))  # type: ignore[method-assign]
+        sink.Staging.abort = self.around(  # type: ignore[method-assign]
+            sink.Staging.abort, ("during-abort",), before="during-abort", behind="during-abort"
+        )
 
     def around(
         self, call: Callable[..., Any], within: tuple[str, ...], before: str = "", behind: str = ""
@@ -90,8 +92,8 @@ class Steps:
                 kill_all()
 
 
-def failing(marker: Path) -> Any:
-    """One task fails once, when the others are through."""
+def failing(marker: Path, root: str) -> Any:
+    """One task fails once, when another one has staged its rows."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -100,7 +102,9 @@ def failing(marker: Path) -> Any:
                 marker.touch(exist_ok=False)
             except FileExistsError:
                 continue
-            time.sleep(3)
+            while len(list(Path(root).glob("*/.staging/*"))) < 3:
+                time.sleep(0.1)
+            time.sleep(2)
             raise RuntimeError("this task fails once")
 
     return pass_on
@@ -115,7 +119,7 @@ def main(root: str, directory: Path) -> None:
     data = session.readStream.schema("key string, value string").option("maxFilesPerTrigger", 1)
     stream = data.json(str(directory / "in")).repartition(4)
     if os.environ.get(POINT) == "during-abort":
-        stream = stream.mapInArrow(failing(directory / "failed"), stream.schema)
+        stream = stream.mapInArrow(failing(directory / "failed", root), stream.schema)
     writer = stream.writeStream.format("logstore").option("path", root).option("topic", "t")
     query = writer.option("checkpointLocation", str(directory / "cp")).trigger(availableNow=True).start()
     query.awaitTermination()

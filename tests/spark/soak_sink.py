@@ -30,7 +30,7 @@ LEAST = {
     "after-write": 3,
     "mid-commit": 40,
     "after-marker": 3,
-    "during-abort": 6,
+    "during-abort": 2,
     "during-sweep": 20,
 }
 

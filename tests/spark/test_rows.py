@@ -26,7 +26,8 @@ from logstore.errors import (
 )
 from logstore.records import Codec
 from logstore.spark import rows as rows_module
-from logstore.spark.rows import Keyless, Rows, Target, check_columns
+from logstore.spark.rows import Keyless, Rows, Target
+from logstore.spark.write_columns import check_columns
 
 NOW = 1_700_000_000_000
 TIME = pa.timestamp("us", "UTC")

@@ -393,6 +393,13 @@ def test_a_topic_that_was_made_anew_is_told_by_its_id(cluster: FakeCluster, clie
     assert values(client) == [b"new"]
 
 
+def test_a_caller_may_know_of_the_new_topic_before_the_client(cluster: FakeCluster, client: Client) -> None:
+    cluster.topic("orders")[0].add([b"old"])
+    assert values(client) == [b"old"]
+    cluster.topic("orders", leaders=(2,))[0].add([b"new"])
+    assert values(client, topic_id=cluster.topics["orders"].id) == [b"new"]
+
+
 def test_a_deleted_topic_ends_a_fetch(cluster: FakeCluster, client: Client) -> None:
     cluster.topic("orders")[0].add([b"a"])
     values(client)

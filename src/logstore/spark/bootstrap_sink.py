@@ -18,7 +18,8 @@ from logstore.config import NAMES, LogConfig
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.partition import plainly
-from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
+from logstore.spark.rows import Rows, Target, unknown_topics
+from logstore.spark.write_columns import check_columns
 from logstore.spark.write_options import WriteOptions
 from logstore.wire.client import Client
 from logstore.wire.producer import IdempotentProducer

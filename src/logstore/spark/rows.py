@@ -1,8 +1,7 @@
 """Rows of Arrow data, shared out over topics and partitions and encoded as record batches.
 
-What columns a write takes is said here, and which of them are wrong, by the names of Spark's types. The rows
-of a task go from Arrow's buffers to one encoder for each partition in compiled code; no row becomes a Python
-object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker, so a task
+The rows of a task go from Arrow's buffers to one encoder for each partition in compiled code; no row becomes a
+Python object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker, so a task
 needs the same memory whatever it writes. Knows neither Spark nor files: imports the core and the vocabulary,
 pyarrow where rows are looked at. A `Rows` belongs to one task's thread.
 """
@@ -20,40 +19,25 @@ from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     LogstoreError,
-    SparkColumnsError,
     UnexpectedOffsetError,
     UnknownPartitionError,
     UnknownTopicError,
 )
 from logstore.records import Codec, TimestampType
-from logstore.settings import nearest
+from logstore.spark.write_columns import REPLAYED
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-__all__ = ["Keyless", "Outlet", "Rows", "Target", "check_columns"]
+__all__ = ["Keyless", "Outlet", "Rows", "Target", "unknown_topics"]
 
 #: An encoder with as much gives up what it has; a batch is then large enough for every codec and reader.
 FLUSH_BYTES = 512 << 10
 #: All encoders of a task together; past it the largest ones give up what they have.
 TASK_BYTES = 64 << 20
 
-_BYTES = ("binary", "string")
-_HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<value:binary,key:string>>")
-#: Column -> the types that it may have, and what to do about another one.
-_COLUMNS: dict[str, tuple[tuple[str, ...], str]] = {
-    "value": (_BYTES, 'cast it: col("value").cast("string"), or to_json(struct(...)).alias("value")'),
-    "key": (_BYTES, 'cast it: col("key").cast("string")'),
-    "headers": (_HEADERS, "give it as array(struct(lit(name).alias('key'), data.cast('binary').alias('value')))"),
-    "topic": (("string",), 'cast it: col("topic").cast("string")'),
-    "partition": (("int",), 'cast it: col("partition").cast("int")'),
-    "timestamp": (("timestamp",), 'cast it: col("timestamp").cast("timestamp")'),
-}
-#: What a read gives too, and a write passes over, so that a topic can be copied as it is read.
-_GIVEN_ANEW = {"offset": ("bigint",), "timestampType": ("int",)}
-#: What a replay has to bring.
-_REPLAYED = ("topic", "partition", "offset", "timestamp")
+#: How a replay brings rows into order.
 _SORTED = 'repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")'
 
 
@@ -103,46 +87,6 @@ class Keyless(NamedTuple):
 
 
 BY_KEY = Keyless()
-
-
-# --- columns -----------------------------------------------------------------------------------
-
-
-def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, replay: bool) -> None:
-    """Refuse columns that cannot be written. ``columns`` are pairs of a name and what Spark calls its type.
-
-    ``topic`` is the option of that name, without which a column has to name the topic.
-
-    Raises:
-        SparkColumnsError: columns are missing, unknown, doubled, or have a wrong type; all are named, with advice.
-    """
-    problems: dict[str, str] = {}
-    found: set[str] = set()
-    for name, kind in columns:
-        if name in found:
-            problems[name] = "is there twice"
-        found.add(name)
-        if name in _COLUMNS:
-            types, advice = _COLUMNS[name]
-            if kind not in types:
-                problems[name] = f"has the type {kind}, expected {' or '.join(types[:2])}; {advice}"
-        elif name in _GIVEN_ANEW:
-            if replay and kind not in _GIVEN_ANEW[name]:
-                problems[name] = f"has the type {kind}, expected {_GIVEN_ANEW[name][0]}"
-        else:
-            problems[name] = (
-                f'{nearest(name, _COLUMNS)}; drop it, or put it into the value: to_json(struct("*")).alias("value")'
-            )
-    if "value" not in found:
-        problems["value"] = 'is missing; to_json(struct("*")).alias("value") puts all columns into it'
-    if replay:
-        for name in _REPLAYED:
-            if name not in found:
-                problems[name] = "is missing; a replay keeps what it says"
-    elif topic is None and "topic" not in found:
-        problems["topic"] = "is missing, and so is the option topic: one of them has to say where rows go"
-    if problems:
-        raise SparkColumnsError(problems)
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -348,7 +292,7 @@ class _Share:
         return chosen
 
     def _check_replay(self, rows: pa.RecordBatch) -> None:
-        for name in _REPLAYED:
+        for name in REPLAYED:
             empty = rows.column(name).null_count
             if empty:
                 raise InvalidRecordError(

@@ -27,7 +27,8 @@ from pyspark.sql.datasource import (
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.partition import plainly
-from logstore.spark.rows import Rows, Target, check_columns, unknown_topics
+from logstore.spark.rows import Rows, Target, unknown_topics
+from logstore.spark.write_columns import check_columns
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile

@@ -285,6 +285,10 @@ class Client(Administrator):
         node, leader = self.cluster.leader(tp, attempts)
         current_id = self.cluster.known.topics[tp.topic].id
         if topic_id and current_id and current_id != topic_id:
+            # Either may be the older one: what is known here, or what the caller was told.
+            current_id = self.cluster.refresh([tp.topic], attempts).topics[tp.topic].id
+            node, leader = self.cluster.leader(tp, attempts)
+        if topic_id and current_id and current_id != topic_id:
             raise TopicRecreatedError(
                 f"topic {tp.topic!r} has the id {current_id}: the one with the id {topic_id} was deleted"
             )

@@ -31,6 +31,7 @@ from logstore.wire import codes
 from logstore.wire._batches import sequenced
 from logstore.wire.client import Client
 from logstore.wire.connection import Connection
+from logstore.wire.deliveries import Delivery, PendingBatch, PendingPartition
 from logstore.wire.messages import InitProducerIdRequest, ProduceRequest
 
 if TYPE_CHECKING:
@@ -44,85 +45,10 @@ _logger = logging.getLogger(__name__)
 PRODUCE_BY_ID = 13
 
 
-class Delivery:
-    """What became of the batches of one `submit`.
-
-    ``first_offset`` and ``last_offset`` stand once ``is_done`` and no ``error``; -1 where a broker said that it
-    has had the records long ago, and no more where.
-    """
-
-    __slots__ = ("error", "first_offset", "last_offset", "record_count", "topic_partition", "waiting")
-
-    def __init__(self, tp: TopicPartition, record_count: int, batch_count: int) -> None:
-        self.topic_partition = tp
-        self.record_count = record_count
-        self.first_offset = -1
-        self.last_offset = -1
-        self.error: LogstoreError | None = None
-        self.waiting = batch_count
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every batch was acknowledged, or one was refused."""
-        return self.waiting == 0 or self.error is not None
-
-
-class _Batch:
-    """One batch until it is acknowledged."""
-
-    __slots__ = ("data", "deadline", "delivery", "is_done", "is_first", "number", "record_count", "tries")
-
-    def __init__(
-        self, number: int, data: memoryview, record_count: int, delivery: Delivery, is_first: bool, deadline: float
-    ) -> None:
-        self.number = number
-        self.data = data
-        self.record_count = record_count
-        self.delivery = delivery
-        self.is_first = is_first
-        self.deadline = deadline
-        self.tries = 0
-        self.is_done = False  #: acknowledged, or given up
-
-
-class _Partition:
-    """The batches of one partition: unsent, in flight, and come back to be sent again; each has its number."""
-
-    __slots__ = ("in_flight", "is_known", "next_sequence", "not_before", "returned", "tp", "unsent")
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.is_known = False  #: whether the leader has a batch of this producer id
-        self.next_sequence = 0
-        self.not_before = 0.0
-        self.unsent: deque[_Batch] = deque()
-        self.in_flight: dict[int, _Batch] = {}
-        self.returned: list[_Batch] = []
-
-    def may_send(self) -> bool:
-        """Whether there is a batch that may go out now.
-
-        A leader that knows nothing of a producer takes any sequence for its first: were the first batch refused and
-        the second in flight, the second would stand before it. So the first goes alone.
-        """
-        return bool(self.unsent) and (self.is_known or not self.in_flight)
-
-    def is_empty(self) -> bool:
-        return not (self.unsent or self.in_flight or self.returned)
-
-    def oldest(self) -> int:
-        """The number of the oldest batch that was sent and is not acknowledged."""
-        return min([*self.in_flight, *(each.number for each in self.returned)], default=-1)
-
-    def pending(self) -> list[_Batch]:
-        """Every batch that is not acknowledged, in order."""
-        return sorted([*self.in_flight.values(), *self.returned, *self.unsent], key=lambda each: each.number)
-
-
 class _Request(NamedTuple):
     """What is in flight: by the name or the id of the topic and the number of the partition."""
 
-    batches: dict[tuple[str, int], tuple[_Partition, _Batch]]
+    batches: dict[tuple[str, int], tuple[PendingPartition, PendingBatch]]
     by_id: bool
     sent_at: float
 
@@ -168,8 +94,8 @@ class IdempotentProducer:
         # Without sequences only one after the other keeps the order.
         self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
         self._lines: dict[int, _Line] = {}
-        self._partitions: dict[TopicPartition, _Partition] = {}
-        self._busy: dict[TopicPartition, _Partition] = {}
+        self._partitions: dict[TopicPartition, PendingPartition] = {}
+        self._busy: dict[TopicPartition, PendingPartition] = {}
         self._error: LogstoreError | None = None
         self._unacknowledged_bytes = 0
 
@@ -199,7 +125,7 @@ class IdempotentProducer:
                 self._drain()
             partition = self._partitions.get(tp)
             if partition is None:
-                partition = self._partitions[tp] = _Partition(tp)
+                partition = self._partitions[tp] = PendingPartition(tp)
             idempotent = self._config.enable_idempotence
             found = sequenced(
                 data, self._producer_id, self._producer_epoch, partition.next_sequence if idempotent else -1
@@ -211,7 +137,7 @@ class IdempotentProducer:
             for position, size, records, _ in found:
                 self._numbers += 1
                 partition.unsent.append(
-                    _Batch(
+                    PendingBatch(
                         self._numbers, view[position : position + size], records, delivery, position == 0, deadline
                     )
                 )
@@ -335,7 +261,7 @@ class IdempotentProducer:
         sent = False
         if self._needs_id:
             return sent  # what is in flight has to come back first
-        by_leader: dict[int, list[_Partition]] = {}
+        by_leader: dict[int, list[PendingPartition]] = {}
         for partition in list(self._busy.values()):
             if partition.not_before > now:
                 continue
@@ -356,7 +282,7 @@ class IdempotentProducer:
             sent |= self._send_to(node, partitions)
         return sent
 
-    def _send_to(self, node: int, partitions: list[_Partition]) -> bool:
+    def _send_to(self, node: int, partitions: list[PendingPartition]) -> bool:
         sent = False
         line = self._lines.get(node)
         try:
@@ -373,10 +299,10 @@ class IdempotentProducer:
                     self._put_off(partition, error)
         return sent
 
-    def _send_one(self, line: _Line, partitions: list[_Partition]) -> None:
+    def _send_one(self, line: _Line, partitions: list[PendingPartition]) -> None:
         """One request with one batch of each partition, as many as there is room for."""
         known = self._cluster.known.topics
-        chosen: list[tuple[_Partition, _Batch]] = []
+        chosen: list[tuple[PendingPartition, PendingBatch]] = []
         size = 0
         for partition in partitions:
             if partition.may_send():
@@ -389,7 +315,7 @@ class IdempotentProducer:
         version = line.connection.version_of(ProduceRequest, None if by_id else PRODUCE_BY_ID - 1)
         by_id = version >= PRODUCE_BY_ID
         topics: dict[str, list[Any]] = {}
-        batches: dict[tuple[str, int], tuple[_Partition, _Batch]] = {}
+        batches: dict[tuple[str, int], tuple[PendingPartition, PendingBatch]] = {}
         for partition, batch in chosen:
             name, number = partition.tp
             label = known[name].id if by_id else name
@@ -464,7 +390,7 @@ class IdempotentProducer:
 
     # -- what answers mean -------------------------------------------------------------------------
 
-    def _acknowledge(self, partition: _Partition, batch: _Batch, base_offset: int) -> None:
+    def _acknowledge(self, partition: PendingPartition, batch: PendingBatch, base_offset: int) -> None:
         partition.is_known = self._config.enable_idempotence
         if batch.is_done:
             return  # it was given up; this answer came after
@@ -478,7 +404,7 @@ class IdempotentProducer:
         if partition.is_empty():
             self._busy.pop(partition.tp, None)
 
-    def _refuse(self, partition: _Partition, batch: _Batch, code: int, error: LogstoreError) -> None:
+    def _refuse(self, partition: PendingPartition, batch: PendingBatch, code: int, error: LogstoreError) -> None:
         if batch.is_done:
             return
         if code in (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_EPOCH):
@@ -498,7 +424,7 @@ class IdempotentProducer:
             return
         self._return(partition, batch, error)
 
-    def _return(self, partition: _Partition, batch: _Batch, error: LogstoreError) -> None:
+    def _return(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> None:
         """Send a batch again after a pause, if there is time left."""
         if batch.is_done:
             return
@@ -517,7 +443,7 @@ class IdempotentProducer:
         partition.not_before = now + self._pause_s(batch.tries)
         self._cluster.forget([partition.tp.topic])
 
-    def _put_off(self, partition: _Partition, error: LogstoreError) -> None:
+    def _put_off(self, partition: PendingPartition, error: LogstoreError) -> None:
         """There is nobody to send a partition's batches to now."""
         batch = partition.unsent[0]
         if error.retriable and time.monotonic() < batch.deadline:
@@ -539,7 +465,7 @@ class IdempotentProducer:
         pause_ms = min(config.retry_backoff_ms * 2.0 ** min(tries - 1, 30), config.retry_backoff_max_ms)
         return pause_ms * random.uniform(0.8, 1.2) / 1000
 
-    def _fail(self, partition: _Partition, error: LogstoreError, batch: _Batch | None = None) -> None:
+    def _fail(self, partition: PendingPartition, error: LogstoreError, batch: PendingBatch | None = None) -> None:
         """Nothing more of a partition is sent: behind a batch that is missing, none would be taken.
 
         ``batch`` is one that is neither unsent, in flight nor come back: it is just being looked at.
@@ -559,7 +485,7 @@ class IdempotentProducer:
         # Its sequence has a hole now.
         self._needs_id = self._config.enable_idempotence
 
-    def _finish(self, batch: _Batch) -> None:
+    def _finish(self, batch: PendingBatch) -> None:
         if not batch.is_done:
             batch.is_done = True
             self._unacknowledged_bytes -= len(batch.data)

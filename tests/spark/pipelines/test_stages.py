@@ -111,9 +111,10 @@ def test_killed_again_and_again_each_stage_is_exactly_once(tmp_path: Path) -> No
     seed = killing.seed()
     rng = random.Random(seed)
     told = given(tmp_path, max_offsets=150)
-    orders = fill(told["path"], 900, rng)
+    orders = fill(told["path"], 450 * max(KILLS, 2), rng)
     pipeline = killing.Run(tmp_path, "stages", **told | {"group": "shelf"})
     kills = sum(pipeline.killed(rng, 8) for _ in range(KILLS))
+    assert kills, "it has ended before it was killed"
     pipeline.to_the_end()
     print(f"\nstages: {kills} kills, {len(orders)} records (LOGSTORE_SEED={seed})")
     check(told, orders)

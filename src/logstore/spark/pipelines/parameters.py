@@ -41,6 +41,7 @@ class Parameters:
     max_offsets: int = parameter(
         0, "Records of a topic taken in one micro-batch; 0 takes what there is.", scale=True
     )
+    fail_on_data_loss: bool = parameter(True, "Records that were deleted before they were read end the run.")
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.bootstrap):

@@ -1,9 +1,9 @@
 """``restore``: topics out of an archive, record for record as they were: offset, timestamp, key, value, headers.
 
 The topics are made in the store with the number of partitions and the settings that they had, and written in the
-sink's replay mode, which keeps offsets with their gaps; a log that began at offset 1000 begins there again. A topic
-is restored whole or not at all: it must not exist yet, or be empty. One that holds as much as the archive is taken
-for restored and passed over, so that a restore which was killed between two topics can be run again.
+sink's replay mode, which keeps offsets with their gaps; a log begins with the first record that was left in it. A
+topic is restored whole or not at all: it must not exist yet, or be empty. One that holds as much as the archive
+is taken for restored and passed over, so that a restore which was killed between two topics can be run again.
 
 Records keep their timestamps, which may be older than the topic keeps records for. So that the store does not
 delete what was just restored, ``retention.ms`` and ``retention.bytes`` are -1 in a restored topic, unless

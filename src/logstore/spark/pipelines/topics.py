@@ -76,6 +76,8 @@ def _ensure_on_broker(
 def read_stream(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:
     """Topics as a stream from their beginning, in Kafka's columns."""
     found = place_options(parameters) | {"subscribe": ",".join(topics), "startingOffsets": "earliest"}
+    if not parameters.fail_on_data_loss:
+        found["failOnDataLoss"] = "false"
     if parameters.max_offsets:
         found["maxOffsetsPerTrigger"] = str(parameters.max_offsets)
     return spark.readStream.format(FORMAT).options(**found | options).load()

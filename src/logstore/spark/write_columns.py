@@ -1,0 +1,67 @@
+"""Which columns a write takes, by the names that Spark has for their types, and what is wrong with others.
+
+One error names everything that is wrong, each with advice, before a task runs. Knows neither Spark nor Arrow:
+imports the vocabulary only. Any thread may ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logstore.errors import SparkColumnsError
+from logstore.settings import nearest
+
+__all__ = ["REPLAYED", "check_columns"]
+
+_BYTES = ("binary", "string")
+_HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<value:binary,key:string>>")
+#: Column -> the types that it may have, and what to do about another one.
+_COLUMNS: dict[str, tuple[tuple[str, ...], str]] = {
+    "value": (_BYTES, 'cast it: col("value").cast("string"), or to_json(struct(...)).alias("value")'),
+    "key": (_BYTES, 'cast it: col("key").cast("string")'),
+    "headers": (_HEADERS, "give it as array(struct(lit(name).alias('key'), data.cast('binary').alias('value')))"),
+    "topic": (("string",), 'cast it: col("topic").cast("string")'),
+    "partition": (("int",), 'cast it: col("partition").cast("int")'),
+    "timestamp": (("timestamp",), 'cast it: col("timestamp").cast("timestamp")'),
+}
+#: What a read gives too, and a write passes over, so that a topic can be copied as it is read.
+_GIVEN_ANEW = {"offset": ("bigint",), "timestampType": ("int",)}
+#: What a replay has to bring.
+REPLAYED = ("topic", "partition", "offset", "timestamp")
+
+
+def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, replay: bool) -> None:
+    """Refuse columns that cannot be written. ``columns`` are pairs of a name and what Spark calls its type.
+
+    ``topic`` is the option of that name, without which a column has to name the topic.
+
+    Raises:
+        SparkColumnsError: columns are missing, unknown, doubled, or have a wrong type; all are named, with advice.
+    """
+    problems: dict[str, str] = {}
+    found: set[str] = set()
+    for name, kind in columns:
+        if name in found:
+            problems[name] = "is there twice"
+        found.add(name)
+        if name in _COLUMNS:
+            types, advice = _COLUMNS[name]
+            if kind not in types:
+                problems[name] = f"has the type {kind}, expected {' or '.join(types[:2])}; {advice}"
+        elif name in _GIVEN_ANEW:
+            if replay and kind not in _GIVEN_ANEW[name]:
+                problems[name] = f"has the type {kind}, expected {_GIVEN_ANEW[name][0]}"
+        else:
+            problems[name] = (
+                f'{nearest(name, _COLUMNS)}; drop it, or put it into the value: to_json(struct("*")).alias("value")'
+            )
+    if "value" not in found:
+        problems["value"] = 'is missing; to_json(struct("*")).alias("value") puts all columns into it'
+    if replay:
+        for name in REPLAYED:
+            if name not in found:
+                problems[name] = "is missing; a replay keeps what it says"
+    elif topic is None and "topic" not in found:
+        problems["topic"] = "is missing, and so is the option topic: one of them has to say where rows go"
+    if problems:
+        raise SparkColumnsError(problems)
