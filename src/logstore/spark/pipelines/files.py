@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import InvalidSettingError
-from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, write_stream
 
@@ -93,12 +93,10 @@ def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType | 
     if parameters.schema:
         return parameters.schema
     kept = os.path.join(parameters.checkpoint, "columns")
-    try:
+    # Asked for first: Spark tells of a path that is not there with a stack trace.
+    if hadoop.exists(spark, kept):
         (row,) = spark.read.json(kept).select("columns").collect()
         return StructType.fromJson(json.loads(row.columns))
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
     try:
         found = _configured(spark.read, parameters).option("inferSchema", True).load(parameters.source).schema
     except AnalysisException as error:
