@@ -199,7 +199,8 @@ def _error_of(name: str, text: str) -> LogstoreError:
     """The owner's error, or the nearest to it that can be had from a text."""
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, LogstoreError):
-        with contextlib.suppress(TypeError, ValueError):
+        # Some are made of more than a text.
+        with contextlib.suppress(TypeError, ValueError, AttributeError):
             return kind(text)
     return LogstoreError(f"{name}: {text}")
 
