@@ -25,6 +25,7 @@ from logstore.errors import (
     NotALogError,
     OwnerTimeoutError,
     StagedFileError,
+    StorageError,
     UnknownTopicError,
 )
 from logstore.log import Log
@@ -296,6 +297,14 @@ def test_a_letter_that_is_none_is_answered_and_harms_nobody(root):
     assert committed(root) == expected(("q", 0))
     with pytest.raises(InvalidManifestError):
         mailbox.fetch(directory, name.removeprefix("logstore.inbox."))
+
+
+def test_a_letter_that_nobody_could_be_told_of_is_taken_back(root):
+    directory = Directory(root)
+    (root / "logstore.inbox.bell").mkdir()  # so that it cannot be rung
+    with pytest.raises(StorageError):
+        mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+    assert litter(root) == []
 
 
 def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkeypatch):
