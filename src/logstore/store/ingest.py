@@ -97,8 +97,9 @@ class Ingest:
         return found
 
     def settle(self) -> None:
-        """Finish or abort what a crash has left undecided, of every query."""
+        """Finish or abort what a crash or a failure has left undecided, of every query."""
         with self._lock:
+            self._is_settled = False
             self._load(create=False)
 
     @contextlib.contextmanager
@@ -121,6 +122,16 @@ class Ingest:
         self._settle(query)
         state = self._sinks.get(query)
         if state is not None and manifest.batch <= state.done:
+            if manifest.batch < state.done:
+                # Never in the life of a query: only the newest batch is tried again.
+                _logger.warning(
+                    "dropped a batch older than the newest one that is in: store=%s query=%s batch=%d newest=%d; "
+                    "if the query's checkpoint was restored from a copy, rows that are new in it are lost",
+                    self._root.path,
+                    query,
+                    manifest.batch,
+                    state.done,
+                )
             self._sweep(manifest)
             return Ingested(True, {})
         with self._checked(manifest) as checked:
