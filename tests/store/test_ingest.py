@@ -14,11 +14,13 @@ from logstore._encode import Encoder, encode, encode_marker
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     CorruptRecordError,
+    DiskFullError,
     InvalidManifestError,
     InvalidRecordError,
     InvalidTimestampError,
     InvalidTopicError,
     LogClosedError,
+    OldBatchError,
     PolicyViolationError,
     ReadOnlyError,
     RecordTooLargeError,
@@ -27,6 +29,7 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownTopicError,
 )
+from logstore.log import Log
 from logstore.records import Codec, TopicPartition
 from logstore.store import sinks, staged, staging
 from logstore.store.replay import Replay
@@ -145,9 +148,10 @@ def test_the_same_batch_is_taken_in_once(store):
     assert staged_names(store) == []
 
 
-def test_an_older_batch_is_a_duplicate_and_a_newer_one_is_not(store):
+def test_an_older_batch_is_refused_and_a_newer_one_is_taken_in(store):
     store.ingest(stage(store, {F0: [[b"five"]]}, batch=5))
-    assert store.ingest(stage(store, {F0: [[b"four"]]}, batch=4)).duplicate
+    with pytest.raises(OldBatchError, match="batch 5 of it is in"):
+        store.ingest(stage(store, {F0: [[b"four"]]}, batch=4))
     assert not store.ingest(stage(store, {F0: [[b"nine"]]}, batch=9)).duplicate
     assert committed(store)[0] == [b"five", b"nine"]
 
@@ -672,13 +676,33 @@ def test_it_stays_small_though_nobody_keeps_house(store, monkeypatch):
     assert store.ingest(stage(store, {F0: [[b"x"]]}, batch=59)).duplicate
 
 
-def test_a_batch_older_than_the_newest_is_dropped_and_told(store, caplog):
+def test_a_checkpoint_that_was_restored_from_a_copy_is_told(store):
     for batch in (0, 1):
         store.ingest(stage(store, {F0: [[b"a"]]}, batch=batch))
     assert store.ingest(stage(store, {F0: [[b"a"]]}, batch=1)).duplicate
-    assert "checkpoint" not in caplog.text
-    assert store.ingest(stage(store, {F0: [[b"a"]]}, batch=0)).duplicate
-    assert "older than the newest" in caplog.text
+    with pytest.raises(OldBatchError, match="checkpoint restored from a copy"):
+        store.ingest(stage(store, {F0: [[b"b"]]}, batch=0))
+    assert committed(store)[0] == [b"a", b"a"]
+
+
+def test_a_batch_that_is_decided_is_no_error_though_its_markers_are_late(store, monkeypatch):
+    def fails(*_args, **_kwargs):
+        raise DiskFullError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "append_control", fails)
+        assert not store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+    assert committed(store)[0] == []
+    assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+    assert committed(store)[0] == [b"a"]
+
+
+def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
+    days = [[(None, b"x" * 900_000, 2 * 86_400_000 * number, None)] for number in range(8)]
+    store.ingest(stage(store, {F0: days}))
+    # With segment.ms at seven days; by the newest record of the whole file it would be one for each run.
+    assert store.partition("flights", 0).segment_count <= 3
+
 
 
 def test_without_the_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):
