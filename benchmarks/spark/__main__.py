@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import statistics
@@ -100,6 +101,8 @@ class Run:
             for name in names[turn:] + names[:turn]:
                 if f"{operation}: {name}" in self.failed:
                     continue
+                # What the one before has left for the disk is not this one's to wait for.
+                os.sync()
                 try:
                     seconds = entrants[name]()
                 except Exception as error:  # noqa: BLE001  whatever Spark raises: the others go on

@@ -554,6 +554,15 @@ class StagedFileError(LogstoreError, ValueError):
     code = 2
 
 
+class OldBatchError(LogstoreError, ValueError):
+    """A query commits a batch that is older than the newest that is in. Nothing was changed.
+
+    Its checkpoint was restored from a copy, or two queries share one: which rows are in already cannot be told.
+    """
+
+    code = 42
+
+
 class OwnerTimeoutError(_TimedOutError):
     """The process that writes the store did not take in staged files in time; it is named.
 

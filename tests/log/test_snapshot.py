@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import struct
 import time
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore._crc32c import crc32c
-from logstore.log import snapshot
+from logstore.log import Log, ProducerStamp, snapshot
 from logstore.log.producers import Producers, ProducerState, WrittenBatch
 from logstore.log.snapshot import PRODUCERS, SavedProducers
 from logstore.records import Marker, Origin
@@ -257,3 +258,13 @@ def test_a_hundred_thousand_producers_are_saved_and_loaded_in_seconds():
     assert snapshot.decode_producers(snapshot.encode_producers(saved, 0), 0) == saved
     assert len(snapshot.decode_snapshot(snapshot.encode_snapshot(states), 5)) == 100_000
     assert time.process_time() - began < 20
+
+
+def test_closing_again_and_again_leaves_few_snapshots(tmp_path):
+    """A store that is opened for each batch of a query would fill its directories with them."""
+    for life in range(12):
+        with Log.open(tmp_path / "t-0") as log:
+            log.append([b"x"], producer=ProducerStamp(1, 0, life))
+    assert len([name for name in os.listdir(tmp_path / "t-0") if name.endswith(".snapshot")]) <= 3
+    with Log.open(tmp_path / "t-0") as log:
+        assert log.append([b"x"], producer=ProducerStamp(1, 0, 11)).duplicate

@@ -250,5 +250,5 @@ def test_sparks_stand_in_for_no_partition_reads_nothing(root: Path) -> None:
 
     given = options(root)
     assert list(read_slice(InputPartition(None), given, Table(given))) == []
-    assert len(list(read_slice(Slice(Range("events", 0, 0, 5)), given, Table(given)))) == 1
+    assert len(list(read_slice(Slice([Range("events", 0, 0, 5)]), given, Table(given)))) == 1
     assert stores.RECORDS == 1000

@@ -354,6 +354,15 @@ def test_columns_are_looked_at_before_any_task_runs(root: Path) -> None:
         sinks.writer({"path": str(root), "topic": "t"}, sinks.schema(value="int", user="string"))
 
 
+def test_a_directory_of_kafkas_is_refused_before_anything_is_staged_in_it(root: Path) -> None:
+    for path in root.rglob("logstore.*"):
+        path.unlink()
+    (root / "t-0" / "00000000000000000000.log").touch()
+    with pytest.raises(NotALogError, match=r"Kafka wrote this directory.*adopt"):
+        stream(root).write(0, task=0)
+    assert sinks.staged_in(root) == []
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_a_path_that_is_no_store_is_refused_with_advice(tmp_path: Path, there: bool) -> None:
     if there:

@@ -19,19 +19,25 @@ from logstore._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     DirectoryLockedError,
+    DiskFullError,
     InvalidManifestError,
     LogstoreError,
     NotALogError,
     OwnerTimeoutError,
     StagedFileError,
+    StorageError,
     UnknownTopicError,
 )
+from logstore.log import Log
 from logstore.log.files import Directory, RootLock
+from logstore.log.holder import holder_of
 from logstore.records import TopicPartition
 from logstore.store import answering, inbox, mailbox
-from logstore.store.ingest import Ingested
+from logstore.store.ingest import Ingest, Ingested
 from logstore.store.mailbox import Letter
+from logstore.store.sinks import Sinks
 from logstore.store.staging import Manifest, StagingFile
+from logstore.testing import ManualClock
 from tests.store.inbox_owner import POINTS
 
 pytestmark = pytest.mark.row("U3")
@@ -293,6 +299,59 @@ def test_a_letter_that_is_none_is_answered_and_harms_nobody(root):
         mailbox.fetch(directory, name.removeprefix("logstore.inbox."))
 
 
+def test_a_letter_that_nobody_could_be_told_of_is_taken_back(root):
+    directory = Directory(root)
+    (root / "logstore.inbox.bell").mkdir()  # so that it cannot be rung
+    with pytest.raises(StorageError):
+        mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+    assert litter(root) == []
+
+
+def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkeypatch):
+    directory = Directory(root)
+    until = SYSTEM_CLOCK.now_ms() + 60_000
+    slips = [mailbox.post(directory, Letter(stage(root, query=query), until)) for query in ("q", "r", "s")]
+    answer, full = mailbox.answer, [True]
+
+    def write(root, slip, found):
+        if full:
+            raise DiskFullError("no room for an answer")
+        answer(root, slip, found)
+
+    monkeypatch.setattr(mailbox, "answer", write)
+    with logstore.open(root, MANUAL) as store:
+        store.housekeep()
+        store.housekeep()
+        full.clear()
+        assert [mailbox.fetch(directory, slip) for slip in slips] == [None] * 3
+        store.housekeep()
+    assert [mailbox.fetch(directory, slip).duplicate for slip in slips] == [False] * 3
+    assert litter(root) == []
+
+
+def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
+    """Readers wait for it, and nobody else may ever ask."""
+    clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
+    with logstore.open(root, MANUAL, clock=clock) as store:
+        store.housekeep()
+        log = store.partition("flights", 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(Log, "append_control", no_room)
+            patch.setattr(Sinks, "flush", no_room)
+            patch.setattr(Ingest, "_flush", no_room)
+            with pytest.raises(DiskFullError):
+                store.ingest(stage(root))
+        assert log.last_stable_offset < log.log_end_offset
+        clock.advance(answering.SETTLE_MS)
+        store.housekeep()
+        assert log.last_stable_offset == log.log_end_offset
+    assert committed(root) == [[], []]
+
+
+def no_room(*arguments, **keywords):
+    raise DiskFullError("no room")
+
+
 def test_what_others_have_left_goes_after_a_day(root):
     directory = Directory(root)
     for name in ("logstore.inbox.x.tmp", "logstore.taken.x", "logstore.answer.x", "logstore.inbox.bell"):
@@ -338,6 +397,30 @@ def test_an_owner_looks_seldom_until_somebody_has_rung(root):
         mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
         store.housekeep()
         assert task.period_s == answering.PERIOD_MS / 1000
+
+
+def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
+    """POSIX takes all locks of a process from a file of which it closes any descriptor."""
+    with logstore.open(root, MANUAL):
+        for _ in range(2):
+            assert holder_of(Directory(root)).pid == os.getpid()
+            asked = "import logstore, sys; logstore.open(sys.argv[1])"
+            environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            told = subprocess.run(
+                [sys.executable, "-c", asked, str(root)], env=environ, capture_output=True, text=True
+            )
+            assert "DirectoryLockedError" in told.stderr
+
+
+def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
+    with owner(root, "data") as process:
+        mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        process.wait(30)
+    with pytest.raises(NotALogError, match=r"batch of q is undecided.*housekeep"):
+        logstore.hand_back(root, leave_stray=True)
+    with logstore.open(root, MANUAL) as store:
+        store.housekeep()
+    logstore.hand_back(root, leave_stray=True)
 
 
 def test_who_holds_a_root_is_told_without_taking_its_lock(root):

@@ -14,11 +14,13 @@ from logstore._encode import Encoder, encode, encode_marker
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     CorruptRecordError,
+    DiskFullError,
     InvalidManifestError,
     InvalidRecordError,
     InvalidTimestampError,
     InvalidTopicError,
     LogClosedError,
+    OldBatchError,
     PolicyViolationError,
     ReadOnlyError,
     RecordTooLargeError,
@@ -27,8 +29,10 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownTopicError,
 )
+from logstore.log import Log
 from logstore.records import Codec, TopicPartition
 from logstore.store import sinks, staged, staging
+from logstore.store.replay import Replay
 from logstore.store.sinks import Sinks, SinkState, producer_id_of
 from logstore.store.staging import Manifest, StagingFile, sweep
 from logstore.testing import ManualClock, SimDisk
@@ -144,9 +148,10 @@ def test_the_same_batch_is_taken_in_once(store):
     assert staged_names(store) == []
 
 
-def test_an_older_batch_is_a_duplicate_and_a_newer_one_is_not(store):
+def test_an_older_batch_is_refused_and_a_newer_one_is_taken_in(store):
     store.ingest(stage(store, {F0: [[b"five"]]}, batch=5))
-    assert store.ingest(stage(store, {F0: [[b"four"]]}, batch=4)).duplicate
+    with pytest.raises(OldBatchError, match="batch 5 of it is in"):
+        store.ingest(stage(store, {F0: [[b"four"]]}, batch=4))
     assert not store.ingest(stage(store, {F0: [[b"nine"]]}, batch=9)).duplicate
     assert committed(store)[0] == [b"five", b"nine"]
 
@@ -520,6 +525,44 @@ def test_a_replay_over_other_records_is_refused(store, disk, content):
     refuse(store, disk, manifest, UnexpectedOffsetError, "another record, or none")
 
 
+def test_the_parts_of_an_archive_in_the_wrong_order_are_refused(store, disk):
+    """What lies below the log start was never here: to pass over it would lose it without a word."""
+    store.ingest(stage(store, {F0: [(500, [b"x"] * 3)]}, batch=0, mode="replay"))
+    manifest = stage(store, {F0: [(0, [b"older"] * 5)]}, batch=1, mode="replay")
+    refuse(store, disk, manifest, UnexpectedOffsetError, "begins at offset 500, .*the oldest first")
+
+
+def test_in_a_compacted_topic_only_what_a_compaction_went_over_may_be_missing(store, clock):
+    name, place = "newest", ("newest", 0)
+    store.create_topic(name, 1, {"cleanup.policy": "compact"})
+    records = [(b"k", b"0"), (b"k", b"1"), (b"k", b"2")]
+    store.ingest(stage(store, {place: [(0, records[:2]), (9, records[2:])]}, batch=0, mode="replay"))
+    missing = stage(store, {place: [(4, [(b"other", b"x")])]}, batch=1, mode="replay")
+    with pytest.raises(UnexpectedOffsetError, match="or none"):
+        store.ingest(missing)
+    log = store.partition(name, 0)
+    log.roll()
+    log.compact()
+    assert committed(store, name) == [[b"2"]]
+    again = stage(store, {place: [(0, records[:2]), (9, records[2:])]}, query="again", mode="replay")
+    assert not store.ingest(again).duplicate
+    assert committed(store, name) == [[b"2"]]
+
+
+def test_who_writes_to_a_log_during_a_replay_does_not_take_the_place_of_its_records(store, monkeypatch):
+    append = Replay.append
+
+    def late(self):
+        store["flights"].append(b"somebody else's", partition=0)
+        return append(self)
+
+    monkeypatch.setattr(Replay, "append", late)
+    manifest = stage(store, {F0: [(0, [b"a", b"b"])]}, mode="replay")
+    with pytest.raises(UnexpectedOffsetError):
+        store.ingest(manifest)
+    assert not store.ingest(stage(store, {F1: [[b"next"]]}, batch=0)).duplicate
+
+
 def test_batches_of_a_replay_that_overlap_are_named(store, disk):
     one = stage(store, {F0: [(0, [b"a"] * 5)]}, mode="replay")
     other = stage(store, {F0: [(4, [b"a"] * 5)]}, mode="replay")
@@ -631,6 +674,45 @@ def test_it_stays_small_though_nobody_keeps_house(store, monkeypatch):
         store.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
         assert store.partition("__logstore_sinks", 0).size < 8000
     assert store.ingest(stage(store, {F0: [[b"x"]]}, batch=59)).duplicate
+
+
+def test_a_checkpoint_that_was_restored_from_a_copy_is_told(store):
+    for batch in (0, 1):
+        store.ingest(stage(store, {F0: [[b"a"]]}, batch=batch))
+    assert store.ingest(stage(store, {F0: [[b"a"]]}, batch=1)).duplicate
+    with pytest.raises(OldBatchError, match="checkpoint restored from a copy"):
+        store.ingest(stage(store, {F0: [[b"b"]]}, batch=0))
+    assert committed(store)[0] == [b"a", b"a"]
+
+
+def test_a_batch_that_is_decided_is_no_error_though_its_markers_are_late(store, monkeypatch):
+    def fails(*_args, **_kwargs):
+        raise DiskFullError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "append_control", fails)
+        assert not store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+    assert committed(store)[0] == []
+    assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+    assert committed(store)[0] == [b"a"]
+
+
+def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
+    days = [[(None, b"x" * 900_000, 2 * 86_400_000 * number, None)] for number in range(8)]
+    store.ingest(stage(store, {F0: days}))
+    # With segment.ms at seven days; by the newest record of the whole file it would be one for each run.
+    assert store.partition("flights", 0).segment_count <= 3
+
+
+
+def test_without_the_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):
+    store.ingest(stage(store, {F0: [[b"a"]]}))
+    store.close()
+    disk.unlink(f"{ROOT}/logstore.topics")
+    with logstore.open(ROOT, files=disk, clock=clock) as store:
+        config = store.topic_config("__logstore_sinks")
+        assert (config.compacts, config.deletes) == (True, False)
+        assert store.partition("__logstore_sinks", 0).config.compacts
 
 
 def test_a_record_that_is_no_state_is_named_and_nothing_is_taken_in(store, disk, clock):

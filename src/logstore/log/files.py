@@ -470,6 +470,12 @@ class RootLock:
         return lock is not None and lock._pid == os.getpid()
 
     @classmethod
+    def told(cls, root: Directory) -> str:
+        """What this process has written into the file of a lock that it holds, read without closing that file."""
+        lock = cls._held[_lock_key(root)]
+        return lock._file.read(0, 4096).decode(errors="replace").strip()
+
+    @classmethod
     def is_taken(cls, root: Directory, partition: str) -> bool:
         """Whether this process writes a certain partition already, or what goes by its name."""
         lock = cls._held.get(_lock_key(root))

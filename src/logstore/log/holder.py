@@ -31,17 +31,19 @@ class Holder(NamedTuple):
 
 def holder_of(root: Directory) -> Holder | None:
     """The process that writes below a root now, or None. May be this one."""
-    told = (root.read(LOCK) or b"").decode(errors="replace").strip() if root.exists() else ""
-    if RootLock.is_held(root):
-        # To close any descriptor of the file would give this process's own lock away.
-        return Holder(os.getpid(), told)
-    try:
-        descriptor = os.open(root.join(LOCK), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        asked = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    finally:
-        os.close(descriptor)
+    # Guarded, so that nobody in this process takes the lock between the question and the end of it.
+    with RootLock.guarded():
+        if RootLock.is_held(root):
+            # To close any descriptor of the file, also one that was only read, would give this process's lock away.
+            return Holder(os.getpid(), RootLock.told(root))
+        try:
+            descriptor = os.open(root.join(LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            asked = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            told = os.pread(descriptor, 4096, 0).decode(errors="replace").strip()
+        finally:
+            os.close(descriptor)
     kind, _whence, _start, _length, pid = _FLOCK.unpack(asked)
     return None if kind == fcntl.F_UNLCK else Holder(max(pid, 0), told)

@@ -105,6 +105,7 @@ def _recover(
     start = min(start, end)
     snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
     producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
+    snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all})
     epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end)
     return Recovered(
         segments=segments,

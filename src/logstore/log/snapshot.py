@@ -264,6 +264,18 @@ def remove_beyond(directory: Directory, end_offset: int, generation: int) -> Non
         directory.sync()
 
 
+def remove_strays(directory: Directory, base_offsets: set[int]) -> None:
+    """Remove Kafka's snapshots that no segment begins at, but the newest: each clean close leaves one at its end.
+
+    As Kafka's `ProducerStateManager.removeStraySnapshots` does when a log is loaded.
+    """
+    offsets = [offset for name in directory.names() if (offset := snapshot_offset(name)) is not None]
+    newest = max(offsets, default=0)
+    for offset in offsets:
+        if offset != newest and offset not in base_offsets:
+            directory.remove(snapshot_name(offset))
+
+
 def load_newest(directory: Directory, end_offset: int, generation: int) -> SavedProducers | None:
     """The newest whole snapshot at or before ``end_offset``; None if everything must be replayed.
 

@@ -33,7 +33,7 @@ def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
     options = ReadOptions.of({name: str(value) for name, value in given.items()}).for_batch()
     table = Table(options)
     backend = backend_of(options)
-    slices = [pickle.dumps(Slice(range)) for range in split(plan_batch(options, backend), options, backend)]
+    slices = [pickle.dumps(Slice([range])) for range in split(plan_batch(options, backend), options, backend)]
     schema = types.StructType([types.StructField("slice", types.BinaryType())])
     rows = spark.sparkContext.parallelize([(one,) for one in slices], max(len(slices), 1))
     return spark.createDataFrame(rows, schema).mapInArrow(_Task(options), table.spark())

@@ -10,7 +10,7 @@ import functools
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -55,11 +55,11 @@ def hide_traceback() -> None:
 
 
 class Slice(InputPartition):
-    """What one task reads: a range of offsets, and of timestamps where a filter asks for that."""
+    """What one task reads: ranges of offsets, in this order, and of timestamps where a filter asks for that."""
 
-    def __init__(self, range: Range, since_ms: int | None = None, until_ms: int | None = None) -> None:
-        super().__init__(tuple(range))
-        self.range = range
+    def __init__(self, ranges: Sequence[Range], since_ms: int | None = None, until_ms: int | None = None) -> None:
+        super().__init__([tuple(range) for range in ranges])
+        self.ranges = tuple(ranges)
         self.since_ms = since_ms
         self.until_ms = until_ms
         self.version = version()
@@ -80,7 +80,8 @@ def read_slice(partition: InputPartition, options: ReadOptions, table: Table) ->
         return  # Spark's stand-in where nothing was planned
     try:
         check_version(partition.version, version())
-        yield from read(partition.range, options, table, partition.since_ms, partition.until_ms)
+        for range in partition.ranges:
+            yield from read(range, options, table, partition.since_ms, partition.until_ms)
     except LogstoreError:
         hide_traceback()
         raise

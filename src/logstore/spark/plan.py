@@ -16,11 +16,14 @@ from logstore.records import TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.spark.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
-__all__ = ["Offsets", "chosen_topics", "data_loss", "hold_within", "plan_batch", "resolve", "split", "subscribed"]
+__all__ = ["Offsets", "chosen_topics", "data_loss", "hold_within", "packed", "plan_batch", "resolve", "split", "subscribed"]
 
 _logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
+
+#: So many offsets of a micro-batch are left together in one task.
+TASK_RECORDS = 16_384
 
 
 def data_loss(message: str, *, fail: bool, otherwise: str = "") -> None:
@@ -203,6 +206,26 @@ def split(ranges: Iterable[Range], options: ReadOptions, backend: Backend) -> li
         share = (range.end - range.start) / total * options.min_partitions
         parts.extend(backend.split(range, max(1, round(share))))
     return [part for part in parts if part.start < part.end]
+
+
+def packed(ranges: Iterable[Range], options: ReadOptions) -> list[list[Range]]:
+    """What each task of a micro-batch reads: its own range, or several small ones, one after the other.
+
+    A task costs Spark some tens of milliseconds in Python, more than reading a few thousand records. Nothing is
+    put together where the options say how the ranges are to be dealt out.
+    """
+    is_dealt = options.min_partitions is not None or options.max_records is not None
+    tasks: list[list[Range]] = []
+    held = 0
+    for range in ranges:
+        size = range.end - range.start
+        if tasks and not is_dealt and held + size <= TASK_RECORDS:
+            tasks[-1].append(range)
+            held += size
+        else:
+            tasks.append([range])
+            held = size
+    return tasks
 
 
 def _by_offsets(whole: Range, parts: int) -> list[Range]:

@@ -46,7 +46,7 @@ class BatchReader(DataSourceReader):
         backend = backend_of(self.options)
         ranges = self.wanted.narrowed(plan_batch(self.options, backend), backend)
         since_ms, until_ms = self.wanted.since_ms, self.wanted.until_ms
-        return [Slice(range, since_ms, until_ms) for range in split(ranges, self.options, backend)]
+        return [Slice([range], since_ms, until_ms) for range in split(ranges, self.options, backend)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_slice(partition, self.options, self.table)

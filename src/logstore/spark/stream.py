@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from logstore.spark.offsets import Standing, offsets_json
 from logstore.spark.options import ReadOptions
 from logstore.spark.partition import Slice, plainly, read_slice
+from logstore.spark.plan import packed
 from logstore.spark.schema import Table
 from logstore.spark.triggers import Follower
 
@@ -78,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self._follower.ranges(Standing.of_json(start), Standing.of_json(end))
-        return [Slice(range) for range in ranges]
+        return [Slice(task) for task in packed(ranges, self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_slice(partition, self.options, self.table)

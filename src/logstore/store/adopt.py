@@ -32,7 +32,7 @@ from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import kraft, layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, new_id
-from logstore.store.names import CLUSTER_METADATA
+from logstore.store.names import CLUSTER_METADATA, SINKS
 from logstore.store.staging import staging_directory
 from logstore.store_config import StoreConfig
 
@@ -126,7 +126,7 @@ def hand_back(
     Raises:
         DirectoryLockedError: a store, or Kafka, has the directory open.
         NotALogError: there is no store here, or it has topics that Kafka does not know: with ``leave_stray`` they
-            are left for Kafka to move aside. Nothing was changed.
+            are left for Kafka to move aside; or a batch of a Spark query is undecided. Nothing was changed.
         CorruptRecordError: Kafka's log of metadata is damaged. Nothing was changed.
     """
     directory = Directory(path, files)
@@ -142,6 +142,7 @@ def hand_back(
                 "back with leave_stray=True",
                 path=directory.path,
             )
+        _refuse_undecided(directory, clock, files)
         for name in log_files.partitions_below(directory):
             # Of what is staged there nobody takes anything in any more.
             staging_directory(directory, name).remove_tree()
@@ -152,6 +153,28 @@ def hand_back(
         hold.release()
     _logger.info("handed back: root=%s known=%d stray=%d", directory.path, len(told.known), len(told.stray))
     return told
+
+
+def _refuse_undecided(directory: Directory, clock: Clock, files: Files) -> None:
+    """Keep the store while a transaction of a sink is open: Kafka could not end it, and would hold readers back.
+
+    Raises:
+        NotALogError: a batch is undecided.
+    """
+    place = TopicPartition(SINKS, 0)
+    if not layout.partition_directory(directory, place).exists():
+        return
+    from logstore.log import Log
+    from logstore.store.sinks import read_states
+
+    with Log.open(directory.join(str(place)), read_only=True, clock=clock, files=files) as log:
+        undecided = sorted(query for query, state in read_states(log).items() if state.is_pending)
+    if undecided:
+        raise NotALogError(
+            f"a batch of {', '.join(undecided[:5])} is undecided, and Kafka's readers would wait for its end for "
+            "ever; open the store, call housekeep(), and close it, which decides it",
+            path=directory.path,
+        )
 
 
 def _compare(directory: Directory) -> HandBack:

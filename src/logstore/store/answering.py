@@ -29,6 +29,8 @@ IDLE_MS: Final = 1_000
 PERIOD_MS: Final = 50
 #: How often litter is looked for.
 SWEEP_MS: Final = 86_400_000
+#: How often batches are looked for that a failure has left undecided, and that nobody goes on with.
+SETTLE_MS: Final = 30_000
 
 
 class Taker(Protocol):
@@ -48,6 +50,9 @@ class Answering:
         self._taker = taker
         self._heard: bytes | None = None
         self._is_first = True
+        self._settled_ms = 0
+        #: What became of letters, and could not be written down yet: on a full disk, for one.
+        self._untold: dict[str, Ingested | BaseException] = {}
         self._swept_ms = 0
         self.keeper = Housekeeper(clock, f"inbox of {root.path}")
         self._task = self.keeper.add("inbox", IDLE_MS, self.run)
@@ -57,10 +62,7 @@ class Answering:
         taker = self._taker()
         if taker is None:
             return
-        first, self._is_first = self._is_first, False
-        if first:
-            # An undecided batch of a query that nobody goes on with would hold readers back for ever.
-            taker.settle()
+        self._settle(taker)
         from logstore.store import mailbox  # when a store has been open for a while: many never are
 
         # Asked for before the letters are: one that comes meanwhile is found by the next look.
@@ -68,11 +70,14 @@ class Answering:
         if heard is None:
             return
         self._task.period_s = PERIOD_MS / 1000
-        if first or heard != self._heard:
-            self._heard = heard
-            for slip in mailbox.waiting(self._root, taken=first):
+        for slip in list(self._untold):
+            self._tell(slip)
+        if self._is_first or heard != self._heard:
+            for slip in mailbox.waiting(self._root, taken=self._is_first):
                 self.keeper.check()
                 self._take(taker, slip)
+            # Last: were some of them left, by an error or a full disk, they are found by the next look.
+            self._is_first, self._heard = False, heard
         now_ms = self._clock.now_ms()
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
@@ -81,9 +86,23 @@ class Answering:
             mailbox.remove_litter(self._root, now_ms)
             sweep(self._root.path, "", -1, files=self._root.files, clock=self._clock)
 
+    def _settle(self, taker: Taker) -> None:
+        """An undecided batch of a query that nobody goes on with would hold readers back for ever."""
+        now_ms = self._clock.now_ms()
+        if self._settled_ms and abs(now_ms - self._settled_ms) < SETTLE_MS:
+            return
+        self._settled_ms = now_ms
+        try:
+            taker.settle()
+        except LogstoreError as error:
+            # Letters are answered all the same: each is told what is wrong.
+            _logger.error("undecided batches cannot be looked for: store=%s error=%s", self._root.path, error)
+
     def _take(self, taker: Taker, slip: str) -> None:
         from logstore.store import mailbox
 
+        if slip in self._untold:
+            return
         try:
             letter = mailbox.take(self._root, slip)
             if letter is None:
@@ -98,7 +117,19 @@ class Answering:
         except Exception as error:
             _logger.exception("a manifest could not be taken in: store=%s slip=%s", self._root.path, slip)
             found = error
-        mailbox.answer(self._root, slip, found)
+        self._untold[slip] = found
+        self._tell(slip)
+
+    def _tell(self, slip: str) -> None:
+        """Write an answer, or keep it for the next look: the letter must not be taken in a second time for it."""
+        from logstore.store import mailbox
+
+        try:
+            mailbox.answer(self._root, slip, self._untold[slip])
+        except LogstoreError as error:
+            _logger.warning("an answer waits for room: store=%s slip=%s error=%s", self._root.path, slip, error)
+        else:
+            del self._untold[slip]
 
 
 __all__ = ["Answering"]

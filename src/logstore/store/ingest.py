@@ -45,7 +45,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from logstore.errors import LogstoreError, StagedFileError, UnknownPartitionError, UnknownTopicError
+from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
 from logstore.records import Marker, TopicPartition
@@ -97,8 +97,9 @@ class Ingest:
         return found
 
     def settle(self) -> None:
-        """Finish or abort what a crash has left undecided, of every query."""
+        """Finish or abort what a crash or a failure has left undecided, of every query."""
         with self._lock:
+            self._is_settled = False
             self._load(create=False)
 
     @contextlib.contextmanager
@@ -121,6 +122,13 @@ class Ingest:
         self._settle(query)
         state = self._sinks.get(query)
         if state is not None and manifest.batch <= state.done:
+            if manifest.batch < state.done:
+                # Never in the life of a query: only the newest batch is tried again. Dropping it could drop new rows.
+                raise OldBatchError(
+                    f"{self._root.path}: query {query!r} commits batch {manifest.batch}, but batch {state.done} of it "
+                    "is in. Was its checkpoint restored from a copy, or is it that of two queries? Go on with a new "
+                    "checkpoint that begins where this store ends"
+                )
             self._sweep(manifest)
             return Ingested(True, {})
         with self._checked(manifest) as checked:
@@ -163,7 +171,8 @@ class Ingest:
         except BaseException:
             self._try_to_settle(query)
             raise
-        self._settle(query)
+        # The batch is in, and will be seen: an error now would have a job write its rows once more.
+        self._try_to_settle(query)
         return offsets
 
     def _replay(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
@@ -273,7 +282,7 @@ class Ingest:
             stamp, first, last = producer, -1, -1
             for each in shares[place]:
                 for run, record_count in _runs(each):
-                    result = log_of[place].append_run(run, producer=stamp, max_timestamp_ms=each.newest_ms)
+                    result = log_of[place].append_run(run, producer=stamp, max_timestamp_ms=staged.newest_ms(run))
                     first = result.first_offset if first < 0 else first
                     last = result.last_offset
                     stamp = stamp._replace(base_sequence=(stamp.base_sequence + record_count) & INT32_MAX)

@@ -76,12 +76,17 @@ def post(root: Directory, letter: Letter) -> str:
     """Put a letter in, and ring; its slip."""
     slip = f"{query_tag(letter.manifest.query)}.{letter.manifest.batch}.{os.urandom(8).hex()}"
     root.replace(_INBOX + slip, letter.to_bytes(), durable=False)
-    bell = root.open(_BELL, create=True, writable=True)
     try:
-        # Not a count: of two senders that ring at once, one would be lost.
-        bell.write(os.urandom(_BELL_BYTES), 0)
-    finally:
-        bell.close()
+        bell = root.open(_BELL, create=True, writable=True)
+        try:
+            # Not a count: of two senders that ring at once, one would be lost.
+            bell.write(os.urandom(_BELL_BYTES), 0)
+        finally:
+            bell.close()
+    except BaseException:
+        # Who is told that it was not sent must not find later that it was taken in.
+        clear(root, slip)
+        raise
     return slip
 
 
@@ -199,7 +204,8 @@ def _error_of(name: str, text: str) -> LogstoreError:
     """The owner's error, or the nearest to it that can be had from a text."""
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, LogstoreError):
-        with contextlib.suppress(TypeError, ValueError):
+        # Some are made of more than a text.
+        with contextlib.suppress(TypeError, ValueError, AttributeError):
             return kind(text)
     return LogstoreError(f"{name}: {text}")
 

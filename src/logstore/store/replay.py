@@ -7,8 +7,9 @@ manifest may be taken in again after a crash, cut into other batches even, and e
 
 What makes that safe is that nothing is passed over unseen. A record below the log end offset must stand in the
 log at that offset, with the same key, value, headers and timestamp, else the topic holds something else, and
-the manifest is refused before anything was written. Records below the log start offset were there once, and a
-compacted topic may have let go of any: there the offset alone counts.
+the manifest is refused before anything was written. Where nobody can tell any more, below the log start offset,
+it is refused too: they may never have been here, as when the parts of an archive come in the wrong order. Only what
+a compaction has gone over may be missing: there the offset alone counts.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Replay:
     def __init__(self, log: Log, checked: Sequence[Checked]) -> None:
         self._log = log
         self._checked = checked
+        self._end = log.log_end_offset
         self.first_offset = min(each.first_offset for each in checked)
         self.last_offset = max(each.last_offset for each in checked)
 
@@ -49,9 +51,17 @@ class Replay:
 
         Raises:
             InvalidManifestError: two staged batches hold the same offsets.
-            UnexpectedOffsetError: the log holds something else at an offset.
+            UnexpectedOffsetError: the log holds something else at an offset, or begins behind it.
         """
-        end = self._log.log_end_offset
+        end = self._end = self._log.log_end_offset
+        start = self._log.log_start_offset
+        if self.first_offset < start:
+            raise UnexpectedOffsetError(
+                f"{self._log.name}: the log begins at offset {start}, and records from offset {self.first_offset} "
+                "on are to be replayed, which it takes no more; replay into an empty topic that keeps records "
+                "for ever (retention.ms=-1), the oldest first",
+                offset=self.first_offset,
+            )
         known = _Known(self._log, self.first_offset, end)
         before: _Batch | None = None
         for batch in self._merged():
@@ -73,10 +83,13 @@ class Replay:
                         )
 
     def append(self) -> tuple[int, int]:
-        """Append what the log has not yet; the first and the last offset of all. Not synced."""
-        log = self._log
+        """Append what the log had not yet when it was checked; first and last offset of all. Not synced.
+
+        Raises:
+            UnexpectedOffsetError: somebody else has written to the log meanwhile, in the place of these records.
+        """
+        end = self._end
         for batch in self._merged():
-            end = log.log_end_offset
             if batch.first_offset >= end:
                 self._append(batch.data, batch.first_offset)
             elif batch.last_offset >= end:
@@ -115,24 +128,20 @@ class _Known:
     """The records that are in a log already, asked for in the order of offsets."""
 
     def __init__(self, log: Log, first_offset: int, end: int) -> None:
-        self._start = log.log_start_offset
-        self._may_be_gone = log.config.compacts
-        first = max(first_offset, self._start)
+        self._gone_below = log.cleanable().first_dirty_offset if log.config.compacts else -1
         held: Iterable[Record] = ()
-        if first < end:
-            held = log.scan(first, end, isolation=Isolation.READ_UNCOMMITTED)
+        if first_offset < end:
+            held = log.scan(first_offset, end, isolation=Isolation.READ_UNCOMMITTED)
         self._records = iter(held)
         self._next: Record | None = next(self._records, None)
 
     def has(self, record: Record) -> bool:
         """Whether the log holds this record, or may have held it and let go of it."""
-        if record.offset < self._start:
-            return True
         while self._next is not None and self._next.offset < record.offset:
             self._next = next(self._records, None)
         found = self._next
         if found is None or found.offset != record.offset:
-            return self._may_be_gone
+            return record.offset < self._gone_below
         return _content(found) == _content(record)
 
 

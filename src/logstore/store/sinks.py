@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from logstore.config import Setting
 from logstore.errors import CorruptRecordError, DiskFullError, RecordError, UnknownTopicError
-from logstore.log import Log
+from logstore.log import Log, LogReader
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.names import SINKS
 from logstore.store.source import Source
@@ -133,7 +133,7 @@ class Sinks:
         assert isinstance(log, Log)
         # What a killed process has written counts from now on, so it may not be lost later.
         log.flush()
-        self._states = _read(log)
+        self._states = read_states(log)
         self._log = log
         return True
 
@@ -228,7 +228,12 @@ def producer_id_of(query: str, attempt: int = 0) -> int:
     return FIRST_PRODUCER_ID | (int.from_bytes(digest[:8], "big") & (FIRST_PRODUCER_ID - 1))
 
 
-def _read(log: Log) -> dict[str, SinkState]:
+def read_states(log: LogReader | Log) -> dict[str, SinkState]:
+    """The newest state of each query.
+
+    Raises:
+        CorruptRecordError: a record is none of ours; its offset is named.
+    """
     states: dict[str, SinkState] = {}
     for record in log.scan(isolation=Isolation.READ_UNCOMMITTED):
         try:
@@ -242,4 +247,14 @@ def _read(log: Log) -> dict[str, SinkState]:
     return states
 
 
-__all__ = ["ABORTED", "COMMITTING", "DONE", "INTENT", "Share", "SinkState", "Sinks", "producer_id_of"]
+__all__ = [
+    "ABORTED",
+    "COMMITTING",
+    "DONE",
+    "INTENT",
+    "Share",
+    "SinkState",
+    "Sinks",
+    "producer_id_of",
+    "read_states",
+]

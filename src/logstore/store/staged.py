@@ -170,6 +170,12 @@ def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def newest_ms(run: bytes | bytearray) -> int:
+    """The largest timestamp in whole batches, as their headers say it."""
+    view = memoryview(run)
+    return max(int.from_bytes(view[start + 35 : start + 43], "big", signed=True) for start, _ in _bounds(view))
+
+
 def _length(data: bytes | memoryview, start: int) -> int:
     """The size of the batch at a place, as it says; what is no header says more than there is."""
     if len(data) - start < _HEADER:
@@ -177,4 +183,4 @@ def _length(data: bytes | memoryview, start: int) -> int:
     return int.from_bytes(data[start + 8 : start + 12], "big", signed=True) + 12
 
 
-__all__ = ["CHUNK_BYTES", "Checked", "check", "runs"]
+__all__ = ["CHUNK_BYTES", "Checked", "check", "newest_ms", "runs"]

@@ -137,8 +137,15 @@ class TopicTable(ABC):
             )
 
     def config_of(self, name: str) -> LogConfig:
-        """The settings of a topic's logs: its own, and the store's for all others."""
-        return self.effective(self.entry(name).settings)
+        """The settings of a topic's logs: its own, and the store's for all others.
+
+        What the store keeps for its own ends is compacted, also where its settings are not known, as after the
+        catalogue was lost: by the defaults, the newest record of a group or of a sink would go by age.
+        """
+        settings = self.entry(name).settings
+        if name in INTERNAL and "cleanup.policy" not in settings:
+            return self.effective({**settings, "cleanup.policy": "compact"})
+        return self.effective(settings)
 
     def effective(self, settings: Mapping[str, Setting]) -> LogConfig:
         """What a topic with these settings of its own has in all."""
@@ -212,7 +219,13 @@ class Topics(TopicTable):
             count = max(found) + 1
             layout.make_partitions(self._root, topic, sorted(set(range(count)) - found), topic_id)
             catalogue = catalogue.with_topic(
-                topic, TopicEntry(id=topic_id, partitions=count, created_ms=self._clock.now_ms())
+                topic,
+                TopicEntry(
+                    id=topic_id,
+                    partitions=count,
+                    settings={"cleanup.policy": "compact"} if topic in INTERNAL else {},
+                    created_ms=self._clock.now_ms(),
+                ),
             )
             _logger.info("took in a topic: root=%s topic=%s partitions=%d", self._root.path, topic, count)
         return catalogue
@@ -436,12 +449,6 @@ class FollowedTopics(TopicTable):
             )
         cluster_id = layout.read_meta_properties(self._root).get("cluster.id", "")
         return Catalogue(cluster_id=cluster_id, topics=topics)
-
-    def config_of(self, name: str) -> LogConfig:
-        entry = self.entry(name)
-        if name in INTERNAL and "cleanup.policy" not in entry.settings:
-            return self.effective({**entry.settings, "cleanup.policy": "compact"})
-        return self.effective(entry.settings)
 
 
 __all__ = ["FollowedTopics", "TopicTable", "Topics"]
