@@ -26,14 +26,11 @@ from pyspark.sql.datasource import (
 )
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
-from logstore.log.files import Directory
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
 from logstore.spark.write_columns import check_columns
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
-from logstore.store.catalogue import CATALOGUE
-from logstore.store.layout import check_root
 from logstore.store.staging import Manifest, StagedFile, StagingFile
 
 if TYPE_CHECKING:
@@ -180,10 +177,7 @@ def columns_of(schema: StructType) -> list[tuple[str, str]]:
 def targets_of(options: WriteOptions) -> Mapping[str, Target]:
     """The topics that rows may go to: the one of the option, or all."""
     assert options.path is not None
-    root = Directory(options.path)
-    if root.exists() and root.read(CATALOGUE) is None:
-        # A directory of Kafka's can be read, and is refused by the commit: nothing may be staged there before.
-        check_root(root)
+    inbox.check(options.path)
     try:
         store = open_store(options.path, read_only=True)
     except NotALogError as error:

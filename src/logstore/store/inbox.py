@@ -23,7 +23,9 @@ from logstore.config import Setting
 from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError
 from logstore.log.files import Directory, RootLock
 from logstore.store import mailbox
+from logstore.store.catalogue import CATALOGUE
 from logstore.store.ingest import Ingested
+from logstore.store.layout import check_root
 from logstore.store.mailbox import Letter
 from logstore.store.staging import Manifest, remove_staged, sweep
 
@@ -66,6 +68,19 @@ def commit(
             found = _ask(directory, manifest, until_s, timeout_s, clock)
         if found is not None:
             return found
+
+
+def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
+    """Refuse a directory that can be read and not written, such as one of Kafka's, before anything is staged there.
+
+    Where there is no directory, nothing is refused.
+
+    Raises:
+        NotALogError: Kafka wrote it, or it holds what belongs to no store.
+    """
+    directory = Directory(root, files)
+    if directory.exists() and directory.read(CATALOGUE) is None:
+        check_root(directory)
 
 
 def abort(root: str | os.PathLike[str], manifest: Manifest, *, files: Files = LIBC) -> None:
@@ -145,4 +160,4 @@ def _silent(root: Directory, owner: str, manifest: Manifest, after_s: float) -> 
     )
 
 
-__all__ = ["abort", "commit"]
+__all__ = ["abort", "check", "commit"]
