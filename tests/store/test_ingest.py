@@ -704,7 +704,6 @@ def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
     assert store.partition("flights", 0).segment_count <= 3
 
 
-
 def test_without_the_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):
     store.ingest(stage(store, {F0: [[b"a"]]}))
     store.close()

@@ -16,7 +16,17 @@ from logstore.records import TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.spark.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
-__all__ = ["Offsets", "chosen_topics", "data_loss", "hold_within", "packed", "plan_batch", "resolve", "split", "subscribed"]
+__all__ = [
+    "Offsets",
+    "chosen_topics",
+    "data_loss",
+    "hold_within",
+    "packed",
+    "plan_batch",
+    "resolve",
+    "split",
+    "subscribed",
+]
 
 _logger = logging.getLogger(__name__)
 

@@ -123,11 +123,12 @@ class Ingest:
         state = self._sinks.get(query)
         if state is not None and manifest.batch <= state.done:
             if manifest.batch < state.done:
-                # Never in the life of a query: only the newest batch is tried again. Dropping it could drop new rows.
+                # Never in the life of a query: only the newest batch is tried again. Dropping it could drop new
+                # rows.
                 raise OldBatchError(
-                    f"{self._root.path}: query {query!r} commits batch {manifest.batch}, but batch {state.done} of it "
-                    "is in. Was its checkpoint restored from a copy, or is it that of two queries? Go on with a new "
-                    "checkpoint that begins where this store ends"
+                    f"{self._root.path}: query {query!r} commits batch {manifest.batch}, but batch {state.done} of "
+                    "it is in. Was its checkpoint restored from a copy, or is it that of two queries? Go on with a "
+                    "new checkpoint that begins where this store ends"
                 )
             self._sweep(manifest)
             return Ingested(True, {})
