@@ -227,11 +227,12 @@ def test_no_public_method_changes_a_record(log):
     writing = verbs - {
         *("open", "close", "read", "record_at", "scan", "locate", "offset_for_time", "wait_for"),
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "is_busy", "oldest_segment"),
+        *("open_transaction", "producer_epoch"),
         *("image", "copy_image", "verify_image"),
         *("flush", "tick", "roll", "advance_high_watermark"),
     }
     assert writing == {
-        *("append", "append_batch", "append_control", "append_encoded", "appender"),
+        *("append", "append_batch", "append_control", "append_encoded", "append_run", "appender"),
         # Of a record these take all or nothing.
         *("truncate_to", "delete_before", "retain", "compact"),
     }
