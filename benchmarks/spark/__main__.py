@@ -36,8 +36,8 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "spark.json"
 
 OPERATIONS = [*operations.QUERIES, "available", "small", "sink", "stream sink", "memory"]
 
-#: What a contender is not asked for: what it does not have, or what is no question to it.
-VALUE_ONLY = {c.PATH_COLUMNS}
+#: Contenders that are asked for one thing only: they show what an option gives there.
+ASKED_FOR = {c.PATH_COLUMNS: "value", c.PATH_FIELDS: "json", c.PATH_SMALL: "scan", c.PATH_LARGE: "scan"}
 QUICK = {"records": 20_000, "passes": 1, "batches": 6}
 
 
@@ -118,7 +118,7 @@ class Run:
     def queries(self, entrants: Mapping[str, Contender]) -> None:
         for operation in filter(operations.QUERIES.__contains__, self.given.operations):
             query = operations.QUERIES[operation]
-            asked = {name: one for name, one in entrants.items() if name not in VALUE_ONLY or operation == "value"}
+            asked = {name: one for name, one in entrants.items() if ASKED_FOR.get(name, operation) == operation}
             self.take_turns(
                 operation,
                 {

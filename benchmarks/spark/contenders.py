@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 #: Those that need a broker, and what reads from it what.
 KAFKA, KAFKA_FULL = "kafka", "kafka, full"
-PATH, PATH_COLUMNS = "path", "path, columns"
+PATH, PATH_COLUMNS, PATH_FIELDS = "path", "path, columns", "path, valueSchema"
+PATH_SMALL, PATH_LARGE = "path, 256 KiB fetches", "path, 16 MiB fetches"
 BOOTSTRAP, BOOTSTRAP_FULL = "bootstrap", "bootstrap, full"
 PARQUET, ARROW, MAP = "parquet", "arrow files", "mapInArrow"
 
@@ -47,6 +48,11 @@ def contenders(work: Path, bootstrap: str | None, records: int) -> dict[str, Con
     found = {
         PATH: Contender("logstore", store, streams=True),
         PATH_COLUMNS: Contender("logstore", {**store, "columns": "value,offset"}, columns=("value", "offset")),
+        PATH_FIELDS: Contender(
+            "logstore", {**store, "valueSchema": '{"amount": "float64"}', "columns": "amount"}, columns=("amount",)
+        ),
+        PATH_SMALL: Contender("logstore", {**store, "fetchBytes": str(256 << 10)}),
+        PATH_LARGE: Contender("logstore", {**store, "fetchBytes": str(16 << 20)}),
         MAP: Contender("mapInArrow", load=lambda spark: map_in_arrow(spark, store, records)),
         PARQUET: Contender("parquet", {"path": str(work / "events.parquet")}),
         ARROW: Contender("ready-arrow", {"path": str(work / "events.arrow")}),
