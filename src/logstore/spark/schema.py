@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.errors import PayloadError, SparkOptionError
-from logstore.store.payload import decoder_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,6 +196,8 @@ class Table:
 def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:
     """What makes the decoder of some fields, and what each of them is for Spark."""
     try:
+        from logstore.store.payload import decoder_of  # brings the whole store, which brokers do without
+
         names, narrowed = decoder_of(schema, on_error)
         decoder = narrowed(names)
     except ValueError as error:
