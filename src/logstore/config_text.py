@@ -26,6 +26,7 @@ NOT_SETTINGS = frozenset(
         "LOGSTORE_FLIPS",
         "LOGSTORE_FUZZ_SLICE",
         "LOGSTORE_KILLS",
+        "LOGSTORE_PIPELINE_KILLS",
         "LOGSTORE_SEED",
         "LOGSTORE_STATES",
     }

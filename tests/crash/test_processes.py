@@ -522,6 +522,9 @@ calls = {
     "append": lambda: log.append([b"child"]),
     "append_batch": lambda: log.append_batch(batch),
     "append_encoded": lambda: log.append_encoded(None),
+    "append_run": lambda: log.append_run(bytearray(batch), max_timestamp_ms=0),
+    "open_transaction": lambda: log.open_transaction(1),
+    "producer_epoch": lambda: log.producer_epoch(1),
     "append_control": lambda: log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0),
     "advance_high_watermark": lambda: log.advance_high_watermark(1),
     "delete_before": lambda: log.delete_before(1),
@@ -556,7 +559,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
     assert answered <= {
         *("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset", "synced_end"),
         *("was_clean", "leader_epoch", "epochs", "end_offset", "generation"),
-        *("segment_count", "size", "room", "next_offset", "is_busy"),
+        *("segment_count", "segments", "size", "room", "next_offset", "is_busy"),
     }
     parent.do("in_child(log.close)")
     assert parent.do("in_child(lambda: [log.close(), log.close(), refusals({'append': calls['append']})])") == [

@@ -122,6 +122,7 @@ class Ingest:
         self._settle(query)
         state = self._sinks.get(query)
         if state is not None and manifest.batch <= state.done:
+            self._sweep(manifest)
             if manifest.batch < state.done:
                 # Never in the life of a query: only the newest batch is tried again. Dropping it could drop new
                 # rows.
@@ -130,7 +131,6 @@ class Ingest:
                     "it is in. Was its checkpoint restored from a copy, or is it that of two queries? Go on with a "
                     "new checkpoint that begins where this store ends"
                 )
-            self._sweep(manifest)
             return Ingested(True, {})
         with self._checked(manifest) as checked:
             if not checked:
@@ -138,6 +138,9 @@ class Ingest:
             take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
             offsets = take_in(manifest, checked)
         self._sweep(manifest)
+        if query in self._sinks.pending():
+            # Decided, and its markers are still to come: the states may have to be read anew before that.
+            return Ingested(False, offsets)
         try:
             self._sinks.forget_jobs(self._source.clock.now_ms())
             self._sinks.tidy()
