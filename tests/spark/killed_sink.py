@@ -62,7 +62,8 @@ class Life:
             # What is done is done anew.
             Sinks.get = (  # type: ignore[method-assign]
                 lambda self, query: (
-                    (state := known(self, query)) and (state._replace(batch=-1) if state.phase == DONE else state)
+                    (state := known(self, query))
+                    and (state._replace(batch=-1, done=-1) if state.phase == DONE else state)
                 )
             )
         elif orders.get("bug") == "no-sweep":
