@@ -25,7 +25,7 @@ from logstore.log import Log
 from logstore.log.files import Directory
 from logstore.spark import rows
 from logstore.store import ingest, mailbox
-from logstore.store.sinks import DONE, Sinks
+from logstore.store.sinks import DONE, Sinks, SinkState
 from logstore.store.staging import StagingFile
 from tests.spark import sinks
 
@@ -59,13 +59,13 @@ class Life:
             setattr(owner, name, self.counted(getattr(owner, name)))
         if orders.get("bug") == "forgets":
             known = Sinks.get
-            # What is done is done anew.
-            Sinks.get = (  # type: ignore[method-assign]
-                lambda self, query: (
-                    (state := known(self, query))
-                    and (state._replace(batch=-1, done=-1) if state.phase == DONE else state)
-                )
-            )
+
+            def forgotten(self: Sinks, query: str) -> SinkState | None:
+                """What is done is done anew."""
+                state = known(self, query)
+                return state and (state._replace(batch=-1, done=-1) if state.phase == DONE else state)
+
+            Sinks.get = forgotten  # type: ignore[method-assign]
         elif orders.get("bug") == "no-sweep":
             ingest.sweep = lambda *_, **__: 0  # type: ignore[assignment]
         elif orders.get("bug") == "no-abort":
