@@ -19,7 +19,7 @@ from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
-from logstore.spark.write_columns import check_columns
+from logstore.spark.write_columns import check_columns, columns_of
 from logstore.spark.write_options import WriteOptions
 from logstore.wire.client import Client
 from logstore.wire.producer import IdempotentProducer
@@ -57,8 +57,7 @@ class Sending:
         assert options.bootstrap is not None
         self.options = options
         self.bootstrap = options.bootstrap
-        columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-        check_columns(columns, topic=options.topic, replay=False)
+        check_columns(columns_of(schema), topic=options.topic, replay=False)
         with self.client() as client:
             self.targets = targets_of(client, options)
 

@@ -7,6 +7,7 @@ by those who read and write. Knows no Spark: imports the vocabulary only. Any th
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ __all__ = [
     "kafka_settings",
     "list_of",
     "number_of",
+    "place_of",
     "size_of",
     "take",
     "text_of",
@@ -180,3 +182,22 @@ def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
     guess = nearest(name, list(spelled))
     head, found, tail = guess.rpartition(" mean ")
     return f"{head}{found}{prefix}{spelled[tail[:-1]]}?" if found else guess
+
+
+def place_of(
+    given: Mapping[str, Any], kafka: Mapping[str, str], problems: dict[str, str]
+) -> tuple[str | None, str | None]:
+    """(path, bootstrap): where the records are, or are to go; one of them."""
+    path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
+    if path is not None:
+        path = os.path.abspath(path)  # executors stand in other directories than the driver
+    if ours is not None and kafkas is not None and ours != kafkas:
+        problems["bootstrap"] = f"{ours}, but kafka.bootstrap.servers is {kafkas}; set one of them"
+    bootstrap = ours if ours is not None else kafkas
+    if path is not None and bootstrap is not None:
+        problems["path"] = (
+            f"{path}, and {'bootstrap' if ours else 'kafka.bootstrap.servers'} too; a store is reached by one"
+        )
+    if path is None and bootstrap is None and not {"path", "bootstrap"} & set(problems):
+        problems["path"] = "missing: give the directory of a store, or bootstrap with the address of a broker"
+    return path, bootstrap

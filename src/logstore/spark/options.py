@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,35 +17,18 @@ from logstore.errors import SparkOptionError
 from logstore.records import Isolation, TopicPartition
 from logstore.settings import INT32_MAX, INT64_MAX
 from logstore.spark.named import (
-    KAFKA_PREFIX,
-    Taken,
     boolean_of,
     duration_ms_of,
-    kafka_settings,
     list_of,
     number_of,
+    place_of,
     size_of,
     take,
     text_of,
     word_of,
 )
 
-__all__ = [
-    "EARLIEST",
-    "KAFKA_PREFIX",
-    "LATEST",
-    "Bound",
-    "ReadOptions",
-    "Taken",
-    "boolean_of",
-    "duration_ms_of",
-    "kafka_settings",
-    "list_of",
-    "number_of",
-    "take",
-    "text_of",
-    "word_of",
-]
+__all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions"]
 
 #: As in Spark's Kafka source, where an offset stands for an end of the log.
 LATEST, EARLIEST = -1, -2
@@ -54,7 +36,6 @@ LATEST, EARLIEST = -1, -2
 # --- where to begin and to end -----------------------------------------------------------------
 
 
-#: Where a query begins or ends: an offset, or a time in milliseconds, for each partition; else one for all.
 class Bound(NamedTuple):
     """One end of what a query reads.
 
@@ -223,7 +204,7 @@ class ReadOptions:
         """
         problems: dict[str, str] = {}
         given, kafka = take(options, _READ, "consumer", problems)
-        path, bootstrap = _where(given, kafka, problems)
+        path, bootstrap = place_of(given, kafka, problems)
         _one_of(given, problems)
         isolation = given.get("isolation")
         level = kafka.get("isolation.level")
@@ -275,25 +256,6 @@ class ReadOptions:
         if problems:
             raise SparkOptionError(problems)
         return self
-
-
-def _where(
-    given: Mapping[str, Any], kafka: Mapping[str, str], problems: dict[str, str]
-) -> tuple[str | None, str | None]:
-    """(path, bootstrap): one of them."""
-    path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
-    if path is not None:
-        path = os.path.abspath(path)  # executors stand in other directories than the driver
-    if ours is not None and kafkas is not None and ours != kafkas:
-        problems["bootstrap"] = f"{ours}, but kafka.bootstrap.servers is {kafkas}; set one of them"
-    bootstrap = ours if ours is not None else kafkas
-    if path is not None and bootstrap is not None:
-        problems["path"] = (
-            f"{path}, and {'bootstrap' if ours else 'kafka.bootstrap.servers'} too; a store is reached by one"
-        )
-    if path is None and bootstrap is None and not {"path", "bootstrap"} & set(problems):
-        problems["path"] = "missing: give the directory of a store, or bootstrap with the address of a broker"
-    return path, bootstrap
 
 
 _CHOICES = ("subscribe", "subscribePattern", "assign")

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
-from logstore.spark.write_columns import check_columns
+from logstore.spark.write_columns import check_columns, columns_of
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
@@ -168,10 +168,6 @@ class Staging:
         if not files:
             return None
         return Manifest(staged[0].query, staged[0].batch, self.options.mode, files)
-
-
-def columns_of(schema: StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 def targets_of(options: WriteOptions) -> Mapping[str, Target]:

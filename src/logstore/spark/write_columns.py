@@ -7,11 +7,15 @@ imports the vocabulary only. Any thread may ask.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from logstore.errors import SparkColumnsError
 from logstore.settings import nearest
 
-__all__ = ["REPLAYED", "check_columns"]
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["REPLAYED", "check_columns", "columns_of"]
 
 _BYTES = ("binary", "string")
 _HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<value:binary,key:string>>")
@@ -28,6 +32,11 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], str]] = {
 _GIVEN_ANEW = {"offset": ("bigint",), "timestampType": ("int",)}
 #: What a replay has to bring.
 REPLAYED = ("topic", "partition", "offset", "timestamp")
+
+
+def columns_of(schema: StructType) -> list[tuple[str, str]]:
+    """The columns of a schema as `check_columns` takes them."""
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, replay: bool) -> None:

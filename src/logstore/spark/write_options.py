@@ -1,11 +1,10 @@
 """The options of writing with ``format("logstore")``: what each accepts, and what they mean together.
 
-Stands on the table machinery of `options`. Knows no Spark: imports the vocabulary only. Any thread may use it.
+Stands on the table machinery of `named`. Knows no Spark: imports the vocabulary only. Any thread may use it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from logstore.client_config import ProducerConfig
 from logstore.errors import ConfigError, SparkOptionError
 from logstore.records import Codec
-from logstore.spark.options import KAFKA_PREFIX, boolean_of, duration_ms_of, take, text_of, word_of
+from logstore.spark.named import KAFKA_PREFIX, boolean_of, duration_ms_of, place_of, take, text_of, word_of
 from logstore.spark.rows import BY_KEY, Keyless
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions"]
@@ -71,20 +70,8 @@ class WriteOptions:
         """
         problems: dict[str, str] = {}
         given, kafka = take(options, _WRITE, "producer", problems)
-        path, bootstrap = given.get("path"), given.get("bootstrap")
-        servers = kafka.pop("bootstrap.servers", None)
-        if bootstrap is None:
-            bootstrap = servers
-        elif servers is not None and servers != bootstrap:
-            problems["bootstrap"] = f"{bootstrap}, but kafka.bootstrap.servers is {servers}; set one of them"
-        if path is not None and bootstrap is not None:
-            problems["path"] = "there is bootstrap too; set one of them: files, or a broker"
-        elif path is None and bootstrap is None:
-            problems["path"] = (
-                "is missing; set path, the directory of a store, or bootstrap (kafka.bootstrap.servers), a broker"
-            )
-        if path is not None:
-            path = os.path.abspath(path)  # executors stand in other directories than the driver
+        path, bootstrap = place_of(given, kafka, problems)
+        kafka.pop("bootstrap.servers", None)
         config = _producer(kafka, problems)
         word = given.get("compression")
         imposed = kafka.get("compression.type")

@@ -35,7 +35,6 @@ class Checked(NamedTuple):
     config: LogConfig  #: of the log when it was checked
     first_offset: int  #: of the first record, which matters for a replay only
     last_offset: int
-    newest_ms: int  #: -1 without records
 
 
 def check(root: Directory, staged: StagedFile, config: LogConfig, now_ms: int, *, replay: bool = False) -> Checked:
@@ -70,12 +69,12 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
             f"a staged file of {staged.place} has {size} bytes, its manifest says {staged.size}", path=file.path
         )
     batch_count = record_count = position = 0
-    newest, first, last = -1, -1, -1
+    first, last = -1, -1
     for run, _ in runs(file, size, config):
         for start, end in _bounds(run):
             try:
                 view = BatchView(run[start:end])
-                newest = max(newest, _check_batch(view, config, now_ms, replay))
+                _check_batch(view, config, now_ms, replay)
                 if replay and view.base_offset <= last:
                     raise InvalidRecordError(
                         f"a batch begins at offset {view.base_offset}, the one before it ends at {last}"
@@ -93,11 +92,11 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
             f"says {staged.batch_count} with {staged.record_count}",
             path=file.path,
         )
-    return Checked(staged, file, config, first, last, newest)
+    return Checked(staged, file, config, first, last)
 
 
-def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> int:
-    """Check one batch; the newest timestamp in it."""
+def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> None:
+    """Check one batch."""
     limit = min(config.max_message_bytes, config.segment_bytes)
     if view.size > limit:
         raise too_large(view.size, config)
@@ -121,7 +120,6 @@ def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) 
         raise InvalidRecordError(f"the newest timestamp is {most}, the header says {view.max_timestamp_ms}")
     if not replay and not log_gives_time:
         check_timestamps(least, most, config, now_ms)
-    return view.max_timestamp_ms
 
 
 def _placed(error: RecordError, staged: StagedFile, path: str, position: int) -> RecordError:
