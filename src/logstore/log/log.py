@@ -17,7 +17,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._encode import Encoder, encode_marker, timestamp_of
@@ -34,6 +34,7 @@ from logstore.errors import (
     OffsetOutOfRangeError,
 )
 from logstore.log import admission, alteration, compaction, cut, image, retention
+from logstore.log.adoption import Whole, adopt
 from logstore.log.appender import Appender
 from logstore.log.compaction import Compacted, Throttle
 from logstore.log.dirty import Cleanable
@@ -584,6 +585,31 @@ class Log(Readable):
             self._state, run, stamp, max_timestamp_ms, self._clock.now_ms(), append_time=self._append_time
         )
         self._acknowledge(result, Ack.WRITTEN)
+        return result
+
+    def adopt(
+        self, whole: Whole, runs: Iterable[tuple[bytearray, int]], *, producer: ProducerStamp | None = None
+    ) -> AppendResult | None:
+        """Append a whole file of batches by making it a segment; None if it has to be written with `append_run`.
+
+        For who has checked the file as for `append_run`, and has it below the log's directory, written to by
+        nobody any more. ``runs`` are its batches from the beginning, with their counts of records. On return
+        the file is the log's, and has left the place where it was. Not synced as a whole: `flush`.
+
+        Raises:
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is as it was; the file may
+                be stamped up to there, and is of no use any more. This holds for the following, too.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
+            DiskFullError: there is no room in the log's budget, or for the name.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        stamp = NO_PRODUCER if producer is None else producer
+        result = adopt(
+            self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time
+        )
+        if result is not None:
+            self._acknowledge(result, Ack.WRITTEN)
         return result
 
     def open_transaction(self, producer_id: int) -> int | None:

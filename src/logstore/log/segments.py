@@ -122,6 +122,35 @@ class Segments:
         self._set((*self._all, segment))
         return segment
 
+    def take(self, name: str, base_offset: int, *, size: int, next_offset: int) -> Segment:
+        """Make a whole file of stamped batches the active segment: behind the others, or in an empty one's place.
+
+        Its name is not durable until a sync, nor are its bytes. Readers of an empty one keep that.
+
+        Raises:
+            DiskFullError: there is no room for the name. Nothing has changed.
+            StorageError: it could not be named, or has other batches than was said.
+        """
+        final = files.segment_file(base_offset, files.LOG)
+        for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
+            self.directory.remove(files.segment_file(base_offset, suffix))
+        self.directory.rename(name, final)
+        file = self.directory.open(final, writable=True)
+        file.mark_dirty()
+        segment = _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
+        extent = segment.scan(next_offset=base_offset, adopt=True, check=False)
+        if (segment.size, segment.next_offset) != (size, next_offset):
+            raise StorageError(
+                f"the file ends at offset {segment.next_offset}, position {segment.size}, and should at offset "
+                f"{next_offset}, position {size}: {extent.problem or 'it has changed since it was checked'}",
+                path=file.path,
+            )
+        replaced = [known for known in self._all[-1:] if known.base_offset == base_offset]
+        self._set((*self._all[: len(self._all) - len(replaced)], segment))
+        for old in replaced:
+            old.close()
+        return segment
+
     def seal(self, segment: Segment) -> None:
         """Give a segment its last time index entry and whole, trimmed index files."""
         segment.seal()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from logstore._files import fork_generation
@@ -354,11 +354,14 @@ class State:
             raise self.poison_locked(error) from error
         self.counters.rolls += 1
 
-    def roll_locked(self, *, keep_producers: bool = True) -> None:
+    def roll_locked(
+        self, *, keep_producers: bool = True, begin: Callable[[int], object] | None = None
+    ) -> None:
         """The sealed segment is synced before anything of the next one counts as synced.
 
         Not at once, though: the kernel writes it back meanwhile, and the roll after this one waits
-        for the rest, so that at most two segments are unsynced and few appends ever wait.
+        for the rest, so that at most two segments are unsynced and few appends ever wait. ``begin`` makes
+        the next one, by default an empty file.
         """
         try:
             old = self.segments.active
@@ -366,7 +369,7 @@ class State:
             base = old.next_offset
             self.transactions.sync()
             # The new file first: if there is no room for it, nothing has changed.
-            self.segments.add(base)
+            (begin or self.segments.add)(base)
             self.segments.seal(old)
             self.unsynced = [old]
             self.transactions.rolled(base, self.generation, is_current=keep_producers)

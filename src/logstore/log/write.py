@@ -6,7 +6,7 @@ between finds nothing promised that is not there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from logstore._batch import stamp_run
@@ -36,6 +36,9 @@ class ProducerStamp(NamedTuple):
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
+#: Puts stamped or unstamped batches behind the last segment; the end behind them. As `_put_locked`.
+Put = Callable[[State, Any, int, int, int, int, int], int]
+
 _REPLICATION = Origin.REPLICATION
 _new_result = tuple.__new__
 
@@ -51,11 +54,13 @@ def write_locked(
     origin: Origin,
     now: int,
     admitted: Admitted | None = None,
+    put: Put | None = None,
 ) -> AppendResult:
     """Write admitted batches at the log end offset and move the marks: one append, whole or not at all.
 
     ``span`` counts the offsets that they take, ``produced`` is what producer state needs of a batch
-    with a producer id. Raises as `Log.append_batch`.
+    with a producer id. ``put`` brings the bytes into the segments, if it is not by writing ``data`` behind
+    them. Raises as `Log.append_batch`.
     """
     state.check_whole_locked()
     first = state.end.value
@@ -78,7 +83,7 @@ def write_locked(
     state.changing += 1
     try:
         end = _change_locked(
-            state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count
+            state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put
         )
         counters = state.counters
         counters.appends += 1
@@ -106,6 +111,7 @@ def _change_locked(
     first: int,
     leader_epoch: int,
     batch_count: int,
+    put: Put | None,
 ) -> int:
     """The bytes, then everything that speaks of them; the offset behind the last record."""
     if state.must_unmark:
@@ -120,7 +126,7 @@ def _change_locked(
         )
     end = first + span
     if state.tail is None:
-        end = _put_locked(state, data, first, span, max_timestamp, stamp, batch_count)
+        end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
             # A full disk has kept it from being written for a while: memory is no place for more.

@@ -48,7 +48,7 @@ from typing import NamedTuple
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
-from logstore.records import Marker, TopicPartition
+from logstore.records import AppendResult, Marker, TopicPartition
 from logstore.settings import INT32_MAX
 from logstore.store import staged
 from logstore.store.replay import Replay
@@ -285,11 +285,10 @@ class Ingest:
         def append(place: TopicPartition) -> None:
             stamp, first, last = producer, -1, -1
             for each in shares[place]:
-                for run, record_count in _runs(each):
-                    result = log_of[place].append_run(run, producer=stamp, max_timestamp_ms=staged.newest_ms(run))
+                for result, record_count in _put(log_of[place], each, stamp):
                     first = result.first_offset if first < 0 else first
                     last = result.last_offset
-                    stamp = stamp._replace(base_sequence=(stamp.base_sequence + record_count) & INT32_MAX)
+                    stamp = _behind(stamp, record_count)
             offsets[place] = first, last
 
         shares = _by_place(checked)
@@ -314,6 +313,22 @@ def _by_place(checked: Iterable[Checked]) -> dict[TopicPartition, list[Checked]]
     for each in checked:
         shares.setdefault(each.staged.place, []).append(each)
     return shares
+
+
+def _put(log: Log, checked: Checked, stamp: ProducerStamp) -> Iterator[tuple[AppendResult, int]]:
+    """Bring a file into a log, whole as a segment or run by run; where it went, and how many records."""
+    adopted = log.adopt(checked.whole(), _runs(checked), producer=stamp)
+    if adopted is not None:
+        yield adopted, checked.staged.record_count
+        return
+    for run, record_count in _runs(checked):
+        yield log.append_run(run, producer=stamp, max_timestamp_ms=staged.newest_ms(run)), record_count
+        stamp = _behind(stamp, record_count)
+
+
+def _behind(stamp: ProducerStamp, record_count: int) -> ProducerStamp:
+    """The same producer, with as many records written."""
+    return stamp._replace(base_sequence=(stamp.base_sequence + record_count) & INT32_MAX)
 
 
 def _runs(checked: Checked) -> Iterator[tuple[bytearray, int]]:

@@ -16,10 +16,11 @@ from logstore._files import File, errno_of
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
 from logstore.log.admission import check_keys, check_timestamps, too_large
+from logstore.log.adoption import Whole
 from logstore.log.files import Directory
 from logstore.records import TimestampType
 from logstore.settings import INT64_MAX
-from logstore.store.staging import StagedFile, staging_directory
+from logstore.store.staging import STAGING, StagedFile, staging_directory
 
 #: Bytes that are read, stamped and written at a time.
 CHUNK_BYTES: Final = 2 << 20
@@ -35,6 +36,20 @@ class Checked(NamedTuple):
     config: LogConfig  #: of the log when it was checked
     first_offset: int  #: of the first record, which matters for a replay only
     last_offset: int
+    first_ms: int = -1  #: the newest timestamp of the first batch
+    newest_ms: int = -1  #: that of all
+
+    def whole(self) -> Whole:
+        """What a log has to know to take the file in as it is."""
+        staged = self.staged
+        return Whole(
+            f"{STAGING}/{staged.name}",
+            staged.size,
+            staged.batch_count,
+            staged.record_count,
+            self.first_ms,
+            self.newest_ms,
+        )
 
 
 def check(root: Directory, staged: StagedFile, config: LogConfig, now_ms: int, *, replay: bool = False) -> Checked:
@@ -70,6 +85,7 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
         )
     batch_count = record_count = position = 0
     first, last = -1, -1
+    first_ms, newest_ms = -1, -1
     for run, _ in runs(file, size, config):
         for start, end in _bounds(run):
             try:
@@ -83,6 +99,8 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
                 raise _placed(error, staged, file.path, position + start) from error
             first = view.base_offset if first < 0 else first
             last = view.last_offset
+            first_ms = view.max_timestamp_ms if not batch_count else first_ms
+            newest_ms = max(newest_ms, view.max_timestamp_ms)
             batch_count += 1
             record_count += view.record_count
         position += len(run)
@@ -92,7 +110,7 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
             f"says {staged.batch_count} with {staged.record_count}",
             path=file.path,
         )
-    return Checked(staged, file, config, first, last)
+    return Checked(staged, file, config, first, last, first_ms, newest_ms)
 
 
 def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> None:
