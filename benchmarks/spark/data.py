@@ -48,7 +48,7 @@ def key_of(n: int) -> bytes:
 
 
 def value_of(n: int) -> bytes:
-    return b'{"item":%05d,"amount":%d.%02d,"at":%d,"page":"/p/%03d","note":"none at all","ok":true}' % (
+    return b'{"item":%5d,"amount":%d.%02d,"at":%d,"page":"/p/%03d","note":"none at all","ok":true}' % (
         n * 7_919 % 50_000,
         n % 89 + 10,
         n % 100,

@@ -7,7 +7,7 @@ from logstore._ops cimport (
     FileInfo, FileOps, SpaceInfo, iovec, name_sink,
     OP_OPEN, OP_CLOSE, OP_FSTAT, OP_PWRITE, OP_PWRITEV, OP_PREADV, OP_FDATASYNC, OP_FTRUNCATE,
     OP_FALLOCATE, OP_RENAME, OP_UNLINK, OP_LINK, OP_MKDIR, OP_RMDIR, OP_LISTDIR, OP_FSYNC_DIR,
-    OP_STATVFS, OP_FADVISE, OP_MMAP_RO, OP_MUNMAP, OP_LOCK, OP_SENDFILE, OP_COUNT,
+    OP_STATVFS, OP_WRITEBACK, OP_MMAP_RO, OP_MUNMAP, OP_LOCK, OP_SENDFILE, OP_COUNT,
 )
 
 cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil

@@ -83,6 +83,9 @@ class File:
     def truncate(self, size: int) -> None:
         """Cut or extend the file to size bytes."""
 
+    def begin_writeback(self, position: int, size: int) -> None:
+        """Have the kernel begin to write some pages to the disk, so that a later `sync` has less to wait for."""
+
     def map(self) -> Mapping | None:
         """The whole file, mapped read-only, or None if it is empty."""
 

@@ -101,7 +101,8 @@ cdef extern from *:
     int c_link "link"(const char *old, const char *new) nogil
     int c_mkdir "mkdir"(const char *path, int mode) nogil
     int c_rmdir "rmdir"(const char *path) nogil
-    int c_fadvise "posix_fadvise"(int fd, int64_t position, int64_t size, int advice) nogil
+    int c_sync_file_range "sync_file_range"(int fd, int64_t position, int64_t size, unsigned int flags) nogil
+    const unsigned int C_WRITE "SYNC_FILE_RANGE_WRITE"
     int c_munmap "munmap"(void *data, size_t size) nogil
     int64_t c_sendfile "sendfile"(int out_fd, int in_fd, int64_t *position, size_t size) nogil
     int logstore_libc_fstat(int fd, int64_t *size, int64_t *allocated, int64_t *modified_ns,
@@ -185,8 +186,8 @@ cdef int libc_fsync_dir(void *context, const char *path) noexcept nogil:
 cdef int libc_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nogil:
     return logstore_libc_statvfs(path, &out.total_bytes, &out.free_bytes)
 
-cdef int libc_fadvise(void *context, int fd, int64_t position, int64_t size, int advice) noexcept nogil:
-    return -c_fadvise(fd, position, size, advice)
+cdef int libc_writeback(void *context, int fd, int64_t position, int64_t size) noexcept nogil:
+    return 0 if c_sync_file_range(fd, position, size, C_WRITE) == 0 else -c_errno
 
 cdef int libc_mmap_ro(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil:
     return logstore_libc_mmap_ro(fd, size, out)
@@ -223,7 +224,7 @@ cdef void set_libc(FileOps *ops) noexcept:
     ops.listdir = libc_listdir
     ops.fsync_dir = libc_fsync_dir
     ops.statvfs = libc_statvfs
-    ops.fadvise = libc_fadvise
+    ops.writeback = libc_writeback
     ops.mmap_ro = libc_mmap_ro
     ops.munmap = libc_munmap
     ops.lock = libc_lock

@@ -42,7 +42,7 @@ cdef struct FileOps:
     int (*listdir)(void *context, const char *path, name_sink emit, void *sink) noexcept nogil
     int (*fsync_dir)(void *context, const char *path) noexcept nogil
     int (*statvfs)(void *context, const char *path, SpaceInfo *out) noexcept nogil
-    int (*fadvise)(void *context, int fd, int64_t position, int64_t size, int advice) noexcept nogil
+    int (*writeback)(void *context, int fd, int64_t position, int64_t size) noexcept nogil
     int (*mmap_ro)(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil
     int (*munmap)(void *context, const uint8_t *data, size_t size) noexcept nogil
     int (*lock)(void *context, int fd, int *owner_pid) noexcept nogil
@@ -51,4 +51,4 @@ cdef struct FileOps:
 cdef enum:    # places in Files.calls
     OP_OPEN, OP_CLOSE, OP_FSTAT, OP_PWRITE, OP_PWRITEV, OP_PREADV, OP_FDATASYNC, OP_FTRUNCATE,
     OP_FALLOCATE, OP_RENAME, OP_UNLINK, OP_LINK, OP_MKDIR, OP_RMDIR, OP_LISTDIR, OP_FSYNC_DIR,
-    OP_STATVFS, OP_FADVISE, OP_MMAP_RO, OP_MUNMAP, OP_LOCK, OP_SENDFILE, OP_COUNT
+    OP_STATVFS, OP_WRITEBACK, OP_MMAP_RO, OP_MUNMAP, OP_LOCK, OP_SENDFILE, OP_COUNT

@@ -13,7 +13,8 @@ import random
 import pytest
 
 from logstore.errors import LogstoreError, StorageFailedError
-from logstore.log import Log
+from logstore.log import Log, adoption
+from logstore.log.state import State
 from logstore.store import staged, staging
 from logstore.store.ingest import Ingest
 from logstore.store.sinks import COMMITTING, INTENT, Sinks
@@ -28,11 +29,26 @@ class Violation(AssertionError):
     """A record was lost, doubled or half there; with all that repeats it."""
 
 
-@pytest.fixture(autouse=True)
-def _small_and_fresh(monkeypatch):
+@pytest.fixture(autouse=True, params=["copied", "adopted"])
+def adopted(monkeypatch, request):
+    """How files come into a log: written behind its end, or made a segment as they are. How many were adopted."""
     monkeypatch.setattr(staged.runs, "__defaults__", (300,))
+    found = []
+    if request.param == "adopted":
+        honest = Log.adopt
+
+        def adopt(self, *args, **options):
+            result = honest(self, *args, **options)
+            found.extend([result] * (result is not None))
+            return result
+
+        monkeypatch.setattr(adoption, "LEAST_BYTES", 1)
+        monkeypatch.setattr(adoption, "LEAST_BATCH_BYTES", 1)
+        monkeypatch.setattr(Log, "adopt", adopt)
     # On a simulated disk files are as old as the count of its operations.
     monkeypatch.setattr(staging, "STALE_MS", 1 << 62)
+    yield found
+    assert bool(found) == (request.param == "adopted")
 
 
 def cut_everywhere(*, seed: int = 1, share: float = 1.0, step: str = "") -> int:
@@ -189,12 +205,19 @@ def was_taken_in(life: IngestLife, name: str) -> bool:
 # -- an interrupt in the middle of anything
 
 
-STEPS = [(Log, "append_run"), (Log, "append"), (Log, "append_control"), (Log, "flush"), (Sinks, "put")]
+STEPS = [
+    (Log, "adopt"),
+    (Log, "append_run"),
+    (Log, "append"),
+    (Log, "append_control"),
+    (Log, "flush"),
+    (Sinks, "put"),
+]
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("owner, name", STEPS)
-def test_an_interrupt_before_or_after_any_step_leaves_each_batch_once(monkeypatch, owner, name, after):
+def test_an_interrupt_before_or_after_any_step_leaves_each_batch_once(monkeypatch, adopted, owner, name, after):
     honest = getattr(owner, name)
     for nth in range(100):
         calls = 0
@@ -227,7 +250,8 @@ def test_an_interrupt_before_or_after_any_step_leaves_each_batch_once(monkeypatc
         life.store.close()
         if calls <= nth:
             break
-    assert nth > 1
+    # Each file is adopted or written.
+    assert nth > 1 or (owner, name, bool(adopted)) == (Log, "append_run", True)
 
 
 # -- bugs that are planted; without them the same life keeps everything
@@ -259,6 +283,19 @@ def test_planted_data_that_is_not_synced_before_the_decision_is_found(monkeypatc
     monkeypatch.setattr(Ingest, "_flush", flush)
     find()
     assert committing
+
+
+@pytest.mark.parametrize("adopted", ["adopted"], indirect=True)
+def test_planted_an_adopted_file_whose_name_is_not_synced_is_found(monkeypatch):
+    honest = Log.adopt
+
+    def adopt(self, *args, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(State, "names_changed", lambda self: None)
+            return honest(self, *args, **options)
+
+    monkeypatch.setattr(Log, "adopt", adopt)
+    find("take in")
 
 
 def test_planted_a_decision_that_is_not_synced_before_the_markers_is_found(monkeypatch):

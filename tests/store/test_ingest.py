@@ -199,6 +199,21 @@ def test_a_batch_larger_than_a_piece_is_taken_in(store, monkeypatch):
     assert [len(value) for value in committed(store)[0]] == [1000, 1, 5000]
 
 
+def test_a_large_file_becomes_a_segment_and_is_on_its_way_to_the_disk_before(store, disk):
+    values = [bytes([n]) * 900_000 for n in range(20)]
+    manifest = stage(store, {F0: [[value] for value in values]})
+    assert disk.counts()["writeback"] == 2
+    written = disk.counts()["pwrite"]
+    store.ingest(manifest)
+    assert disk.counts()["pwrite"] - written < 100
+    assert [segment.size for segment in store["flights"][0]._state.segments.all][0] == manifest.files[0].size
+    assert committed(store)[0] == values
+    assert staged_names(store) == []
+    store.close()
+    with logstore.open(ROOT, files=disk.crash("none")) as again:
+        assert committed(again)[0] == values
+
+
 def test_an_aborted_batch_is_seen_by_nobody_and_its_epoch_is_never_used_again(store, monkeypatch):
     put = Sinks.put
 

@@ -605,9 +605,7 @@ class Log(Readable):
         """
         self._state.check_writable()
         stamp = NO_PRODUCER if producer is None else producer
-        result = adopt(
-            self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time
-        )
+        result = adopt(self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time)
         if result is not None:
             self._acknowledge(result, Ack.WRITTEN)
         return result

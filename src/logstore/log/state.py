@@ -354,9 +354,7 @@ class State:
             raise self.poison_locked(error) from error
         self.counters.rolls += 1
 
-    def roll_locked(
-        self, *, keep_producers: bool = True, begin: Callable[[int], object] | None = None
-    ) -> None:
+    def roll_locked(self, *, keep_producers: bool = True, begin: Callable[[int], object] | None = None) -> None:
         """The sealed segment is synced before anything of the next one counts as synced.
 
         Not at once, though: the kernel writes it back meanwhile, and the roll after this one waits

@@ -45,6 +45,9 @@ MODES: Final = (EXACTLY_ONCE, AT_LEAST_ONCE, REPLAY)
 #: A staged file that is older belongs to nobody any more: what staged it has ended long ago.
 STALE_MS: Final = 7 * 86_400_000
 
+#: A task's bytes go to the disk in pieces of this size, from the first whole one on.
+WRITEBACK_BYTES: Final = 8 << 20
+
 #: The longest name of a query; it is the key of a record.
 LONGEST_QUERY: Final = 1024
 #: What an attempt may be called in a name.
@@ -202,6 +205,7 @@ class StagingFile:
         self._directory = directory
         self._file = directory.open(name, create=True, writable=True)
         self._staged = StagedFile(topic, topic_id, partition, name, 0, 0, 0)
+        self._begun = 0  # bytes whose way to the disk has begun
 
     @classmethod
     def create(
@@ -265,7 +269,12 @@ class StagingFile:
             data = bytearray(encoder)
             stamp_run(data, base_offset, 0)
         staged = self._staged
-        self._opened().write(data, staged.size)
+        file = self._opened()
+        file.write(data, staged.size)
+        if staged.size + len(data) - self._begun >= WRITEBACK_BYTES:
+            # The disk takes it while the task goes on, so that the commit has less to wait for.
+            file.begin_writeback(self._begun, staged.size + len(data) - self._begun)
+            self._begun = staged.size + len(data)
         self._staged = staged._replace(
             size=staged.size + len(data),
             batch_count=staged.batch_count + encoder.batch_count,

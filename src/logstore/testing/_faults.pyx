@@ -16,9 +16,9 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset, strdup, strncpy, strstr
 
 from logstore._files cimport (
-    OP_CLOSE, OP_COUNT, OP_FADVISE, OP_FALLOCATE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_FTRUNCATE, OP_LINK,
+    OP_CLOSE, OP_COUNT, OP_FALLOCATE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_FTRUNCATE, OP_LINK,
     OP_LISTDIR, OP_LOCK, OP_MKDIR, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV, OP_PWRITE, OP_PWRITEV, OP_RENAME,
-    OP_RMDIR, OP_SENDFILE, OP_STATVFS, OP_UNLINK, FileInfo, FileOps, Files, SpaceInfo, iovec, name_sink,
+    OP_RMDIR, OP_SENDFILE, OP_STATVFS, OP_UNLINK, OP_WRITEBACK, FileInfo, FileOps, Files, SpaceInfo, iovec, name_sink,
 )
 
 cdef extern from "<time.h>" nogil:
@@ -40,7 +40,7 @@ cdef enum:
 # In the order of the enum in `_files.pxd`.
 _NAMES = (
     "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
-    "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "fadvise",
+    "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "writeback",
     "mmap_ro", "munmap", "lock", "sendfile",
 )
 assert len(_NAMES) == OP_COUNT
@@ -411,13 +411,13 @@ cdef int f_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nog
     return status if status else faults.inner.statvfs(faults.inner.context, path, out)
 
 
-cdef int f_fadvise(void *context, int fd, int64_t position, int64_t size, int advice) noexcept nogil:
+cdef int f_writeback(void *context, int fd, int64_t position, int64_t size) noexcept nogil:
     cdef Faults *faults = <Faults *>context
     cdef int64_t part = -1
     cdef int error = 0
-    if _ask(faults, OP_FADVISE, fd, &part, &error) == FAIL:
+    if _ask(faults, OP_WRITEBACK, fd, &part, &error) == FAIL:
         return -error
-    return faults.inner.fadvise(faults.inner.context, fd, position, size, advice)
+    return faults.inner.writeback(faults.inner.context, fd, position, size)
 
 
 cdef int f_mmap_ro(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil:
@@ -487,7 +487,7 @@ cdef class FaultyFiles(Files):
             context=<void *>self._faults, open=f_open, close=f_close, fstat=f_fstat, pwrite=f_pwrite,
             pwritev=f_pwritev, preadv=f_preadv, fdatasync=f_fdatasync, ftruncate=f_ftruncate,
             fallocate=f_fallocate, rename=f_rename, unlink=f_unlink, link=f_link, mkdir=f_mkdir, rmdir=f_rmdir,
-            listdir=f_listdir, fsync_dir=f_fsync_dir, statvfs=f_statvfs, fadvise=f_fadvise, mmap_ro=f_mmap_ro,
+            listdir=f_listdir, fsync_dir=f_fsync_dir, statvfs=f_statvfs, writeback=f_writeback, mmap_ro=f_mmap_ro,
             munmap=f_munmap, lock=f_lock, sendfile=f_sendfile)
 
     def __dealloc__(self):

@@ -485,7 +485,8 @@ cdef int s_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nog
     return leave(machine, 0)
 
 
-cdef int s_fadvise(void *context, int fd, int64_t position, int64_t size, int advice) noexcept nogil:
+cdef int s_writeback(void *context, int fd, int64_t position, int64_t size) noexcept nogil:
+    # Promises nothing, and a power cut may have kept any of it anyway.
     cdef Machine *machine = enter(context)
     return leave(machine, -EBADF if inode_of(machine, fd) == NULL else 0)
 
@@ -567,7 +568,7 @@ cdef void set_simulated(Faults *faults, Machine *machine) noexcept:
         context=<void *>machine, open=s_open, close=s_close, fstat=s_fstat, pwrite=s_pwrite, pwritev=s_pwritev,
         preadv=s_preadv, fdatasync=s_fdatasync, ftruncate=s_ftruncate, fallocate=s_fallocate, rename=s_rename,
         unlink=s_unlink, link=s_link, mkdir=s_mkdir, rmdir=s_rmdir, listdir=s_listdir, fsync_dir=s_fsync_dir,
-        statvfs=s_statvfs, fadvise=s_fadvise, mmap_ro=s_mmap_ro, munmap=s_munmap, lock=s_lock,
+        statvfs=s_statvfs, writeback=s_writeback, mmap_ro=s_mmap_ro, munmap=s_munmap, lock=s_lock,
         sendfile=s_sendfile)
     faults.lose = s_lose
     faults.lose_names = s_lose_names

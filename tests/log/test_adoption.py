@@ -1,0 +1,306 @@
+"""A file of finished batches that becomes a segment: what the log is then, and when it is copied instead."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import logstore
+from logstore import Log
+from logstore._files import LIBC
+from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
+from logstore.log import ProducerStamp, adoption
+from logstore.log.adoption import Whole
+from logstore.records import Marker
+from logstore.testing import SimDisk
+from tests.log.logs import NOW_MS, log_files, one_batch, open_log, values_of
+
+pytestmark = pytest.mark.row("U3")
+
+NAME = ".staging/given"
+STAMP = ProducerStamp(7, 0, 0, transactional=True)
+VALUES = [b"%d" % n for n in range(10)]
+
+
+@pytest.fixture(autouse=True)
+def _any_size(monkeypatch):
+    monkeypatch.setattr(adoption, "LEAST_BYTES", 1)
+    monkeypatch.setattr(adoption, "LEAST_BATCH_BYTES", 1)
+
+
+def batches_of(values=VALUES, *, each=3, stamp=NOW_MS):
+    return [one_batch(values[n : n + each], timestamp_ms=stamp + n) for n in range(0, len(values), each)]
+
+
+def put_file(log, batches, files=LIBC):
+    """A file below the log's directory with these batches; what `Log.adopt` is told of it."""
+    data = b"".join(batches)
+    with contextlib.suppress(StorageError):
+        files.mkdir(f"{log.path}/.staging")
+    file = files.open(f"{log.path}/{NAME}", create=True, writable=True, truncate=True)
+    file.write(data, 0)
+    file.close()
+    counts = [int.from_bytes(batch[57:61], "big") for batch in batches]
+    newest = [int.from_bytes(batch[35:43], "big") for batch in batches]
+    return Whole(NAME, len(data), len(batches), sum(counts), newest[0], max(newest)), counts
+
+
+def adopt(log, batches, *, producer=None, files=LIBC):
+    whole, counts = put_file(log, batches, files)
+    runs = [(bytearray(batch), count) for batch, count in zip(batches, counts, strict=True)]
+    return log.adopt(whole, runs, producer=producer)
+
+
+def test_the_file_is_the_log_s_as_it_is(tmp_path):
+    with open_log(tmp_path, segment_ms=1 << 50) as log:
+        log.append([b"before"])
+        whole, _ = put_file(log, batches_of())
+        inode = os.stat(f"{log.path}/{NAME}").st_ino
+        result = adopt(log, batches_of())
+        assert (result.first_offset, result.last_offset) == (1, 10)
+        assert os.stat(log_files(log)[1]).st_ino == inode
+        assert not os.path.exists(f"{log.path}/{NAME}")
+        assert log_files(log)[1].stat().st_size == whole.size
+        log.append([b"after"])
+        assert values_of(log) == [b"before", *VALUES, b"after"]
+        assert [record.offset for record in log.scan()] == list(range(12))
+        assert log.record_at(7).value == b"6"
+        assert log.segment_count == 2
+        log.flush()
+        assert log.synced_end == 12
+    with open_log(tmp_path) as log:
+        assert values_of(log) == [b"before", *VALUES, b"after"]
+    with open_log(tmp_path, read_only=True) as log:
+        assert values_of(log) == [b"before", *VALUES, b"after"]
+
+
+def test_an_empty_segment_gives_it_its_name(tmp_path):
+    with open_log(tmp_path) as log:
+        assert adopt(log, batches_of()).last_offset == 9
+        assert log.segment_count == 1
+        assert adopt(log, batches_of()).first_offset == 10
+        assert log.segment_count == 2
+        assert values_of(log) == VALUES * 2
+        log.roll()
+        assert adopt(log, batches_of()).first_offset == 20
+        assert log.segment_count == 3
+        assert sorted(log_files(log)) == [0, 10, 20]
+        log.flush()
+    with open_log(tmp_path) as log:
+        assert values_of(log) == VALUES * 3
+        assert log.read(25).batches()[0].base_offset <= 25
+
+
+def test_batches_get_offsets_epoch_and_producer_and_their_crcs_hold(tmp_path):
+    with open_log(tmp_path) as log:
+        log.append([b"before"])
+        adopt(log, batches_of(), producer=STAMP)
+        found = [batch for n in (1,) for batch in log.read(n, max_bytes=1 << 20).batches()]
+        for batch in found:
+            batch.check()
+        assert [batch.base_offset for batch in found] == [1, 4, 7, 10]
+        assert [batch.base_sequence for batch in found] == [0, 3, 6, 9]
+        assert {(b.producer_id, b.producer_epoch, b.is_transactional) for b in found} == {(7, 0, True)}
+        assert {batch.leader_epoch for batch in found} == {log.leader_epoch}
+        assert log.open_transaction(7) == 1
+        assert log.last_stable_offset == 1
+        assert values_of(log, isolation="read_committed") == [b"before"]
+        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
+        assert values_of(log, isolation="read_committed") == [b"before", *VALUES]
+
+
+def test_an_aborted_one_is_not_seen_and_goes_on_after_a_restart(tmp_path):
+    with open_log(tmp_path) as log:
+        adopt(log, batches_of(), producer=STAMP)
+        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+        adopt(log, batches_of([b"x"] * 4), producer=STAMP._replace(producer_epoch=1))
+        log.flush()
+    with open_log(tmp_path) as log:
+        assert log.open_transaction(7) == 11
+        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=1)
+        assert values_of(log, isolation="read_committed") == [b"x"] * 4
+
+
+def test_times_are_found_in_it(tmp_path):
+    with open_log(tmp_path, index_interval_bytes=1) as log:
+        adopt(log, batches_of(each=1))
+        assert log.offset_for_time(NOW_MS + 4).offset == 4
+        adopt(log, batches_of(each=1, stamp=NOW_MS + 100))
+        assert log.offset_for_time(NOW_MS + 104).offset == 14
+        assert log.offset_for_time(NOW_MS + 50).offset == 10
+
+
+def test_a_log_that_gives_the_time_gives_it(tmp_path):
+    with open_log(tmp_path, message_timestamp_type="LogAppendTime") as log:
+        adopt(log, batches_of(stamp=17))
+        times = {record.timestamp_ms for record in log.scan()}
+        assert len(times) == 1
+        assert times.pop() > NOW_MS
+
+
+READER = """
+    import sys
+    from logstore import Log
+    with Log.open(sys.argv[1], read_only=True) as log:
+        for line in sys.stdin:
+            print(len([r for r in log.scan()]), log.log_end_offset, flush=True)
+"""
+
+
+def test_a_reader_in_another_process_that_holds_the_empty_file_finds_it(tmp_path):
+    with open_log(tmp_path) as log:
+        log.flush()
+        command = [sys.executable, "-c", textwrap.dedent(READER), log.path]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+
+            def ask():
+                reader.stdin.write("\n")
+                reader.stdin.flush()
+                return reader.stdout.readline().split()
+
+            assert ask() == ["0", "0"]
+            adopt(log, batches_of())
+            assert ask() == ["10", "10"]
+            adopt(log, batches_of())
+            assert ask() == ["20", "20"]
+            log.append([b"more"])
+            assert ask() == ["21", "21"]
+            reader.stdin.close()
+
+
+def test_planted_a_reader_that_is_not_told_does_not_find_it(tmp_path, monkeypatch):
+    """The generation is what tells it; without it the file that it holds open stays empty."""
+
+    def quietly(state, begin):
+        begin(state.segments.active.base_offset)
+
+    monkeypatch.setattr(adoption, "_replace_empty_locked", quietly)
+    with pytest.raises(AssertionError):
+        test_a_reader_in_another_process_that_holds_the_empty_file_finds_it(tmp_path)
+
+
+# -- copied instead
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"segment_bytes": 250},
+        {"offset_mode": "bytes"},
+        {"tail": "memory"},
+        {"segment_ms": 5},
+        {"segment_index_bytes": 40},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_what_a_setting_does_not_let_be_one_segment_is_left_as_it_was(tmp_path, settings):
+    with open_log(tmp_path, **settings) as log:
+        assert adopt(log, batches_of()) is None
+        assert log.log_end_offset == 0
+        with open(f"{log.path}/{NAME}", "rb") as file:
+            assert file.read() == b"".join(batches_of())
+
+
+def test_small_files_and_small_batches_are_left(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    with open_log(tmp_path) as log:
+        assert adopt(log, batches_of()) is None
+        monkeypatch.setattr(adoption, "LEAST_BYTES", 1)
+        assert adopt(log, batches_of()) is None
+        monkeypatch.setattr(adoption, "LEAST_BATCH_BYTES", 50)
+        assert adopt(log, batches_of()) is not None
+
+
+@pytest.mark.parametrize("number", ["EACCES", "EPERM", "EROFS"])
+def test_a_file_that_may_not_be_written_is_left(number):
+    disk = SimDisk()
+    with Log.open("/data/t-0", files=disk) as log:
+        whole, _ = put_file(log, batches_of(), disk)
+        disk.fail("open", 1, errno=getattr(errno, number), path_contains="given")
+        assert log.adopt(whole, [(bytearray(b), 3) for b in batches_of()]) is None
+        assert log.log_end_offset == 0
+
+
+# -- what goes wrong
+
+
+def test_a_flipped_bit_leaves_the_log_as_it_was(tmp_path):
+    with open_log(tmp_path) as log:
+        log.append([b"before"])
+        broken = batches_of()
+        broken[2] = broken[2][:-1] + bytes([broken[2][-1] ^ 1])
+        with pytest.raises(CorruptRecordError):
+            adopt(log, broken)
+        log.append([b"after"])
+        assert values_of(log) == [b"before", b"after"]
+
+
+def test_a_producer_that_does_not_fit_leaves_the_log_as_it_was(tmp_path):
+    with open_log(tmp_path) as log:
+        adopt(log, batches_of(), producer=STAMP._replace(producer_epoch=3))
+        with pytest.raises(logstore.errors.ProducerFencedError):
+            adopt(log, batches_of(), producer=STAMP)
+        assert log.log_end_offset == 10
+        assert log.segment_count == 1
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_rename_that_finds_no_room_leaves_the_log_as_it_was(filled):
+    disk = SimDisk()
+    with Log.open("/data/t-0", files=disk) as log:
+        before = [b"before"] if filled else []
+        if filled:
+            log.append(before)
+        disk.fail("rename", 1, errno=errno.ENOSPC, path_contains="given")
+        with pytest.raises(DiskFullError):
+            adopt(log, batches_of(), files=disk)
+        assert values_of(log) == before
+        assert adopt(log, batches_of(), files=disk).first_offset == len(before)
+        log.append([b"after"])
+        assert values_of(log) == [*before, *VALUES, b"after"]
+        log.flush()
+    with Log.open("/data/t-0", files=disk.crash("none")) as log:
+        assert values_of(log) == [*before, *VALUES, b"after"]
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_every_change_fails_in_turn_and_the_log_keeps_what_was_there(filled):
+    before = [b"before"] if filled else []
+    outcomes = set()
+    for nth in range(1, 100):
+        disk = SimDisk(nth)
+        with Log.open("/data/t-0", files=disk) as log:
+            if filled:
+                log.append(before, ack="synced")
+            put_file(log, batches_of(), disk)
+            disk.fail("change", nth, errno=errno.EIO)
+            whole, counts = Whole(NAME, sum(map(len, batches_of())), 4, 10, NOW_MS, NOW_MS + 9), [3, 3, 3, 1]
+            runs = [(bytearray(b), n) for b, n in zip(batches_of(), counts, strict=True)]
+            result = None
+            try:
+                result = log.adopt(whole, runs)
+                log.flush()
+            except (StorageError, StorageFailedError):
+                outcomes.add("failed")
+            fired = bool(disk.fired())
+            disk.heal()
+            left = {"killed": disk.kill(), "none": disk.crash("none"), "all": disk.crash("all")}
+        for how, after in left.items():
+            with Log.open("/data/t-0", files=after) as log:
+                found = values_of(log)
+                assert found == (before + VALUES)[: len(found)], (nth, how)
+                assert len(found) >= len(before), (nth, how)
+                if how == "killed":
+                    assert found in (before, before + VALUES), nth
+                if not fired:
+                    assert found == before + VALUES, (nth, how)
+        if result is not None and not fired:
+            break
+    assert outcomes == {"failed"}
+    assert nth > 8
