@@ -205,8 +205,8 @@ def test_a_large_file_becomes_a_segment_and_is_on_its_way_to_the_disk_before(sto
     assert disk.counts()["writeback"] == 2
     written = disk.counts()["pwrite"]
     store.ingest(manifest)
+    # The headers, not the bytes behind them.
     assert disk.counts()["pwrite"] - written < 100
-    assert [segment.size for segment in store["flights"][0]._state.segments.all][0] == manifest.files[0].size
     assert committed(store)[0] == values
     assert staged_names(store) == []
     store.close()
