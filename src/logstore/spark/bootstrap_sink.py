@@ -19,6 +19,7 @@ from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
+from logstore.spark.travelling import Travelling
 from logstore.spark.write_columns import check_columns, columns_of
 from logstore.spark.write_options import WriteOptions
 from logstore.wire.client import Client
@@ -134,7 +135,7 @@ def _check(messages: list[WriterCommitMessage | None]) -> None:
     _logger.info("rows=%d", sum(each.row_count for each in messages if isinstance(each, SentRows)))
 
 
-class BrokerBatchWriter(DataSourceArrowWriter):
+class BrokerBatchWriter(Travelling, DataSourceArrowWriter):
     """Writes a batch job to a broker. A job that fails leaves what its tasks have sent."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -148,7 +149,7 @@ class BrokerBatchWriter(DataSourceArrowWriter):
         _check(messages)
 
 
-class BrokerStreamWriter(DataSourceStreamArrowWriter):
+class BrokerStreamWriter(Travelling, DataSourceStreamArrowWriter):
     """Writes the batches of a stream to a broker, each at least once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

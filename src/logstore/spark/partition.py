@@ -20,6 +20,7 @@ from logstore.spark.backend import Range
 from logstore.spark.options import ReadOptions
 from logstore.spark.reading import read
 from logstore.spark.schema import Table
+from logstore.spark.travelling import Travelling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,7 @@ def hide_traceback() -> None:
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
-class Slice(InputPartition):
+class Slice(Travelling, InputPartition):
     """What one task reads: ranges of offsets, in this order, and of timestamps where a filter asks for that."""
 
     def __init__(self, ranges: Sequence[Range], since_ms: int | None = None, until_ms: int | None = None) -> None:

@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
+from logstore.spark.travelling import Travelling
 from logstore.spark.write_columns import check_columns, columns_of
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
@@ -198,7 +199,7 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
 # --- what Spark calls --------------------------------------------------------------------------
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Travelling, DataSourceArrowWriter):
     """Writes a batch job. What it has written is visible when the job is done, all of it or nothing."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -219,7 +220,7 @@ class BatchWriter(DataSourceArrowWriter):
         self.staging.abort(messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Travelling, DataSourceStreamArrowWriter):
     """Writes the batches of a stream, each of them exactly once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

@@ -19,6 +19,7 @@ from logstore.spark.plan import plan_batch, split
 from logstore.spark.pushdown import EVERYTHING, understand
 from logstore.spark.reading import backend_of
 from logstore.spark.schema import Table
+from logstore.spark.travelling import Travelling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchReader", "LogstoreDataSource", "PushdownDataSource", "PushdownReader"]
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Travelling, DataSourceReader):
     """Plans a batch query and reads its ranges."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -60,7 +61,7 @@ class PushdownReader(BatchReader):
         return left
 
 
-class LogstoreDataSource(DataSource):
+class LogstoreDataSource(Travelling, DataSource):
     """``format("logstore")``."""
 
     @classmethod

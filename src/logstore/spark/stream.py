@@ -25,6 +25,7 @@ from logstore.spark.options import ReadOptions
 from logstore.spark.partition import Slice, plainly, read_slice
 from logstore.spark.plan import packed
 from logstore.spark.schema import Table
+from logstore.spark.travelling import Travelling
 from logstore.spark.triggers import Follower
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamReader"]
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows topics, micro-batch by micro-batch."""
 
     def __init__(self, options: ReadOptions) -> None:
