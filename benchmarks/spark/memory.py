@@ -1,4 +1,4 @@
-"""The most memory that a Python worker of Spark takes, for a small range and for all: run in a process of its own.
+"""The most memory that a Python worker of Spark takes, for a quarter of the records and for all: run in a process of its own.
 
 Each task gets a worker of its own here (``spark.python.worker.reuse`` is off), and Linux keeps the peak of each
 process.
@@ -17,8 +17,8 @@ from benchmarks.spark import data
 from benchmarks.spark.contenders import contenders, register
 from benchmarks.spark.session import session
 
-#: The small range is so much of each partition.
-SMALL_PART = 100
+#: One part in so many of each partition: enough for many fetches, so that what comes with a longer range shows.
+PARTS = 4
 
 
 def peak_kib(process: psutil.Process) -> int:
@@ -56,17 +56,15 @@ class Watch:
 
 
 def measure(work: Path, bootstrap: str | None, records: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """By contender: MiB for a hundredth of each partition, and for all."""
+    """By contender: MiB for a quarter of each partition, and for all."""
     with session(work, {"spark.python.worker.reuse": "false"}) as spark:
         register(spark)
         found = {}
         for name in names:
             contender = contenders(work, bootstrap, records)[name]
-            ends = {
-                contender.topic: {str(p): records // data.PARTITIONS // SMALL_PART for p in range(data.PARTITIONS)}
-            }
+            ends = {contender.topic: {str(p): records // data.PARTITIONS // PARTS for p in range(data.PARTITIONS)}}
             found[name] = {}
-            for size, options in (("small", {"endingOffsets": json.dumps(ends)}), ("all", {})):
+            for size, options in (("quarter", {"endingOffsets": json.dumps(ends)}), ("all", {})):
                 with Watch() as watch:
                     contender.table(spark, **options).write.format("noop").mode("overwrite").save()
                 found[name][size] = watch.kib / 1024

@@ -712,6 +712,22 @@ def test_a_batch_that_is_decided_is_no_error_though_its_markers_are_late(store, 
     assert committed(store)[0] == [b"a"]
 
 
+def test_a_log_that_takes_no_marker_does_not_keep_the_readers_of_others_waiting(store, monkeypatch):
+    honest = Log.append_control
+
+    def fails(self, *args, **options):
+        if self.name.partition == 0:
+            raise DiskFullError("planted")
+        return honest(self, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "append_control", fails)
+        store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]}))
+    assert committed(store) == [[], [b"b"], [b"c"]]
+    assert store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]})).duplicate
+    assert committed(store) == [[b"a"], [b"b"], [b"c"]]
+
+
 def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
     days = [[(None, b"x" * 900_000, 2 * 86_400_000 * number, None)] for number in range(8)]
     store.ingest(stage(store, {F0: days}))

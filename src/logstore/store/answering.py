@@ -109,6 +109,12 @@ class Answering:
                 return
             if self._clock.now_ms() > letter.until_ms:
                 # Whoever sent it may have begun something else by now, or is dead.
+                _logger.warning(
+                    "a batch was not taken in, its sender no longer waits: store=%s query=%s batch=%d",
+                    self._root.path,
+                    letter.manifest.query,
+                    letter.manifest.batch,
+                )
                 mailbox.drop(self._root, slip)
                 return
             found: Ingested | BaseException = taker.ingest(letter.manifest)

@@ -239,14 +239,21 @@ class Ingest:
         # In this process it may be written and not yet synced, if the sync has failed.
         self._sinks.flush()
         logs = [log for log in map(self._log_of, state.shares) if log is not None]
+        failures = []
         for log in logs:
-            if log.open_transaction(state.producer_id) is not None:
-                log.append_control(
-                    marker,
-                    producer_id=state.producer_id,
-                    producer_epoch=state.producer_epoch,
-                    ack="written",
-                )
+            try:
+                if log.open_transaction(state.producer_id) is not None:
+                    log.append_control(
+                        marker,
+                        producer_id=state.producer_id,
+                        producer_epoch=state.producer_epoch,
+                        ack="written",
+                    )
+            except LogstoreError as error:
+                # A log that has failed keeps its own readers waiting, not those of the others.
+                failures.append(error)
+        if failures:
+            raise failures[0]
         self._flush(logs)
         self._sinks.put(query, self._now(state, phase), durable=False)
 
