@@ -1,4 +1,6 @@
-"""The most memory that a Python worker of Spark takes, for a quarter of the records and for all: run in a process of its own.
+"""The most memory that a Python worker of Spark takes, for a quarter of the records and for all.
+
+Run in a process of its own.
 
 Each task gets a worker of its own here (``spark.python.worker.reuse`` is off), and Linux keeps the peak of each
 process.

@@ -207,6 +207,22 @@ def test_what_a_setting_does_not_let_be_one_segment_is_left_as_it_was(tmp_path, 
             assert file.read() == b"".join(batches_of())
 
 
+def test_a_setting_that_changes_while_it_is_stamped_counts(tmp_path):
+    with open_log(tmp_path) as log:
+        whole, counts = put_file(log, batches_of())
+
+        def runs():
+            yield from zip(map(bytearray, batches_of()), counts, strict=True)
+            log.reconfigure({"segment.bytes": 250})
+
+        assert log.adopt(whole, runs(), producer=STAMP) is None
+        assert log.log_end_offset == 0
+        # It is stamped by now, and may be written like any other.
+        for batch in batches_of():
+            log.append_run(bytearray(batch), max_timestamp_ms=NOW_MS + 9)
+        assert values_of(log) == VALUES
+
+
 def test_small_files_and_small_batches_are_left(tmp_path, monkeypatch):
     monkeypatch.undo()
     with open_log(tmp_path) as log:

@@ -65,12 +65,12 @@ def adopt(
     *,
     append_time: bool,
 ) -> AppendResult | None:
-    """Make a file the newest segment; None, with nothing changed, if it has to be copied instead.
+    """Make a file the newest segment; None, with the log as it was, if it has to be copied instead.
 
     ``runs`` gives its batches from the beginning, with their counts of records. Raises as `Log.adopt`.
     """
     newest = now_ms if append_time else whole.max_timestamp_ms
-    if not _is_fit(state, whole, newest if append_time else whole.first_timestamp_ms, newest):
+    if not _is_fit(state, whole, append_time):
         return None
     try:
         file = state.directory.open(whole.name, writable=True)
@@ -84,30 +84,38 @@ def adopt(
         file.sync()
         try:
             with state.lock:
+                # Again: settings may have changed meanwhile. A stamped file may still be copied.
+                if not _is_fit(state, whole, append_time):
+                    return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
         except DiskFullError:
             # Without the lock: making room takes those of other logs.
             if not state.gate.make_room(whole.size):
                 raise
             with state.lock:
+                if not _is_fit(state, whole, append_time):
+                    return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
     finally:
         file.close()
 
 
-def _is_fit(state: State, whole: Whole, first_ms: int, newest_ms: int) -> bool:
+def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
     """Whether a file is large enough, and makes a segment that the log's settings allow."""
     config = state.config
+    active = state.segments.active
     entries = config.segment_index_bytes // 12
     return (
         LEAST_BYTES <= whole.size <= config.segment_bytes
         and whole.size // LEAST_BATCH_BYTES >= whole.batch_count
         and whole.batch_count < entries
         and whole.record_count <= INT32_MAX
-        and newest_ms - first_ms <= state.roll_after_ms
+        and (append_time or whole.max_timestamp_ms - whole.first_timestamp_ms <= state.roll_after_ms)
         # Where offsets are places in the file, or appends wait in memory, the writer decides where each batch goes.
         and state.positions is None
         and state.tail is None
+        # The file gets the name of the next offset; an empty segment that has another name stays.
+        and (active.size > 0 or active.base_offset == state.end.value)
     )
 
 
@@ -145,7 +153,7 @@ def _adopt_locked(
     producer: ProducerStamp,
     newest: int,
     now_ms: int,
-) -> AppendResult | None:
+) -> AppendResult:
     count = whole.record_count
     produced = None
     if producer.producer_id >= 0:
