@@ -145,7 +145,7 @@ LOG: dict[str, set[str]] = {
     "compaction": {"decided", "dirty", "exchange", "recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},
     "run": {"producers", "state", "write"},
-    "adoption": {"producers", "state", "write"},
+    "adoption": {"producers", "segments", "state", "write"},
     "log": _WRITING | _KEEPING | {"adoption", "run"},
     "__init__": {"log", "owner", "readonly", "write"},
 }

@@ -522,6 +522,7 @@ calls = {
     "append": lambda: log.append([b"child"]),
     "append_batch": lambda: log.append_batch(batch),
     "append_encoded": lambda: log.append_encoded(None),
+    "adopt": lambda: log.adopt(None, []),
     "append_run": lambda: log.append_run(bytearray(batch), max_timestamp_ms=0),
     "open_transaction": lambda: log.open_transaction(1),
     "producer_epoch": lambda: log.producer_epoch(1),

@@ -17,6 +17,8 @@ from logstore._files import LIBC
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 from logstore.log import ProducerStamp, adoption
 from logstore.log.adoption import Whole
+from logstore.log.files import Directory
+from logstore.log.segments import Segments
 from logstore.records import Marker
 from logstore.testing import SimDisk
 from tests.log.logs import NOW_MS, log_files, one_batch, open_log, values_of
@@ -243,7 +245,56 @@ def test_a_file_that_may_not_be_written_is_left(number):
         assert log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("number", ["ENOENT", "EACCES", "EXDEV"])
+def test_a_file_that_goes_or_may_not_be_moved_is_copied_though_it_is_stamped(number, filled):
+    """Whoever staged it may give it up while it is stamped: that must not fail the log."""
+    disk = SimDisk()
+    with Log.open("/data/t-0", files=disk) as log:
+        before = [b"before"] if filled else []
+        if filled:
+            log.append(before)
+        disk.fail("rename", 1, errno=getattr(errno, number), path_contains="given")
+        assert adopt(log, batches_of(), producer=STAMP, files=disk) is None
+        for batch in batches_of():
+            log.append_run(bytearray(batch), max_timestamp_ms=NOW_MS + 9)
+        assert values_of(log) == before + VALUES
+        log.flush()
+    with Log.open("/data/t-0", files=disk.crash("none")) as log:
+        assert values_of(log) == before + VALUES
+
+
 # -- what goes wrong
+
+
+def test_a_sync_that_failed_between_stamping_and_the_new_name_fails_the_log(monkeypatch):
+    """Of its descriptor, which had to make room for another: a later sync would not tell of it again."""
+    disk = SimDisk()
+    honest = Segments.take
+    given = []
+
+    def take(self, *args, **options):
+        segment = honest(self, *args, **options)
+        disk.fail("fdatasync", 1, errno=errno.EIO)
+        with contextlib.suppress(StorageError):
+            given[0].sync()
+        return segment
+
+    class Remembering(Directory):
+        def open(self, name, **options):
+            file = super().open(name, **options)
+            if name == NAME:
+                given.append(file)
+            return file
+
+    monkeypatch.setattr(Segments, "take", take)
+    with Log.open("/data/t-0", files=disk) as log:
+        log._state.directory.__class__ = Remembering
+        with pytest.raises(StorageFailedError):
+            adopt(log, batches_of(), files=disk)
+        with pytest.raises(StorageFailedError):
+            log.append([b"more"])
+        disk.heal()
 
 
 def test_a_flipped_bit_leaves_the_log_as_it_was(tmp_path):

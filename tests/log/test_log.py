@@ -232,7 +232,7 @@ def test_no_public_method_changes_a_record(log):
         *("flush", "tick", "roll", "advance_high_watermark"),
     }
     assert writing == {
-        *("append", "append_batch", "append_control", "append_encoded", "append_run", "appender"),
+        *("append", "append_batch", "append_control", "append_encoded", "append_run", "adopt", "appender"),
         # Of a record these take all or nothing.
         *("truncate_to", "delete_before", "retain", "compact"),
     }

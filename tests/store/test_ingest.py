@@ -5,6 +5,7 @@ Crashes are asked for in `tests.crash.test_ingest_cuts`, other processes in `tes
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
@@ -25,6 +26,8 @@ from logstore.errors import (
     ReadOnlyError,
     RecordTooLargeError,
     StagedFileError,
+    StorageError,
+    StorageFailedError,
     UnexpectedOffsetError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -614,6 +617,26 @@ def test_a_staged_file_that_is_abandoned_is_gone(store):
     assert staged_names(store) == []
     with pytest.raises(LogClosedError):
         staging_file.close()
+
+
+def test_a_staged_file_whose_sync_has_failed_is_no_part_of_a_manifest(store, disk):
+    """A full table of descriptors syncs files to close them, and the kernel tells of a failure once."""
+    staging_file = begin(store, "flights", 0)
+    staging_file.write(one_encoder([b"a"]))
+    disk.fail("fdatasync", 1, errno=errno.EIO)
+    with pytest.raises(StorageError):
+        staging_file._file.sync()
+    disk.heal()
+    with pytest.raises(StorageFailedError, match="stage it again"):
+        staging_file.close()
+    staging_file.abandon()
+    assert staged_names(store) == []
+
+
+def one_encoder(values):
+    encoder = Encoder().begin(timestamp_ms=0)
+    encoder.add_all(values)
+    return encoder.finish()
 
 
 def test_a_partition_that_is_not_there_is_not_made_by_staging(store):

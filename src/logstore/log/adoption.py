@@ -14,6 +14,7 @@ Imports what writes a log. Other appends wait for the rename and for a few bytes
 from __future__ import annotations
 
 import errno
+import logging
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -21,11 +22,14 @@ from typing import Final, NamedTuple
 from logstore._batch import stamp_producer
 from logstore._files import File, errno_of
 from logstore._segment import Segment
-from logstore.errors import DiskFullError, StorageError
+from logstore.errors import DiskFullError, StorageError, StorageFailedError
 from logstore.log.producers import ProducedBatch
+from logstore.log.segments import NotTaken
 from logstore.log.state import INT32_MAX, State
 from logstore.log.write import ProducerStamp, write_locked
 from logstore.records import AppendResult, Origin
+
+_logger = logging.getLogger(__name__)
 
 #: Fewer bytes are copied behind the active segment: each segment costs files, descriptors and an entry in memory.
 LEAST_BYTES: Final = 16 << 20
@@ -96,6 +100,10 @@ def adopt(
                 if not _is_fit(state, whole, append_time):
                     return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
+    except NotTaken as error:
+        # Removed by whoever staged it, or not ours to move. Its bytes are there through an open descriptor.
+        _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)
+        return None
     finally:
         file.close()
 
@@ -171,7 +179,7 @@ def _adopt_locked(
     def put(state: State, _data: object, first: int, *_rest: object) -> int:
         for place in places:
             file.write(_FRONT.pack(first + place.shift, place.length, state.leader_epoch), place.position)
-        _make_segment_locked(state, whole, first)
+        _make_segment_locked(state, whole, file, first)
         return first + count
 
     result = write_locked(
@@ -190,11 +198,16 @@ def _adopt_locked(
     return result
 
 
-def _make_segment_locked(state: State, whole: Whole, first: int) -> None:
+def _make_segment_locked(state: State, whole: Whole, file: File, first: int) -> None:
     """Put the file behind the last segment, or in the place of an empty one."""
 
     def begin(base_offset: int) -> Segment:
-        return state.segments.take(whole.name, base_offset, size=whole.size, next_offset=first + whole.record_count)
+        end = first + whole.record_count
+        segment = state.segments.take(whole.name, base_offset, size=whole.size, next_offset=end)
+        if file.sync_failed:
+            # Synced to make room for another descriptor, and lost: a later sync would not say so again.
+            raise StorageFailedError(f"{state.name}: a sync of the file failed", path=segment.path)
+        return segment
 
     if whole.size > state.room:
         state.room += state.gate.grant(whole.size - state.room)

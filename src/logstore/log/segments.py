@@ -17,13 +17,20 @@ from logstore._files import File, errno_of
 from logstore._growth import Chunked, Growth, Preallocate
 from logstore._segment import Segment
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, StorageError
+from logstore.errors import DiskFullError, LogstoreError, StorageError
 from logstore.log import files
 from logstore.log.files import Directory
 
 _logger = logging.getLogger(__name__)
 
+#: What a rename says that was refused and has done nothing.
+_NOT_RENAMED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
+
 _INDEX_FILES = (files.OFFSET_INDEX, files.TIME_INDEX)
+
+
+class NotTaken(LogstoreError):
+    """A file did not become a segment, and nothing has changed: its bytes have to be copied."""
 
 
 class Segments:
@@ -129,12 +136,18 @@ class Segments:
 
         Raises:
             DiskFullError: there is no room for the name. Nothing has changed.
+            NotTaken: the file is gone, or may not be moved. Nothing has changed.
             StorageError: it could not be named, or has other batches than was said.
         """
         final = files.segment_file(base_offset, files.LOG)
         for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
             self.directory.remove(files.segment_file(base_offset, suffix))
-        self.directory.rename(name, final)
+        try:
+            self.directory.rename(name, final)
+        except StorageError as error:
+            if errno_of(error) in _NOT_RENAMED:
+                raise NotTaken(f"{name} could not be renamed to {final}: {error}") from error
+            raise
         file = self.directory.open(final, writable=True)
         file.mark_dirty()
         segment = _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
@@ -316,4 +329,4 @@ def is_gone(error: StorageError) -> bool:
     return errno_of(error) == errno.ENOENT
 
 
-__all__ = ["Segments", "is_gone"]
+__all__ = ["NotTaken", "Segments", "is_gone"]

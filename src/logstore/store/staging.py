@@ -30,7 +30,13 @@ from logstore._batch import stamp_run
 from logstore._encode import Encoder
 from logstore._files import LIBC, File, Files, errno_of
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.errors import InvalidManifestError, LogClosedError, StorageError, UnknownTopicError
+from logstore.errors import (
+    InvalidManifestError,
+    LogClosedError,
+    StorageError,
+    StorageFailedError,
+    UnknownTopicError,
+)
 from logstore.log.files import Directory, partitions_below
 from logstore.records import TopicPartition
 from logstore.store.names import check_name, check_writable_by_users
@@ -282,8 +288,18 @@ class StagingFile:
         )
 
     def close(self) -> StagedFile:
-        """End the file; what a manifest says of it. Not durable: see the head of the module."""
-        self._opened().close()
+        """End the file; what a manifest says of it. Not durable: see the head of the module.
+
+        Raises:
+            StorageFailedError: a part of it did not reach the disk, and is lost. Abandon the file.
+        """
+        file = self._opened()
+        file.close()
+        if file.sync_failed:
+            # Told once: who makes the file a segment and syncs it would not hear of it.
+            raise StorageFailedError(
+                "a staged file could not be written to the disk; stage it again", path=file.path
+            )
         return self._staged
 
     def abandon(self) -> None:
