@@ -42,11 +42,11 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
 class Travelling:
     """Beside a class of Spark: its objects are pickled as the head of the module says."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> Any:
         kind = type(self)
         if kind.__module__.partition(".")[0] != "logstore":
             # Somebody's own subclass, which their module alone can make.
-            return super().__reduce_ex__(4)  # type: ignore[return-value]
+            return super().__reduce_ex__(protocol)
         return unpacked, (kind.__module__, kind.__qualname__, cloudpickle.dumps(self.__getstate__()))
 
 
