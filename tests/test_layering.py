@@ -144,8 +144,8 @@ LOG: dict[str, set[str]] = {
     "exchange": {"aborted", "files", "state"},
     "compaction": {"decided", "dirty", "exchange", "recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},
-    "run": {"producers", "state", "write"},
-    "adoption": {"producers", "segments", "state", "write"},
+    "run": {"state", "write"},
+    "adoption": {"segments", "state", "write"},
     "log": _WRITING | _KEEPING | {"adoption", "run"},
     "__init__": {"log", "owner", "readonly", "write"},
 }

@@ -3,7 +3,8 @@
 The file lies below the log's directory, in the same file system, and nobody writes to it any more; its batches
 were checked by the caller. It is stamped in place, synced, and renamed behind the last segment. Until the rename
 nothing of the log has changed; from then on it is an append like any other: above the recovery point, of which
-recovery keeps what is whole. A file whose stamping was begun and that is not adopted is of no use to anybody.
+recovery keeps what is whole. A stamped file that is not adopted may still be copied, in the same call of the store;
+no later one takes it.
 
 An empty active segment gives its name to the file. Readers in other processes may hold the empty file open, so
 they are told to look again, as after a cut.
@@ -23,10 +24,9 @@ from logstore._batch import stamp_producer
 from logstore._files import File, errno_of
 from logstore._segment import Segment
 from logstore.errors import DiskFullError, StorageError, StorageFailedError
-from logstore.log.producers import ProducedBatch
 from logstore.log.segments import NotTaken
-from logstore.log.state import INT32_MAX, State
-from logstore.log.write import ProducerStamp, write_locked
+from logstore.log.state import INT32_MAX, State, batches_of
+from logstore.log.write import ProducerStamp, produced_run, write_locked
 from logstore.records import AppendResult, Origin
 
 _logger = logging.getLogger(__name__)
@@ -86,20 +86,21 @@ def adopt(
         places = list(_stamp(file, runs, producer, now_ms if append_time else -1))
         # The disk takes its time while others may still append; under the lock only the headers are left.
         file.sync()
-        try:
+
+        def attempt() -> AppendResult | None:
             with state.lock:
                 # Again: settings may have changed meanwhile. A stamped file may still be copied.
                 if not _is_fit(state, whole, append_time):
                     return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
+
+        try:
+            return attempt()
         except DiskFullError:
             # Without the lock: making room takes those of other logs.
             if not state.gate.make_room(whole.size):
                 raise
-            with state.lock:
-                if not _is_fit(state, whole, append_time):
-                    return None
-                return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
+            return attempt()
     except NotTaken as error:
         # Removed by whoever staged it, or not ours to move. Its bytes are there through an open descriptor.
         _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)
@@ -142,15 +143,11 @@ def _stamp(
             transactional=producer.transactional,
             append_time_ms=append_time_ms,
         )
-        start = 0
-        with memoryview(run) as view:
-            while start < len(view):
-                length = int.from_bytes(view[start + 8 : start + 12], "big")
-                file.write(view[start : start + _HEADER], position + start)
-                yield _Place(position + start, length, shift)
-                shift += int.from_bytes(view[start + 23 : start + 27], "big") + 1
-                start += length + 12
-        position += len(run)
+        for batch in batches_of(run):
+            file.write(batch[:_HEADER], position)
+            yield _Place(position, len(batch) - 12, shift)
+            shift += int.from_bytes(batch[23:27], "big") + 1
+            position += len(batch)
 
 
 def _adopt_locked(
@@ -163,18 +160,7 @@ def _adopt_locked(
     now_ms: int,
 ) -> AppendResult:
     count = whole.record_count
-    produced = None
-    if producer.producer_id >= 0:
-        produced = ProducedBatch(
-            0,
-            count - 1,
-            producer.producer_id,
-            producer.producer_epoch,
-            producer.base_sequence,
-            (producer.base_sequence + count - 1) & INT32_MAX,
-            newest,
-            producer.transactional,
-        )
+    produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
 
     def put(state: State, _data: object, first: int, *_rest: object) -> int:
         for place in places:

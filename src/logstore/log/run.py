@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from logstore._batch import stamp_producer
 from logstore.errors import DiskFullError
-from logstore.log.producers import ProducedBatch
 from logstore.log.state import INT32_MAX, State
-from logstore.log.write import ProducerStamp, write_locked
+from logstore.log.write import ProducerStamp, produced_run, write_locked
 from logstore.records import AppendResult, Origin
 
 
@@ -61,18 +60,7 @@ def _write_locked(
     """Write as many batches as one segment takes at once; their bytes and records, and where they went."""
     # Asked under the lock: a smaller segment.bytes may be set at any time.
     size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
-    produced = None
-    if producer.producer_id >= 0:
-        produced = ProducedBatch(
-            0,
-            count - 1,
-            producer.producer_id,
-            producer.producer_epoch,
-            producer.base_sequence,
-            (producer.base_sequence + count - 1) & INT32_MAX,
-            newest,
-            producer.transactional,
-        )
+    produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
     result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
     assert not result.duplicate, (state.name, producer)
     return size, count, result

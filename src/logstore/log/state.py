@@ -54,7 +54,7 @@ INT64_MAX = 2**63 - 1
 EXPIRY_PERIOD_MS = 600_000
 
 
-def batches_of(data: bytes) -> Iterator[memoryview]:
+def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
     """The whole batches of a run, one by one."""
     view = memoryview(data)
     while view:

@@ -234,14 +234,18 @@ def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
         raise RecordTooLargeError(
             f"an idempotent append must fit one batch, this one takes {encoder.batch_count}; send fewer records"
         )
-    last = (producer.base_sequence + encoder.record_count - 1) & INT32_MAX
+    return produced_run(producer, encoder.record_count, encoder.max_timestamp_ms)
+
+
+def produced_run(producer: ProducerStamp, record_count: int, max_timestamp_ms: int) -> ProducedBatch:
+    """What producer state needs of records whose sequences follow one another, as if they began at offset 0."""
     return ProducedBatch(
         0,
-        encoder.record_count - 1,
+        record_count - 1,
         producer.producer_id,
         producer.producer_epoch,
         producer.base_sequence,
-        last,
-        encoder.max_timestamp_ms,
+        (producer.base_sequence + record_count - 1) & INT32_MAX,
+        max_timestamp_ms,
         producer.transactional,
     )
