@@ -92,7 +92,8 @@ test-with-java: $(SPARK)/.with-spark-test $(if $(ON_SPARK),,$(SPARK_NEXT)/.with-
 	$(if $(ON_SPARK),,$(SAY) 'test: on the next Spark')
 	$(if $(ON_SPARK),,@$(SPARK_NEXT)/bin/python -m pytest -q $(patsubst tests/spark,tests/spark/test_smoke.py,$(SPARK_ARGS)) $(COUNTED))
 
-lint: $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
+# mypy follows the test libraries too: without them their decorators and strategies would have no types.
+lint: $(VENV)/.with-test $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	$(SAY) 'ruff check'
 	@$(PY) -m ruff check --quiet .
 	$(SAY) 'ruff format --check'
