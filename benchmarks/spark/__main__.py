@@ -227,7 +227,7 @@ def report(result: Mapping[str, Any], wanted: list[Bar]) -> Iterator[str]:
     for name, parts in result["small_ms"].items():
         yield f"\nsmall batch, {name}: " + ", ".join(f"{part} {value:.0f} ms" for part, value in parts.items())
     for name, peaks in result["memory_mib"].items():
-        yield f"\nmemory, {name}: {peaks['quarter']:.0f} MiB for a quarter, {peaks['all']:.0f} MiB for all"
+        yield f"\nmemory, {name}: " + ", ".join(f"{mib:.0f} MiB for {size}" for size, mib in peaks.items())
     if wanted:
         yield f"\n{'bar':<48}{'found':>10}{'wanted':>12}  met"
     for bar in wanted:
