@@ -144,9 +144,10 @@ LOG: dict[str, set[str]] = {
     "exchange": {"aborted", "files", "state"},
     "compaction": {"decided", "dirty", "exchange", "recovery", "state"},
     "write": {"admission", "cut", "producers", "state"},
-    "run": {"state", "write"},
-    "adoption": {"segments", "state", "write"},
-    "log": _WRITING | _KEEPING | {"adoption", "run"},
+    "run": {"gate", "state", "write"},
+    "adoption": {"gate", "segments", "state", "write"},
+    "writable": _WRITING | {"adoption", "run"},
+    "log": _WRITING | _KEEPING | {"writable"},
     "__init__": {"log", "owner", "readonly", "write"},
 }
 

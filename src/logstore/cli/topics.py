@@ -11,7 +11,7 @@ from logstore.cli import terminal
 from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import PAIR, WHERE, Begin
-from logstore.store.store import TopicDescription
+from logstore.store.administering import TopicDescription
 
 
 @click.group()

@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 from logstore._batch import stamp_producer
 from logstore._files import File, errno_of
 from logstore._segment import Segment
-from logstore.errors import DiskFullError, StorageError, StorageFailedError
+from logstore.errors import StorageError, StorageFailedError
+from logstore.log.gate import with_room
 from logstore.log.segments import NotTaken
 from logstore.log.state import INT32_MAX, State, batches_of
 from logstore.log.write import ProducerStamp, produced_run, write_locked
@@ -94,13 +95,7 @@ def adopt(
                     return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
 
-        try:
-            return attempt()
-        except DiskFullError:
-            # Without the lock: making room takes those of other logs.
-            if not state.gate.make_room(whole.size):
-                raise
-            return attempt()
+        return with_room(state.gate, whole.size, attempt)
     except NotTaken as error:
         # Removed by whoever staged it, or not ours to move. Its bytes are there through an open descriptor.
         _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)
@@ -208,17 +203,13 @@ def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None
     base = state.segments.active.base_offset
     state.cutting += 1
     try:
-        # Raised and told before the name changes: that alone has readers look again, and does no harm.
-        state.generation += 1
-        state.recovery.write(state.point_now(clean=False))
-        state.publish_locked()
-        begin(base)
-        state.transactions.save_own_snapshot(base, state.generation)
-    except DiskFullError:
-        state.counters.disk_full += 1
-        raise
-    except StorageError as error:
-        raise state.poison_locked(error) from error
+        with state.storing_locked():
+            # Raised and told before the name changes: that alone has readers look again, and does no harm.
+            state.generation += 1
+            state.recovery.write(state.point_now(clean=False))
+            state.publish_locked()
+            begin(base)
+            state.transactions.save_own_snapshot(base, state.generation)
     finally:
         state.cutting -= 1
         if state.failed is None:

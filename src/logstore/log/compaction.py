@@ -25,7 +25,6 @@ from logstore._keymap import SLOT_BYTES, KeyMap
 from logstore._segment import Segment
 from logstore.errors import (
     CorruptRecordError,
-    DiskFullError,
     InvalidRecordError,
     InvalidSettingError,
     LogClosedError,
@@ -158,13 +157,7 @@ class _Run:
             state.check_whole_locked()
             if self._generation != state.generation:
                 raise Superseded
-            try:
-                state.recovery.write_durably(state.point_now(clean=False))
-            except DiskFullError:
-                raise
-            except StorageError as error:
-                raise state.poison_locked(error) from error
-            state.must_unmark = False
+            state.unmark_locked()
 
     def _round(self, first: int, end_offset: int) -> int:
         """Clean as much as one map takes; the last offset that it knows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from logstore.errors import DiskFullError, OffsetOutOfRangeError, StorageError
+from logstore.errors import OffsetOutOfRangeError, StorageError
 from logstore.log import recovery
 from logstore.log.state import State
 
@@ -142,13 +142,8 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
             )
         if offset <= state.log_start:
             return state.log_start
-        try:
-            with state.change():
-                return _delete_locked(state, offset)
-        except DiskFullError:
-            raise
-        except StorageError as error:
-            raise state.poison_locked(error) from error
+        with state.storing_locked(is_append=False), state.change():
+            return _delete_locked(state, offset)
 
 
 def drop_below_start(state: State) -> None:
@@ -158,13 +153,8 @@ def drop_below_start(state: State) -> None:
         segments = state.segments.all
         if len(segments) < 2 or segments[1].base_offset > state.log_start:
             return
-        try:
-            with state.change():
-                _delete_locked(state, state.log_start)
-        except DiskFullError:
-            raise
-        except StorageError as error:
-            raise state.poison_locked(error) from error
+        with state.storing_locked(is_append=False), state.change():
+            _delete_locked(state, state.log_start)
 
 
 def _delete_locked(state: State, offset: int) -> int:

@@ -7,6 +7,12 @@ comparison. It asks `OpenGate` if it stands alone, and the disk budget of its st
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from logstore.errors import DiskFullError
+
+_Answer = TypeVar("_Answer")
 
 
 class Gate(ABC):
@@ -43,3 +49,16 @@ class OpenGate(Gate):
 
     def make_room(self, needed: int) -> bool:
         return False
+
+
+def with_room(gate: Gate, needed: int, write: Callable[[], _Answer]) -> _Answer:
+    """What ``write`` returns; it is called once more if there was no room and the gate could make some.
+
+    For who holds no lock: making room takes those of other logs.
+    """
+    try:
+        return write()
+    except DiskFullError:
+        if not gate.make_room(needed):
+            raise
+    return write()

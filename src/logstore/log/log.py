@@ -1,9 +1,9 @@
-"""One partition's log for its one writer: append, flush, roll, truncate, delete.
+"""One partition's log for its one writer: opened and closed, read, appended to, rolled, truncated, kept.
 
-Owns the lock, the active segment and the order in which things are made true: bytes, then indexes,
-then producer state, then the log end offset, then the high watermark, then the published end. One
-process writes a log; its methods may be called from any thread. `docs/durability.md` holds the
-argument of what survives which crash.
+How it is read is `reader`'s, how it is appended to `writable`'s. Owns the lock, the active segment and the order
+in which things are made true: bytes, then indexes, then producer state, then the log end offset, then the high
+watermark, then the published end. One process writes a log; its methods may be called from any thread.
+`docs/durability.md` holds the argument of what survives which crash.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
 recovery point <= synced end <= log end offset; the active segment ends at the log end offset
@@ -13,75 +13,52 @@ unless a memory tail holds the rest.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from logstore._encode import Encoder, encode_marker, timestamp_of
 from logstore._files import LIBC, Files, fork_generation
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
 from logstore.errors import (
-    DiskFullError,
-    ExpectedOffsetError,
-    InvalidRecordError,
     LogstoreError,
-    NotSyncedError,
     OffsetOutOfRangeError,
 )
-from logstore.log import admission, alteration, compaction, cut, image, retention
-from logstore.log.adoption import Whole, adopt
-from logstore.log.appender import Appender
+from logstore.log import alteration, compaction, cut, image, retention
 from logstore.log.compaction import Compacted, Throttle
 from logstore.log.dirty import Cleanable
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory, check_place, parse_partition
-from logstore.log.flush import Flusher
 from logstore.log.gate import Gate, OpenGate
 from logstore.log.image import Copied, Image
 from logstore.log.owner import Owner, SoloOwner
-from logstore.log.producers import ProducedBatch
-from logstore.log.reader import Readable, Time
 from logstore.log.readonly import LogReader
 from logstore.log.retention import OldestSegment, Retained
 from logstore.log.root import PartitionFacts, Root
-from logstore.log.run import append_run
-from logstore.log.scan import Scan
 from logstore.log.state import State
 from logstore.log.ticker import TICKER
 from logstore.log.watermark import Watermark
-from logstore.log.write import NO_PRODUCER, ProducerStamp, add_records, produced_by, write_locked
+from logstore.log.writable import Writable
+from logstore.log.write import ProducerStamp
 from logstore.metrics import LogMetrics
 from logstore.records import (
     AbortedTransaction,
-    Ack,
-    AppendResult,
-    Codec,
     Isolation,
-    Marker,
-    Origin,
-    TimestampType,
-    TopicPartition,
 )
 
 if TYPE_CHECKING:
     import random
 
-_logger = logging.getLogger(__name__)
-
 INT64_MAX = 2**63 - 1
-
-_WRITTEN = Ack.WRITTEN
 
 Path = str | os.PathLike[str]
 Settings = LogConfig | Mapping[str, Setting] | None
 
 
-class Log(Readable):
+class Log(Writable):
     """One partition's log, opened for writing.
 
     >>> with Log.open(tmp / "flights-0") as log:
@@ -150,42 +127,16 @@ class Log(Readable):
         create: bool,
         gate: Gate,
     ) -> None:
-        self.name: TopicPartition = parse_partition(directory.path)
-        self.path = directory.path
-        self._settle(config)
-        self._clock = clock
-        self._special_encoders: list[Encoder] = []
+        name = parse_partition(directory.path)
         above = Directory(os.path.dirname(directory.path), directory.files)
         check_place(above, directory, create=create)
-        root = Root.open_for_writing(above, self.name, clock)
+        root = Root.open_for_writing(above, name, clock)
         try:
-            self._state = State(self.name, directory, root, config, owner, clock, rng, gate)
+            state = State(name, directory, root, config, owner, clock, rng, gate)
         except BaseException:
-            root.release(self.name, None)
+            root.release(name, None)
             raise
-        self._lock = self._state.lock
-        self._flusher = Flusher(self._state)
-        self._ticking = False
-        self._settle_flushes()
-
-    def _settle(self, config: LogConfig) -> None:
-        """Take the settings that every append asks for, and what they come to."""
-        self.config = config
-        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-        self._codec = config.codec
-        self._compacts = config.compacts
-        self._default_ack = config.default_ack
-        # Last: an encoder that is begun from here on has the new settings, and goes into this list.
-        self._encoders: list[Encoder] = []
-
-    def _settle_flushes(self) -> None:
-        #: Whether an append may have to flush though nobody asked for it.
-        self._flushes = self._flusher.may_become_due
-        was_ticking, self._ticking = self._ticking, self.config.flush_ms < INT64_MAX
-        if self._ticking and not was_ticking:
-            TICKER.add(self, self._clock)
-        elif was_ticking and not self._ticking:
-            TICKER.remove(self)
+        super().__init__(state, config, clock)
 
     def close(self) -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
@@ -363,325 +314,6 @@ class Log(Readable):
     def _check_open(self) -> None:
         self._state.check_open()
 
-    # -- appending -------------------------------------------------------------------------------
-
-    def append(
-        self,
-        records: Any,
-        *,
-        timestamp: Time | None = None,
-        codec: Codec | None = None,
-        producer: ProducerStamp | None = None,
-        ack: Ack | str | None = None,
-        expect: int | None = None,
-    ) -> AppendResult:
-        """Write records at the log end offset, in one batch unless they are too large for one.
-
-        ``records`` is a list of values, of (key, value), (key, value, timestamp) or (key, value,
-        timestamp, headers), or of `Record`s; an Arrow array of values or an Arrow table with columns
-        key, value, timestamp, headers; or a numpy array of fixed-size values. Keys and values are
-        buffers or None. Records without a timestamp (ms or an aware datetime) get ``timestamp``, or
-        the time of the append. ``producer`` makes the append idempotent; it must fit one batch. With
-        ``expect`` the append takes place only if its first record gets this offset.
-
-        With ``ack="written"`` the records are in the page cache on return and survive the process;
-        with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
-
-        Returns the offsets given; for a sequence already written, the first ones and
-        ``duplicate=True``.
-
-        Raises:
-            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the
-                records cannot be written. Nothing is.
-            OutOfOrderSequenceError, DuplicateSequenceError, ProducerFencedError,
-                InvalidTransactionError: ``producer`` does not fit. Nothing is written.
-            ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
-            DiskFullError: there is no room. Nothing is written; try again when there is.
-            StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
-        """
-        self._state.check_writable()
-        now = self._clock.now_ms()
-        # Encoders are kept with the settings of the log; those of special appends are begun anew.
-        plain = producer is None and codec is None
-        encoders = self._encoders if plain else self._special_encoders
-        try:
-            encoder = encoders.pop()
-        except IndexError:
-            encoder = self._begin(Encoder(), now, None, NO_PRODUCER)
-        try:
-            stamp = now if timestamp is None or self._append_time else timestamp_of(timestamp)
-            if plain:
-                encoder.renew(stamp)
-            else:
-                self._begin(encoder, stamp, codec, producer or NO_PRODUCER)
-            if type(records) is list:
-                encoder.add_all(records)
-            else:
-                # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
-                add_records(encoder, iter(records) if isinstance(records, Scan) else records)
-            encoder.finish()
-            return self._append_encoded(
-                encoder, None if producer is None else produced_by(producer, encoder), now, ack, expect
-            )
-        finally:
-            encoders.append(encoder)
-
-    def _begin(self, encoder: Encoder, stamp_ms: int, codec: Codec | None, producer: ProducerStamp) -> Encoder:
-        config = self.config
-        chosen = self._codec if self._codec is not None else (codec or Codec.NONE)
-        return encoder.begin(
-            timestamp_ms=stamp_ms,
-            codec=chosen,
-            level=config.level_of(chosen),
-            max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
-            append_time=self._append_time,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            base_sequence=producer.base_sequence,
-            transactional=producer.transactional,
-        )
-
-    def append_encoded(
-        self,
-        encoder: Encoder,
-        *,
-        producer: ProducerStamp | None = None,
-        ack: Ack | str | None = None,
-        expect: int | None = None,
-    ) -> AppendResult:
-        """Write the finished batches of an encoder; raises as `append`. For whoever gathers records.
-
-        ``producer`` is who stands in the header of its one batch.
-        """
-        self._state.check_writable()
-        produced = None if producer is None else produced_by(producer, encoder)
-        return self._append_encoded(encoder, produced, self._clock.now_ms(), ack, expect)
-
-    def _append_encoded(
-        self,
-        encoder: Encoder,
-        produced: ProducedBatch | None,
-        now: int,
-        ack: Ack | str | None,
-        expect: int | None,
-    ) -> AppendResult:
-        settled = self._default_ack if ack is None else self._ack_of(ack)
-        count = encoder.record_count
-        if count == 0:
-            raise InvalidRecordError("there are no records to append")
-        if self._compacts:
-            admission.check_keys(encoder.null_keys, self.config)
-        newest = encoder.max_timestamp_ms
-        if not self._append_time:
-            admission.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
-        batches = encoder.batch_count
-        try:
-            with self._lock:
-                if expect is not None:
-                    self._check_expected_locked(expect)
-                result = write_locked(
-                    self._state, encoder, count, count, batches, newest, produced, Origin.CLIENT, now
-                )
-        except DiskFullError:
-            # Without the lock: making room takes those of other logs.
-            if not self._state.gate.make_room(len(encoder)):
-                raise
-            with self._lock:
-                if expect is not None:
-                    self._check_expected_locked(expect)
-                result = write_locked(
-                    self._state, encoder, count, count, batches, newest, produced, Origin.CLIENT, now
-                )
-        if settled is not _WRITTEN or self._flushes:
-            self._acknowledge(result, settled)
-        if self._append_time and not result.duplicate:
-            return result._replace(timestamp_ms=newest)
-        return result
-
-    def _check_expected_locked(self, expect: int) -> None:
-        self._state.check_whole_locked()
-        found = self._state.end.value
-        if found != expect:
-            raise ExpectedOffsetError(
-                f"{self.name}: the append expects offset {expect}, the log ends at {found}; "
-                "read what was written meanwhile and decide anew",
-                found=found,
-                expected=expect,
-            )
-
-    def append_batch(
-        self, batch: Any, *, ack: Ack | str | None = None, origin: Origin = Origin.CLIENT
-    ) -> AppendResult:
-        """Write one record batch at the log end offset.
-
-        ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of
-        its header; its compressed records are kept as they are, unless the log imposes a codec. With
-        ``origin=Origin.REPLICATION`` its own offsets and epoch are kept.
-
-        With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk.
-        It is visible to consumers only below the high watermark.
-
-        Returns the offsets given; for a sequence already written, the first ones and ``duplicate=True``.
-
-        Raises:
-            CorruptRecordError: length, magic or CRC-32C disagree with the bytes. Nothing is written.
-            InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the batch breaks a rule of
-                the log. Nothing is written.
-            OutOfOrderSequenceError: a sequence is missing before this one. Nothing is written.
-            ProducerFencedError: a newer producer epoch has written here. Nothing is written.
-            UnexpectedOffsetError: a replicated batch begins below the log end offset.
-            DiskFullError: there is no room. Nothing is written.
-            StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
-        """
-        self._state.check_writable()
-        settled = self._default_ack if ack is None else self._ack_of(ack)
-        now = self._clock.now_ms()
-        admitted = admission.admit(batch, self.config, origin, now)
-        try:
-            with self._state.lock:
-                result = self._write_admitted_locked(admitted, origin, now)
-        except DiskFullError:
-            if not self._state.gate.make_room(len(admitted.data)):
-                raise
-            with self._state.lock:
-                result = self._write_admitted_locked(admitted, origin, now)
-        self._acknowledge(result, settled)
-        if self._append_time and not result.duplicate:
-            return result._replace(timestamp_ms=now)
-        return result
-
-    def _write_admitted_locked(self, admitted: admission.Admitted, origin: Origin, now: int) -> AppendResult:
-        return write_locked(
-            self._state,
-            admitted.data,
-            admitted.span,
-            admitted.record_count,
-            1,
-            admitted.max_timestamp_ms,
-            admitted.produced,
-            origin,
-            now,
-            admitted,
-        )
-
-    def append_run(
-        self, run: bytearray, *, producer: ProducerStamp | None = None, max_timestamp_ms: int
-    ) -> AppendResult:
-        """Write whole batches that lie one behind the other, as they were encoded elsewhere.
-
-        For who has checked their records, keys, timestamps and sizes: offsets, epoch, producer and, where the
-        log gives it, the time are set in ``run`` itself. ``max_timestamp_ms`` is the newest of them. Compressed
-        records are kept as they are. Written on return, not synced: `flush`.
-
-        Raises:
-            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. Nothing is written.
-            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
-            DiskFullError: there is no room for all of it. What came before may be written.
-            StorageFailedError: this or an earlier write failed; the log takes no more writes.
-        """
-        self._state.check_writable()
-        stamp = NO_PRODUCER if producer is None else producer
-        result = append_run(
-            self._state, run, stamp, max_timestamp_ms, self._clock.now_ms(), append_time=self._append_time
-        )
-        self._acknowledge(result, Ack.WRITTEN)
-        return result
-
-    def adopt(
-        self, whole: Whole, runs: Iterable[tuple[bytearray, int]], *, producer: ProducerStamp | None = None
-    ) -> AppendResult | None:
-        """Append a whole file of batches by making it a segment; None if it has to be written with `append_run`.
-
-        For who has checked the file as for `append_run`, and has it below the log's directory, written to by
-        nobody any more. ``runs`` are its batches from the beginning, with their counts of records. On return
-        the file is the log's, and has left the place where it was. Not synced as a whole: `flush`.
-
-        Raises:
-            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is as it was; the file may
-                be stamped up to there, and is of no use any more. This holds for the following, too.
-            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
-            DiskFullError: there is no room in the log's budget, or for the name.
-            StorageFailedError: this or an earlier write failed; the log takes no more writes.
-        """
-        self._state.check_writable()
-        stamp = NO_PRODUCER if producer is None else producer
-        result = adopt(self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time)
-        if result is not None:
-            self._acknowledge(result, Ack.WRITTEN)
-        return result
-
-    def open_transaction(self, producer_id: int) -> int | None:
-        """Where a producer's open transaction begins in this log; None if it has none here."""
-        self._state.check_open()
-        with self._state.lock:
-            found = self._state.transactions.producers.get(producer_id)
-            return None if found is None else found.transaction_first_offset
-
-    def producer_epoch(self, producer_id: int) -> int:
-        """The newest epoch that a producer is known to have written here with; -1 if it is not known."""
-        self._state.check_open()
-        with self._state.lock:
-            found = self._state.transactions.producers.get(producer_id)
-            return -1 if found is None else found.epoch
-
-    def append_control(
-        self,
-        marker: Marker,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int = 0,
-        ack: Ack | str | None = None,
-    ) -> AppendResult:
-        """Write a transaction marker: the producer's open transaction here is committed or aborted.
-
-        Raises:
-            ProducerFencedError, CoordinatorFencedError: a newer epoch has written here.
-            DiskFullError, StorageFailedError: as `append_batch`.
-        """
-        batch = encode_marker(int(marker), coordinator_epoch, producer_id, producer_epoch, self._clock.now_ms())
-        return self.append_batch(batch, ack=ack, origin=Origin.COORDINATOR)
-
-    def appender(
-        self,
-        *,
-        linger_ms: int | None = None,
-        batch_bytes: int | None = None,
-        codec: Codec | None = None,
-        ack: Ack | str | None = None,
-    ) -> Appender:
-        """A buffered appender for records that come one by one; see `Appender`."""
-        self._state.check_writable()
-        return Appender(
-            self,
-            linger_ms=self.config.linger_ms if linger_ms is None else linger_ms,
-            batch_bytes=self.config.batch_bytes if batch_bytes is None else batch_bytes,
-            codec=codec,
-            ack=None if ack is None else self._ack_of(ack),
-            clock=self._clock,
-        )
-
-    @staticmethod
-    def _ack_of(ack: Ack | str) -> Ack:
-        """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
-        return Ack(ack)
-
-    def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
-        try:
-            if ack is Ack.SYNCED:
-                self._sync_to(result.last_offset + 1)
-            elif self._flusher.is_due():
-                self.flush()
-        except DiskFullError as error:
-            # Of a memory tail. The append itself has not failed, and must not look as if it could be repeated.
-            if ack is Ack.SYNCED:
-                raise NotSyncedError(
-                    f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the memory tail, "
-                    "but there is no room to write them; make room and flush, do not append them again",
-                    path=self.path,
-                ) from error
-            _logger.warning("the memory tail waits for room: log=%s error=%s", self.path, error)
-
     # -- for the log's owner ------------------------------------------------------------------
 
     def advance_high_watermark(self, offset: int) -> None:
@@ -700,33 +332,6 @@ class Log(Readable):
             if self._state.high_watermark.advance(offset):
                 self._state.last_stable.advance(self._state.transactions.last_stable_offset(offset))
                 self._state.publish_locked()
-
-    # -- flushing --------------------------------------------------------------------------------
-
-    def flush(self) -> None:
-        """Make everything that was appended before this call durable. Blocks on the disk.
-
-        Raises:
-            StorageFailedError: the sync failed. It is not tried again: the log takes no more writes,
-                and what was synced before is safe.
-        """
-        self._state.check_writable()
-        self._sync_to(self._state.end.value)
-
-    def _sync_to(self, offset: int) -> None:
-        try:
-            self._flusher.sync_to(offset)
-        except DiskFullError:
-            # What a memory tail holds may find room yet.
-            tail = self._state.tail
-            if not self._state.gate.make_room(0 if tail is None else tail.size):
-                raise
-            self._flusher.sync_to(offset)
-
-    def tick(self) -> None:
-        """Do what time asks for: flush if ``flush.ms`` has passed. For whoever drives the log's clock."""
-        self._state.check_process()
-        self._flusher.tick()
 
     # -- rolling ---------------------------------------------------------------------------------
 
@@ -866,7 +471,6 @@ class Log(Readable):
         settled = LogConfig.of(config, **settings)
         alteration.apply(self._state, settled)
         self._settle(settled)
-        self._settle_flushes()
 
 
 __all__ = ["Log", "LogReader", "ProducerStamp"]

@@ -11,7 +11,7 @@ it, and producer state is changed once for each call.
 from __future__ import annotations
 
 from logstore._batch import stamp_producer
-from logstore.errors import DiskFullError
+from logstore.log.gate import with_room
 from logstore.log.state import INT32_MAX, State
 from logstore.log.write import ProducerStamp, produced_run, write_locked
 from logstore.records import AppendResult, Origin
@@ -37,15 +37,12 @@ def append_run(
     rest = memoryview(run)
     first, last = -1, -2
     while rest:
-        try:
+
+        def write(piece: memoryview = rest, producer: ProducerStamp = producer) -> tuple[int, int, AppendResult]:
             with state.lock:
-                size, count, result = _write_locked(state, rest, producer, newest, now_ms)
-        except DiskFullError:
-            # Without the lock: making room takes those of other logs.
-            if not state.gate.make_room(len(rest)):
-                raise
-            with state.lock:
-                size, count, result = _write_locked(state, rest, producer, newest, now_ms)
+                return _write_locked(state, piece, producer, newest, now_ms)
+
+        size, count, result = with_room(state.gate, len(rest), write)
         first = result.first_offset if first < 0 else first
         last = result.last_offset
         if producer.producer_id >= 0:

@@ -212,6 +212,17 @@ class State:
         else:
             self.changing -= 1
 
+    @contextlib.contextmanager
+    def storing_locked(self, *, is_append: bool = True) -> Iterator[None]:
+        """What the disk refuses inside fails the log, but for want of room: that was found before any change."""
+        try:
+            yield
+        except DiskFullError:
+            self.counters.disk_full += is_append
+            raise
+        except StorageError as error:
+            raise self.poison_locked(error) from error
+
     def settle_interrupted_locked(self) -> None:
         """Fail a log that an interrupted change has left in pieces."""
         if self.changing and self.failed is None:
@@ -228,6 +239,7 @@ class State:
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
         size = len(data)
+        # As `storing_locked`, with fewer calls: this is done for every append.
         try:
             if size > self.room:
                 self.room += self.gate.grant(size - self.room)
@@ -323,7 +335,7 @@ class State:
         gap between segments for a lost tail, unless it lies below the recovery point: so all before it
         is synced first, and the recovery point is raised over it durably.
         """
-        try:
+        with self.storing_locked():
             self.drain_tail_locked()
             old = self.segments.active
             if not self.epochs_saved:
@@ -347,11 +359,6 @@ class State:
             self.recovery.sync()
             self._promises_durable = True
             self.transactions.rolled(offset, self.generation)
-        except DiskFullError:
-            self.counters.disk_full += 1
-            raise
-        except StorageError as error:
-            raise self.poison_locked(error) from error
         self.counters.rolls += 1
 
     def roll_locked(self, *, keep_producers: bool = True, begin: Callable[[int], object] | None = None) -> None:
@@ -361,7 +368,7 @@ class State:
         for the rest, so that at most two segments are unsynced and few appends ever wait. ``begin`` makes
         the next one, by default an empty file.
         """
-        try:
+        with self.storing_locked():
             old = self.segments.active
             self._raise_recovery_point_locked(old)
             base = old.next_offset
@@ -371,11 +378,6 @@ class State:
             self.segments.seal(old)
             self.unsynced = [old]
             self.transactions.rolled(base, self.generation, is_current=keep_producers)
-        except DiskFullError:
-            self.counters.disk_full += 1
-            raise
-        except StorageError as error:
-            raise self.poison_locked(error) from error
         self.names_changed()
         self.roll_after_ms = self._new_roll_age()
         self.segment_began_ms = self.clock.now_ms()
@@ -530,12 +532,8 @@ class State:
 
     def unmark_locked(self) -> None:
         """Take the clean mark back, durably: it must not come back over a log that is torn later."""
-        try:
+        with self.storing_locked(is_append=False):
             self.recovery.write_durably(self.point_now(clean=False))
-        except DiskFullError:
-            raise
-        except StorageError as error:
-            raise self.poison_locked(error) from error
         self.must_unmark = False
 
     def close_locked(self) -> None:

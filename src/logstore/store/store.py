@@ -21,7 +21,6 @@ from logstore.errors import (
     ForkedError,
     InvalidSettingError,
     NotALogError,
-    PolicyViolationError,
     ReadOnlyError,
     StoreClosedError,
 )
@@ -29,12 +28,13 @@ from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.administering import Administering
 from logstore.store.answering import Answering, Taker
-from logstore.store.budget import Budget, Holdings, Limits, may_go
+from logstore.store.budget import Budget, Holdings, Limits
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.life import Closeable, Life
-from logstore.store.names import CONSUMER_OFFSETS, INTERNAL, SINKS
+from logstore.store.names import CONSUMER_OFFSETS
 from logstore.store.partitions import Opened, Partitions
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
@@ -63,17 +63,6 @@ DISK_PERIOD_MS = 1_000
 MEASURE_PERIOD_MS = 60_000
 
 
-class PartitionDescription(NamedTuple):
-    """Where one partition stands. Offsets as of one moment; ``size`` is bytes of segments, without indexes."""
-
-    partition: int
-    log_start_offset: int
-    high_watermark: int
-    log_end_offset: int
-    size: int
-    segment_count: int
-
-
 class DiskUsage(NamedTuple):
     """What a store takes of its disk, in bytes: used (what logs have been granted included) and allowed."""
 
@@ -81,19 +70,7 @@ class DiskUsage(NamedTuple):
     limit_bytes: int
 
 
-class TopicDescription(NamedTuple):
-    """A topic as it is now: ``settings`` are its own, ``config`` all that hold for its logs."""
-
-    name: str
-    id: str
-    partitions: tuple[PartitionDescription, ...]
-    settings: Mapping[str, str]
-    config: LogConfig
-    internal: bool
-    created_ms: int
-
-
-class Store(Consuming):
+class Store(Consuming, Administering):
     """Topics in a directory.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -181,34 +158,6 @@ class Store(Consuming):
 
     # -- topics
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int | None = None,
-        settings: Mapping[str, Setting] | None = None,
-        *,
-        if_not_exists: bool = False,
-        **more_settings: Setting,
-    ) -> Topic:
-        """Create a topic. Durable on return; on an error there is nothing of it.
-
-        ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
-        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store.
-        With ``if_not_exists`` a topic that is there already is returned as it is.
-
-        Raises:
-            TopicExistsError: there is one of that name.
-            InvalidTopicError: the name breaks Kafka's rule.
-            InvalidPartitionsError, ConfigError: a number or a setting is out of range; all are named.
-            DiskFullError, StorageError: the disk refused.
-            ReadOnlyError: the store is open read-only.
-        """
-        self._check_writable()
-        own = {**(settings or {}), **more_settings}
-        count = self.config.num_partitions if partitions is None else partitions
-        entry = self._topics.create(name, count, own, if_not_exists=if_not_exists)
-        return Topic(self, name, entry.id)
-
     def topic(self, name: str) -> Topic:
         """A topic by its name.
 
@@ -218,17 +167,6 @@ class Store(Consuming):
         self._check_open()
         self._table.refresh()
         return Topic(self, name, self._table.entry(name).id)
-
-    def topic_to_send_to(self, name: str) -> Topic:
-        """A topic by its name, made if there is none and ``auto.create.topics.enable`` says so.
-
-        Raises:
-            UnknownTopicError: there is none, and none is made.
-            InvalidTopicError, StorageError: as `create_topic`.
-        """
-        if self.config.auto_create_topics_enable and name not in self:
-            return self.create_topic(name, if_not_exists=True)
-        return self.topic(name)
 
     def __getitem__(self, name: str) -> Topic:
         return self.topic(name)
@@ -246,89 +184,6 @@ class Store(Consuming):
         """The names of all topics, sorted; with ``internal`` those of the store itself too."""
         self._check_open()
         return self._table.names(internal=internal)
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        """Where a topic stands: its partitions with their offsets and sizes, and its settings.
-
-        Raises:
-            UnknownTopicError: there is none.
-        """
-        self._check_open()
-        entry = self._table.entry(name)
-        partitions = []
-        for number in range(entry.partitions):
-            log = self.partition(name, number)
-            partitions.append(
-                PartitionDescription(
-                    number,
-                    log.log_start_offset,
-                    log.high_watermark,
-                    log.log_end_offset,
-                    log.size,
-                    log.segment_count,
-                )
-            )
-        return TopicDescription(
-            name,
-            entry.id,
-            tuple(partitions),
-            dict(entry.settings),
-            self._table.config_of(name),
-            name in INTERNAL,
-            entry.created_ms,
-        )
-
-    def alter_topic(
-        self, name: str, settings: Mapping[str, Setting] | None = None, **more_settings: Setting
-    ) -> Mapping[str, str]:
-        """Change settings of a topic, also while it is used; None takes a key back to the store's default.
-
-        Durable on return. Returns the topic's own settings as they are now.
-
-        Raises:
-            UnknownTopicError: there is none.
-            ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
-                Nothing was changed.
-            BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
-        """
-        self._check_writable()
-        changes = {**(settings or {}), **more_settings}
-        if self._budget.limits.is_set:
-            after = self._topics.altered(name, changes)
-            self._budget.check_pinned(lambda topic, config: may_go(topic, after if topic == name else config))
-        return dict(self._topics.alter(name, changes).settings)
-
-    def add_partitions(self, name: str, total: int) -> Topic:
-        """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
-
-        Records that are there stay where they are: a key may go to another partition from now on.
-
-        Raises:
-            UnknownTopicError: there is none.
-            InvalidPartitionsError: the topic has as many already.
-        """
-        self._check_writable()
-        self._topics.grow(name, total)
-        return self.topic(name)
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic with all its records. Gone for good on return; consumers of it get an error.
-
-        Raises:
-            UnknownTopicError: there is none.
-            PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
-            StorageError: some files are still there; the topic is gone, the next open removes them.
-        """
-        self._check_writable()
-        if not self.config.delete_topic_enable:
-            raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
-        if name == SINKS:
-            raise PolicyViolationError(
-                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
-            )
-        entry = self._topics.delete(name)
-        # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
-        self.offsets.forget_topic(name, entry.id)
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""

@@ -1,0 +1,403 @@
+"""The writing half of a log: records, batches, markers and whole files are appended, and made durable.
+
+`Writable` stands to the writer what `Readable` stands to every reader: it gets a `State` that is open, and says
+what an append does to it. Who opens and closes the log, and what else its owner may do, is `log`'s. Any thread
+may append; the lock is held for one write at a time, never while room is made or the disk is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from logstore._encode import Encoder, encode_marker, timestamp_of
+from logstore.clock import Clock
+from logstore.config import LogConfig
+from logstore.errors import DiskFullError, ExpectedOffsetError, InvalidRecordError, NotSyncedError
+from logstore.log import admission
+from logstore.log.adoption import Whole, adopt
+from logstore.log.appender import Appender
+from logstore.log.flush import Flusher
+from logstore.log.gate import with_room
+from logstore.log.producers import ProducedBatch
+from logstore.log.reader import Readable, Time
+from logstore.log.run import append_run
+from logstore.log.scan import Scan
+from logstore.log.state import State
+from logstore.log.ticker import TICKER
+from logstore.log.write import NO_PRODUCER, ProducerStamp, add_records, produced_by, write_locked
+from logstore.records import Ack, AppendResult, Codec, Marker, Origin, TimestampType
+
+_logger = logging.getLogger(__name__)
+
+INT64_MAX = 2**63 - 1
+
+_WRITTEN = Ack.WRITTEN
+
+
+class Writable(Readable):
+    """The writing half of a log, over a state that is open."""
+
+    def __init__(self, state: State, config: LogConfig, clock: Clock) -> None:
+        self.name = state.name
+        self.path = state.directory.path
+        self._state = state
+        self._lock = state.lock
+        self._clock = clock
+        self._flusher = Flusher(state)
+        self._ticking = False
+        self._special_encoders: list[Encoder] = []
+        self._settle(config)
+
+    def _settle(self, config: LogConfig) -> None:
+        """Take the settings that every append asks for, and what they come to."""
+        self.config = config
+        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._codec = config.codec
+        self._compacts = config.compacts
+        self._default_ack = config.default_ack
+        # Behind them: an encoder that is begun from here on has the new settings, and goes into this list.
+        self._encoders: list[Encoder] = []
+        #: Whether an append may have to flush though nobody asked for it.
+        self._flushes = self._flusher.may_become_due
+        was_ticking, self._ticking = self._ticking, config.flush_ms < INT64_MAX
+        if self._ticking and not was_ticking:
+            TICKER.add(self, self._clock)
+        elif was_ticking and not self._ticking:
+            TICKER.remove(self)
+
+    # -- appending -------------------------------------------------------------------------------
+
+    def append(
+        self,
+        records: Any,
+        *,
+        timestamp: Time | None = None,
+        codec: Codec | None = None,
+        producer: ProducerStamp | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write records at the log end offset, in one batch unless they are too large for one.
+
+        ``records`` is a list of values, of (key, value), (key, value, timestamp) or (key, value,
+        timestamp, headers), or of `Record`s; an Arrow array of values or an Arrow table with columns
+        key, value, timestamp, headers; or a numpy array of fixed-size values. Keys and values are
+        buffers or None. Records without a timestamp (ms or an aware datetime) get ``timestamp``, or
+        the time of the append. ``producer`` makes the append idempotent; it must fit one batch. With
+        ``expect`` the append takes place only if its first record gets this offset.
+
+        With ``ack="written"`` the records are in the page cache on return and survive the process;
+        with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
+
+        Returns the offsets given; for a sequence already written, the first ones and
+        ``duplicate=True``.
+
+        Raises:
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the
+                records cannot be written. Nothing is.
+            OutOfOrderSequenceError, DuplicateSequenceError, ProducerFencedError,
+                InvalidTransactionError: ``producer`` does not fit. Nothing is written.
+            ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
+            DiskFullError: there is no room. Nothing is written; try again when there is.
+            StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        now = self._clock.now_ms()
+        # Encoders are kept with the settings of the log; those of special appends are begun anew.
+        plain = producer is None and codec is None
+        encoders = self._encoders if plain else self._special_encoders
+        try:
+            encoder = encoders.pop()
+        except IndexError:
+            encoder = self._begin(Encoder(), now, None, NO_PRODUCER)
+        try:
+            stamp = now if timestamp is None or self._append_time else timestamp_of(timestamp)
+            if plain:
+                encoder.renew(stamp)
+            else:
+                self._begin(encoder, stamp, codec, producer or NO_PRODUCER)
+            if type(records) is list:
+                encoder.add_all(records)
+            else:
+                # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
+                add_records(encoder, iter(records) if isinstance(records, Scan) else records)
+            encoder.finish()
+            return self._append_encoded(
+                encoder, None if producer is None else produced_by(producer, encoder), now, ack, expect
+            )
+        finally:
+            encoders.append(encoder)
+
+    def _begin(self, encoder: Encoder, stamp_ms: int, codec: Codec | None, producer: ProducerStamp) -> Encoder:
+        config = self.config
+        chosen = self._codec if self._codec is not None else (codec or Codec.NONE)
+        return encoder.begin(
+            timestamp_ms=stamp_ms,
+            codec=chosen,
+            level=config.level_of(chosen),
+            max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
+            append_time=self._append_time,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=producer.base_sequence,
+            transactional=producer.transactional,
+        )
+
+    def append_encoded(
+        self,
+        encoder: Encoder,
+        *,
+        producer: ProducerStamp | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write the finished batches of an encoder; raises as `append`. For whoever gathers records.
+
+        ``producer`` is who stands in the header of its one batch.
+        """
+        self._state.check_writable()
+        produced = None if producer is None else produced_by(producer, encoder)
+        return self._append_encoded(encoder, produced, self._clock.now_ms(), ack, expect)
+
+    def _append_encoded(
+        self,
+        encoder: Encoder,
+        produced: ProducedBatch | None,
+        now: int,
+        ack: Ack | str | None,
+        expect: int | None,
+    ) -> AppendResult:
+        settled = self._default_ack if ack is None else self._ack_of(ack)
+        count = encoder.record_count
+        if count == 0:
+            raise InvalidRecordError("there are no records to append")
+        if self._compacts:
+            admission.check_keys(encoder.null_keys, self.config)
+        newest = encoder.max_timestamp_ms
+        if not self._append_time:
+            admission.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
+        batches = encoder.batch_count
+        # As `with_room`, with fewer calls: this is done for every append.
+        for is_first in (True, False):
+            try:
+                with self._lock:
+                    if expect is not None:
+                        self._check_expected_locked(expect)
+                    result = write_locked(
+                        self._state, encoder, count, count, batches, newest, produced, Origin.CLIENT, now
+                    )
+                    break
+            except DiskFullError:
+                if not (is_first and self._state.gate.make_room(len(encoder))):
+                    raise
+        if settled is not _WRITTEN or self._flushes:
+            self._acknowledge(result, settled)
+        if self._append_time and not result.duplicate:
+            return result._replace(timestamp_ms=newest)
+        return result
+
+    def _check_expected_locked(self, expect: int) -> None:
+        self._state.check_whole_locked()
+        found = self._state.end.value
+        if found != expect:
+            raise ExpectedOffsetError(
+                f"{self.name}: the append expects offset {expect}, the log ends at {found}; "
+                "read what was written meanwhile and decide anew",
+                found=found,
+                expected=expect,
+            )
+
+    def append_batch(
+        self, batch: Any, *, ack: Ack | str | None = None, origin: Origin = Origin.CLIENT
+    ) -> AppendResult:
+        """Write one record batch at the log end offset.
+
+        ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of
+        its header; its compressed records are kept as they are, unless the log imposes a codec. With
+        ``origin=Origin.REPLICATION`` its own offsets and epoch are kept.
+
+        With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk.
+        It is visible to consumers only below the high watermark.
+
+        Returns the offsets given; for a sequence already written, the first ones and ``duplicate=True``.
+
+        Raises:
+            CorruptRecordError: length, magic or CRC-32C disagree with the bytes. Nothing is written.
+            InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the batch breaks a rule of
+                the log. Nothing is written.
+            OutOfOrderSequenceError: a sequence is missing before this one. Nothing is written.
+            ProducerFencedError: a newer producer epoch has written here. Nothing is written.
+            UnexpectedOffsetError: a replicated batch begins below the log end offset.
+            DiskFullError: there is no room. Nothing is written.
+            StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        settled = self._default_ack if ack is None else self._ack_of(ack)
+        now = self._clock.now_ms()
+        admitted = admission.admit(batch, self.config, origin, now)
+
+        def write() -> AppendResult:
+            with self._lock:
+                return write_locked(
+                    self._state,
+                    admitted.data,
+                    admitted.span,
+                    admitted.record_count,
+                    1,
+                    admitted.max_timestamp_ms,
+                    admitted.produced,
+                    origin,
+                    now,
+                    admitted,
+                )
+
+        result = with_room(self._state.gate, len(admitted.data), write)
+        self._acknowledge(result, settled)
+        if self._append_time and not result.duplicate:
+            return result._replace(timestamp_ms=now)
+        return result
+
+    def append_run(
+        self, run: bytearray, *, producer: ProducerStamp | None = None, max_timestamp_ms: int
+    ) -> AppendResult:
+        """Write whole batches that lie one behind the other, as they were encoded elsewhere.
+
+        For who has checked their records, keys, timestamps and sizes: offsets, epoch, producer and, where the
+        log gives it, the time are set in ``run`` itself. ``max_timestamp_ms`` is the newest of them. Compressed
+        records are kept as they are. Written on return, not synced: `flush`.
+
+        Raises:
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. Nothing is written.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
+            DiskFullError: there is no room for all of it. What came before may be written.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        stamp = NO_PRODUCER if producer is None else producer
+        result = append_run(
+            self._state, run, stamp, max_timestamp_ms, self._clock.now_ms(), append_time=self._append_time
+        )
+        self._acknowledge(result, Ack.WRITTEN)
+        return result
+
+    def adopt(
+        self, whole: Whole, runs: Iterable[tuple[bytearray, int]], *, producer: ProducerStamp | None = None
+    ) -> AppendResult | None:
+        """Append a whole file of batches by making it a segment; None if it has to be written with `append_run`.
+
+        For who has checked the file as for `append_run`, and has it below the log's directory, written to by
+        nobody any more. ``runs`` are its batches from the beginning, with their counts of records. On return
+        the file is the log's, and has left the place where it was. Not synced as a whole: `flush`.
+
+        Raises:
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is as it was; the file may
+                be stamped up to there, and is of no use any more. This holds for the following, too.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
+            DiskFullError: there is no room in the log's budget, or for the name.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        stamp = NO_PRODUCER if producer is None else producer
+        result = adopt(self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time)
+        if result is not None:
+            self._acknowledge(result, Ack.WRITTEN)
+        return result
+
+    def open_transaction(self, producer_id: int) -> int | None:
+        """Where a producer's open transaction begins in this log; None if it has none here."""
+        self._state.check_open()
+        with self._state.lock:
+            found = self._state.transactions.producers.get(producer_id)
+            return None if found is None else found.transaction_first_offset
+
+    def producer_epoch(self, producer_id: int) -> int:
+        """The newest epoch that a producer is known to have written here with; -1 if it is not known."""
+        self._state.check_open()
+        with self._state.lock:
+            found = self._state.transactions.producers.get(producer_id)
+            return -1 if found is None else found.epoch
+
+    def append_control(
+        self,
+        marker: Marker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int = 0,
+        ack: Ack | str | None = None,
+    ) -> AppendResult:
+        """Write a transaction marker: the producer's open transaction here is committed or aborted.
+
+        Raises:
+            ProducerFencedError, CoordinatorFencedError: a newer epoch has written here.
+            DiskFullError, StorageFailedError: as `append_batch`.
+        """
+        batch = encode_marker(int(marker), coordinator_epoch, producer_id, producer_epoch, self._clock.now_ms())
+        return self.append_batch(batch, ack=ack, origin=Origin.COORDINATOR)
+
+    def appender(
+        self,
+        *,
+        linger_ms: int | None = None,
+        batch_bytes: int | None = None,
+        codec: Codec | None = None,
+        ack: Ack | str | None = None,
+    ) -> Appender:
+        """A buffered appender for records that come one by one; see `Appender`."""
+        self._state.check_writable()
+        return Appender(
+            self,
+            linger_ms=self.config.linger_ms if linger_ms is None else linger_ms,
+            batch_bytes=self.config.batch_bytes if batch_bytes is None else batch_bytes,
+            codec=codec,
+            ack=None if ack is None else self._ack_of(ack),
+            clock=self._clock,
+        )
+
+    @staticmethod
+    def _ack_of(ack: Ack | str) -> Ack:
+        """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
+        return Ack(ack)
+
+    def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
+        try:
+            if ack is Ack.SYNCED:
+                self._sync_to(result.last_offset + 1)
+            elif self._flusher.is_due():
+                self.flush()
+        except DiskFullError as error:
+            # Of a memory tail. The append itself has not failed, and must not look as if it could be repeated.
+            if ack is Ack.SYNCED:
+                raise NotSyncedError(
+                    f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the memory tail, "
+                    "but there is no room to write them; make room and flush, do not append them again",
+                    path=self.path,
+                ) from error
+            _logger.warning("the memory tail waits for room: log=%s error=%s", self.path, error)
+
+    # -- flushing --------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Make everything that was appended before this call durable. Blocks on the disk.
+
+        Raises:
+            StorageFailedError: the sync failed. It is not tried again: the log takes no more writes,
+                and what was synced before is safe.
+        """
+        self._state.check_writable()
+        self._sync_to(self._state.end.value)
+
+    def _sync_to(self, offset: int) -> None:
+        # What a memory tail holds is written first, and may find room yet.
+        tail = self._state.tail
+        with_room(self._state.gate, 0 if tail is None else tail.size, lambda: self._flusher.sync_to(offset))
+
+    def tick(self) -> None:
+        """Do what time asks for: flush if ``flush.ms`` has passed. For whoever drives the log's clock."""
+        self._state.check_process()
+        self._flusher.tick()
+
+
+__all__ = ["Writable"]

@@ -1,0 +1,209 @@
+"""What a store offers to those who manage its topics: create, describe, alter, grow and delete them.
+
+The half of `Store` that changes the catalogue; how that is done safely is `topics`'. Any thread may call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from logstore.config import LogConfig, Setting
+from logstore.errors import PolicyViolationError
+from logstore.store.budget import Budget, may_go
+from logstore.store.names import INTERNAL, SINKS
+from logstore.store.topic import Topic
+from logstore.store.topics import Topics, TopicTable
+
+if TYPE_CHECKING:
+    from logstore.store.offsets import CommittedOffsets
+    from logstore.store.partitions import Opened
+    from logstore.store.source import Source
+    from logstore.store_config import StoreConfig
+
+
+class PartitionDescription(NamedTuple):
+    """Where one partition stands. Offsets as of one moment; ``size`` is bytes of segments, without indexes."""
+
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size: int
+    segment_count: int
+
+
+class TopicDescription(NamedTuple):
+    """A topic as it is now: ``settings`` are its own, ``config`` all that hold for its logs."""
+
+    name: str
+    id: str
+    partitions: tuple[PartitionDescription, ...]
+    settings: Mapping[str, str]
+    config: LogConfig
+    internal: bool
+    created_ms: int
+
+
+class Administering(ABC):
+    """A `Source` whose topics can be managed."""
+
+    config: StoreConfig
+    _table: TopicTable
+    _budget: Budget
+
+    # -- what the store says
+
+    @property
+    @abstractmethod
+    def offsets(self) -> CommittedOffsets:
+        """The committed offsets of every group."""
+
+    @abstractmethod
+    def topic(self, name: str) -> Topic:
+        """A topic by its name."""
+
+    @abstractmethod
+    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
+        """One partition's log."""
+
+    @abstractmethod
+    def __contains__(self, name: object) -> bool: ...
+
+    @property
+    @abstractmethod
+    def _topics(self) -> Topics:
+        """The catalogue, for writing."""
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise if the store is closed."""
+
+    @abstractmethod
+    def _check_writable(self) -> None:
+        """Raise if the store is closed or read-only."""
+
+    # -- topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        if_not_exists: bool = False,
+        **more_settings: Setting,
+    ) -> Topic:
+        """Create a topic. Durable on return; on an error there is nothing of it.
+
+        ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
+        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store.
+        With ``if_not_exists`` a topic that is there already is returned as it is.
+
+        Raises:
+            TopicExistsError: there is one of that name.
+            InvalidTopicError: the name breaks Kafka's rule.
+            InvalidPartitionsError, ConfigError: a number or a setting is out of range; all are named.
+            DiskFullError, StorageError: the disk refused.
+            ReadOnlyError: the store is open read-only.
+        """
+        self._check_writable()
+        own = {**(settings or {}), **more_settings}
+        count = self.config.num_partitions if partitions is None else partitions
+        entry = self._topics.create(name, count, own, if_not_exists=if_not_exists)
+        return Topic(cast("Source", self), name, entry.id)
+
+    def topic_to_send_to(self, name: str) -> Topic:
+        """A topic by its name, made if there is none and ``auto.create.topics.enable`` says so.
+
+        Raises:
+            UnknownTopicError: there is none, and none is made.
+            InvalidTopicError, StorageError: as `create_topic`.
+        """
+        if self.config.auto_create_topics_enable and name not in self:
+            return self.create_topic(name, if_not_exists=True)
+        return self.topic(name)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Where a topic stands: its partitions with their offsets and sizes, and its settings.
+
+        Raises:
+            UnknownTopicError: there is none.
+        """
+        self._check_open()
+        entry = self._table.entry(name)
+        partitions = []
+        for number in range(entry.partitions):
+            log = self.partition(name, number)
+            partitions.append(
+                PartitionDescription(
+                    number,
+                    log.log_start_offset,
+                    log.high_watermark,
+                    log.log_end_offset,
+                    log.size,
+                    log.segment_count,
+                )
+            )
+        return TopicDescription(
+            name,
+            entry.id,
+            tuple(partitions),
+            dict(entry.settings),
+            self._table.config_of(name),
+            name in INTERNAL,
+            entry.created_ms,
+        )
+
+    def alter_topic(
+        self, name: str, settings: Mapping[str, Setting] | None = None, **more_settings: Setting
+    ) -> Mapping[str, str]:
+        """Change settings of a topic, also while it is used; None takes a key back to the store's default.
+
+        Durable on return. Returns the topic's own settings as they are now.
+
+        Raises:
+            UnknownTopicError: there is none.
+            ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
+                Nothing was changed.
+            BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
+        """
+        self._check_writable()
+        changes = {**(settings or {}), **more_settings}
+        if self._budget.limits.is_set:
+            after = self._topics.altered(name, changes)
+            self._budget.check_pinned(lambda topic, config: may_go(topic, after if topic == name else config))
+        return dict(self._topics.alter(name, changes).settings)
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
+
+        Records that are there stay where they are: a key may go to another partition from now on.
+
+        Raises:
+            UnknownTopicError: there is none.
+            InvalidPartitionsError: the topic has as many already.
+        """
+        self._check_writable()
+        self._topics.grow(name, total)
+        return self.topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records. Gone for good on return; consumers of it get an error.
+
+        Raises:
+            UnknownTopicError: there is none.
+            PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
+            StorageError: some files are still there; the topic is gone, the next open removes them.
+        """
+        self._check_writable()
+        if not self.config.delete_topic_enable:
+            raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
+        if name == SINKS:
+            raise PolicyViolationError(
+                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
+            )
+        entry = self._topics.delete(name)
+        # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
+        self.offsets.forget_topic(name, entry.id)
