@@ -1,8 +1,9 @@
 """What the soak of the sink has Spark run: a query that kills its whole Spark at a step of the sink.
 
 Imported by the driver, which runs the query, and by each of Spark's Python processes, which count steps: the
-class of the data source comes from here. Run as ``python -m tests.spark.killed_spark ROOT DIRECTORY``; the
-environment says where and after how many steps, counted over all processes, everything is killed.
+classes of the data source and of its writer come from here. Run as
+``python -m tests.spark.killed_spark ROOT DIRECTORY``; the environment says where and after how many steps, counted
+over all processes, everything is killed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from logstore.spark import rows, sink
 from logstore.spark.source import LogstoreDataSource
@@ -25,8 +27,17 @@ from tests.spark.killed_sink import STEPS
 POINT, STEP, DRIVER, COUNTER = (f"_LOGSTORE_SOAK_{name}" for name in ("POINT", "STEP", "DRIVER", "COUNTER"))
 
 
+class KilledWriter(sink.StreamWriter):
+    """The writer, found in this module so that every task imports it."""
+
+
 class KilledSource(LogstoreDataSource):
-    """The data source, found in this module so that every process of Spark's imports it."""
+    """The data source, found in this module so that whoever plans or commits imports it."""
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        made = super().streamWriter(schema, overwrite)
+        made.__class__ = KilledWriter
+        return made
 
 
 def kill_all() -> None:
