@@ -146,6 +146,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
     parameters = found.parameters(**given)
     from logstore.spark.pipelines.running import plainly
     from logstore.spark.pipelines.session import session
+    from logstore.spark.pipelines.stopping import stoppable
 
     spark = session(
         f"logstore {found.name}",
@@ -155,7 +156,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         settings=settings,
     )
     try:
-        with plainly():
+        with plainly(), stoppable(spark, continuous=parameters.continuous):
             report = found.run(spark, parameters)
     finally:
         spark.stop()

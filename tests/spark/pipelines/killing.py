@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +32,22 @@ class Run:
             words += ["--dir" if key == "path" else f"--{key.replace('_', '-')}", str(value)]
         self._words = words
 
-    def _start(self) -> subprocess.Popen[str]:
+    @property
+    def said(self) -> str:
+        """What all runs have written to standard error."""
+        return self._said.read_text()
+
+    def _start(self, *more: str) -> subprocess.Popen[str]:
         with self._said.open("a") as said:
             return subprocess.Popen(
-                self._words,
+                [*self._words, *more],
                 stdout=subprocess.PIPE,
                 stderr=said,
                 text=True,
                 env=sessions.environment(),
                 start_new_session=True,
+                # Of a shell's job in the background, a child would inherit that it is ignored.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def to_the_end(self, timeout_s: float = 600) -> dict[str, Any]:
@@ -48,7 +57,7 @@ class Run:
             out, _ = process.communicate(timeout=timeout_s)
         finally:
             _kill(process)
-        assert process.returncode == 0, self._said.read_text()[-4000:]
+        assert process.returncode == 0, self.said[-4000:]
         found: dict[str, Any] = json.loads(out)
         return found
 
@@ -59,16 +68,50 @@ class Run:
         try:
             until = time.monotonic() + timeout_s
             while self._progress() < after and process.poll() is None:
-                assert time.monotonic() < until, self._said.read_text()[-4000:]
+                assert time.monotonic() < until, self.said[-4000:]
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 0.6))
             return process.poll() is None
         finally:
             _kill(process)
 
+    @contextlib.contextmanager
+    def going_on(self, *more: str) -> Iterator[Going]:
+        """Start it with more options, such as ``--continuous``; what is left of it in the end is killed."""
+        process = self._start(*more)
+        try:
+            yield Going(process, self)
+        finally:
+            _kill(process)
+
     def _progress(self) -> int:
         """Micro-batches begun and ended, in all stages together."""
         return sum(1 for name in ("offsets", "commits") for _ in self._checkpoint.glob(f"*/{name}/[0-9]*"))
+
+
+class Going:
+    """A pipeline that runs."""
+
+    def __init__(self, process: subprocess.Popen[str], run: Run) -> None:
+        self._process = process
+        self._run = run
+
+    def wait_for(self, holds: Callable[[], bool], timeout_s: float = 300) -> None:
+        """Until something holds; it must not end before."""
+        until = time.monotonic() + timeout_s
+        while not holds():
+            assert self._process.poll() is None, self._run.said[-4000:]
+            assert time.monotonic() < until, self._run.said[-4000:]
+            time.sleep(0.1)
+
+    def end(self, number: signal.Signals, timeout_s: float = 120) -> tuple[int, str]:
+        """Send it a signal, Ctrl-C to all its processes, as a terminal does. Its status and what it printed."""
+        if number == signal.SIGINT:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
+        out, _ = self._process.communicate(timeout=timeout_s)
+        return self._process.returncode, out
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

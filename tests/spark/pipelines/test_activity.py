@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,17 +83,18 @@ def test_a_run_in_two_parts_gives_the_sessions_of_a_batch_and_three_counts_agree
     activity.start_sessions(spark, parameters).awaitTermination()
     arrive(tmp_path / "store", [*events[half:], *late])
     counts = activity.run(spark, parameters).counts
+    assert counts["records counted"] == counts["records in the warehouse"] == len(events) + len(late)
+    assert (counts["sessions"], counts["late records"]) == (check(spark, parameters, events, late), len(late))
 
+
+def check(
+    spark: SparkSession, parameters: ActivityParameters, events: Sequence[Event], late: Sequence[Event]
+) -> int:
+    """Sessions and counts of a run over these events; returns how many sessions are closed."""
     closed = max(event.at_ms for event in events) - visitors.LATENESS_MS - visitors.GAP_MS
     sessions = visitors.sessions_of(events)
     expected = [each for each in sessions if each.end_ms <= closed]
     everything = [*events, *late]
-    assert counts == {
-        "records counted": len(everything),
-        "records in the warehouse": len(everything),
-        "sessions": len(expected),
-        "late records": len(late),
-    }
     assert sessions_in(spark.read.parquet(f"{parameters.warehouse}/sessions")) == expected
     counted = {name: sum(event.topic == name for event in everything) for name in activity.ACTIVITIES}
     totals = activity.totals(spark, parameters)
@@ -106,3 +107,4 @@ def test_a_run_in_two_parts_gives_the_sessions_of_a_batch_and_three_counts_agree
     assert len(places_and_days) == len(everything)
     days = {datetime.fromtimestamp(event.at_ms / 1000, UTC).date() for event in everything}
     assert {row["day"] for row in places_and_days} == days
+    return len(expected)

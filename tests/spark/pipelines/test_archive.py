@@ -15,6 +15,7 @@ from logstore.spark.pipelines import archive, archives, restore
 from logstore.spark.pipelines.archive import ArchiveParameters
 from logstore.spark.pipelines.archives import Archived
 from logstore.spark.pipelines.restore import RestoreParameters
+from tests.spark.pipelines.topic_contents import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,16 +48,6 @@ def compact(path: Path) -> None:
         store[TOPIC][1].delete_before(30)
 
 
-def records_in(path: Path, topic: str = TOPIC) -> list[tuple[Any, ...]]:
-    """Read by logstore, without Spark."""
-    with logstore.open(path, read_only=True, environ={}) as store:
-        return [
-            (number, r.offset, r.timestamp_ms, r.key, r.value, tuple(r.headers))
-            for number, log in enumerate(store[topic].partitions)
-            for r in log
-        ]
-
-
 def places(tmp_path: Path, **given: Any) -> ArchiveParameters:
     words = {"topics": (TOPIC,), "archive": str(tmp_path / "archive"), "checkpoint": str(tmp_path / "checkpoint")}
     return ArchiveParameters(path=str(tmp_path / "store"), **(words | given))
@@ -81,7 +72,7 @@ def test_what_was_archived_is_restored_record_by_record(spark: SparkSession, tmp
     first = archive.run(spark, parameters).counts
     fill(tmp_path / "store", 20, first=100)
     second = archive.run(spark, parameters).counts
-    expected = records_in(tmp_path / "store")
+    expected = rows_of(tmp_path / "store", TOPIC)
     assert first["records"] + second["records"] == len(expected) == second["records in all"]
     assert second["records"] == 40
     ranges = archives.read_ranges(spark, parameters.archive)
@@ -95,7 +86,7 @@ def test_what_was_archived_is_restored_record_by_record(spark: SparkSession, tmp
 
     back = RestoreParameters(path=str(tmp_path / "restored"), archive=parameters.archive)
     assert restore.run(spark, back).counts == {"topics": 1, "records": len(expected)}
-    assert records_in(tmp_path / "restored") == expected
+    assert rows_of(tmp_path / "restored", TOPIC) == expected
     with logstore.open(tmp_path / "restored", environ={}) as store:
         firsts = [min(record[1] for record in expected if record[0] == number) for number in (0, 1)]
         assert [log.log_start_offset for log in store[TOPIC].partitions] == firsts

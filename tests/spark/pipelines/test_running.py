@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +15,11 @@ import pytest
 
 import logstore
 from logstore.errors import SparkQueryError
-from logstore.spark.pipelines import files, latest
+from logstore.spark.pipelines import files, latest, stopping
 from logstore.spark.pipelines.running import Counts, finish, plainly, reason_of
+from logstore.spark.pipelines.stopping import SIGNALS, stoppable
+from tests.spark.pipelines import killing
+from tests.spark.pipelines.topic_contents import records_of
 
 
 class Row(dict[str, Any]):
@@ -115,3 +122,133 @@ def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(en
     assert "\n" not in said
     assert latest.table_path(told.table) == before
     assert latest.run(engine, dataclasses.replace(told, fail_on_data_loss=False)).counts["records"] == 1
+
+
+class Spark:
+    """Queries that stop when they are told to, and what was told; ``busy`` for so many looks."""
+
+    def __init__(self, *queries: Any) -> None:
+        self._queries, self.cancelled = queries, 0
+        self.streams, self.sparkContext = self, self
+
+    @property
+    def active(self) -> list[Any]:
+        return [each for each in self._queries if each.isActive]
+
+    def cancelAllJobs(self) -> None:
+        self.cancelled += 1
+
+
+class Busy:
+    """A query that is between two micro-batches only at some look."""
+
+    def __init__(self, looks: int) -> None:
+        self.isActive, self.looks = True, looks
+
+    @property
+    def status(self) -> dict[str, bool]:
+        self.looks -= 1
+        return {"isTriggerActive": self.looks > 0}
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_stops_what_goes_on_between_two_micro_batches(number: signal.Signals) -> None:
+    query, before = Busy(3), signal.getsignal(number)
+    spark = Spark(query)
+    with stoppable(spark, continuous=True):  # type: ignore[arg-type]
+        signal.raise_signal(number)
+        wait_for(lambda: not query.isActive)
+    assert (query.looks, spark.cancelled) == (0, 0)
+    assert signal.getsignal(number) is before
+
+
+def test_what_is_never_between_two_micro_batches_is_stopped_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "GRACE_S", 0.2)
+    query = Busy(10**9)
+    with stoppable(Spark(query), continuous=True):  # type: ignore[arg-type]
+        signal.raise_signal(signal.SIGINT)
+        wait_for(lambda: not query.isActive)
+
+
+def test_a_run_that_is_cut_off_ends_with_its_queries_and_with_those_it_begins_yet() -> None:
+    first, second = Busy(10**9), Busy(10**9)
+    second.isActive = False
+    spark = Spark(first, second)
+
+    def run() -> None:
+        with stoppable(spark, continuous=False):  # type: ignore[arg-type]
+            signal.raise_signal(signal.SIGTERM)
+            wait_for(lambda: not first.isActive)
+            second.isActive = True
+            wait_for(lambda: not second.isActive)
+            raise RuntimeError("its jobs were cancelled")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert spark.cancelled
+
+
+def fail(what: str, *, continuous: bool, asked: bool) -> None:
+    with stoppable(Spark(), continuous=continuous):  # type: ignore[arg-type]
+        if asked:
+            signal.raise_signal(signal.SIGTERM)
+        raise RuntimeError(what)
+
+
+def test_an_error_of_its_own_is_told_and_signals_are_as_before() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(RuntimeError, match="own"):
+        fail("own", continuous=False, asked=False)
+    with pytest.raises(RuntimeError, match="late"):
+        fail("late", continuous=True, asked=True)
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_a_second_signal_does_what_it_did_before() -> None:
+    def run() -> None:
+        with stoppable(Spark(Busy(10**9)), continuous=True):  # type: ignore[arg-type]
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("it went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_command_ends_at_once_and_without_stack_traces_and_the_next_goes_on(tmp_path: Path) -> None:
+    """Cut off by Ctrl-C within a run; then, going on, told to end by SIGTERM."""
+    lines = 40
+    (tmp_path / "in").mkdir()
+    for number in range(lines):
+        (tmp_path / "in" / f"{number}.csv").write_text(f"a\n{number}\n")
+    places = {"path": tmp_path / "store", "checkpoint": tmp_path / "checkpoint", "source": tmp_path / "in"}
+    run = killing.Run(tmp_path, "files", topic="t", partitions=1, files_per_trigger=1, **places)
+
+    def are_in(count: int) -> bool:
+        return (tmp_path / "checkpoint/files/commits").exists() and len(
+            records_of(tmp_path / "store", "t")
+        ) >= count
+
+    with run.going_on() as going:
+        going.wait_for(lambda: are_in(2))
+        assert going.end(signal.SIGINT) == (130, "")
+    with run.going_on("--continuous", "--interval-s", "0") as going:
+        going.wait_for(lambda: are_in(lines))
+        status, report = going.end(signal.SIGTERM)
+    assert status == 0, run.said
+    assert json.loads(report)["pipeline"] == "files"
+    assert not any(word in run.said for word in ("KeyboardInterrupt", "py4j")), run.said
+    found = [json.loads(record.value) for record in records_of(tmp_path / "store", "t")]
+    assert sorted(each["a"] for each in found) == list(range(lines))

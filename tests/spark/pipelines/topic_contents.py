@@ -9,6 +9,10 @@ from typing import Any
 import logstore
 from logstore import Record
 
+Headers = tuple[tuple[str, bytes | None], ...]
+#: Partition, offset, timestamp in ms, key, value, headers.
+Row = tuple[int, int, int, bytes | None, bytes | None, Headers]
+
 
 def records_of(path: str | Path, topic: str) -> list[Record]:
     """What a consumer sees: committed records, by partition and offset."""
@@ -20,3 +24,13 @@ def records_of(path: str | Path, topic: str) -> list[Record]:
 def values_of(path: str | Path, topic: str, **options: Any) -> list[dict[str, Any]]:
     """Their values, which are JSON."""
     return [json.loads(record.value or b"null", **options) for record in records_of(path, topic)]
+
+
+def rows_of(path: str | Path, topic: str) -> list[Row]:
+    """Every record with all that a client sees of it, by partition and offset."""
+    with logstore.open(path, read_only=True, environ={}) as store:
+        return [
+            (number, r.offset, r.timestamp_ms, r.key, r.value, tuple(r.headers))
+            for number, log in enumerate(store[topic].partitions)
+            for r in log
+        ]
