@@ -95,7 +95,7 @@ CORE: dict[str, set[str]] = {
     "_compact": _FORMATS | {"_keymap"},
 }
 
-_GROUND = {"files", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
+_GROUND = {"files", "lock", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
 _STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
@@ -112,7 +112,8 @@ LOG: dict[str, set[str]] = {
     "commit": set(),
     "ticker": set(),
     "checkpoint": {"files"},
-    "root": {"files", "checkpoint"},
+    "lock": {"files"},
+    "root": {"files", "checkpoint", "lock"},
     "removal": {"files", "checkpoint", "promises"},
     "promises": {"files", "checkpoint"},
     "epochs": {"files", "checkpoint"},
@@ -129,9 +130,8 @@ LOG: dict[str, set[str]] = {
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
-    "holder": {"files"},
     "inspection": {"files", "checkpoint", "recovery", "segments", "snapshot", "aborted", "epochs"},
-    "repair": {"files", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
+    "repair": {"files", "lock", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
     "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},

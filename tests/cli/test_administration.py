@@ -11,7 +11,7 @@ import pytest
 import logstore
 from logstore import kafka_keys
 from logstore.log.files import Directory
-from logstore.log.holder import holder_of
+from logstore.log.lock import holder_of
 from logstore.store.diagnosis import Level, diagnose
 from logstore.store_config import DEFAULTS, StoreConfig
 from tests.cli.conftest import Line

@@ -13,7 +13,7 @@ import pytest
 
 from logstore import Log, LogConfig
 from logstore.errors import DirectoryLockedError
-from logstore.log.files import RootLock
+from logstore.log.lock import RootLock
 from logstore.log.owner import SoloOwner
 from logstore.log.root import Root
 from tests.log.logs import open_log, values_of

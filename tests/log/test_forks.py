@@ -15,7 +15,7 @@ SCRIPT = """
     from logstore import Log
     from logstore._files import LIBC
     from logstore.errors import ForkedError
-    from logstore.log.files import RootLock
+    from logstore.log.lock import RootLock
     from logstore.log.ticker import TICKER
 
     root, which = sys.argv[1:]

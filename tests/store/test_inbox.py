@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +31,8 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.log import Log
-from logstore.log.files import Directory, RootLock
-from logstore.log.holder import holder_of
+from logstore.log.files import Directory
+from logstore.log.lock import holder_of
 from logstore.records import TopicPartition
 from logstore.store import answering, inbox, mailbox
 from logstore.store.ingest import Ingest, Ingested
@@ -116,7 +118,7 @@ def test_without_an_owner_the_batch_is_taken_in_here(root):
         assert not inbox.commit(root, stage(root, batch), timeout_s=5).duplicate
     assert inbox.commit(root, stage(root, 2, attempt=1), timeout_s=5) == Ingested(True, {})
     assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
-    assert RootLock.holder(Directory(root)) is None
+    assert holder_of(Directory(root)) is None
     assert litter(root) == []
 
 
@@ -125,6 +127,37 @@ def test_a_commit_opens_no_other_partition(root):
         store.create_topic("others", 50)
     inbox.commit(root, stage(root), timeout_s=5)
     assert not list(root.glob("others-*/*.log"))
+
+
+COMMITTER = """
+    import pickle, sys
+    from logstore.store import inbox
+    from logstore.store.ingest import Ingest
+    ingest = Ingest.ingest
+    def slowly(self, manifest):
+        print("in hand", flush=True)
+        sys.stdin.readline()
+        return ingest(self, manifest)
+    Ingest.ingest = slowly
+    inbox.commit(sys.argv[1], pickle.loads(bytes.fromhex(sys.argv[2])), timeout_s=60)
+"""
+
+
+def test_who_opens_the_store_in_the_moment_of_a_commit_waits_for_it(root):
+    words = [sys.executable, "-c", textwrap.dedent(COMMITTER), str(root), pickle.dumps(stage(root)).hex()]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout.readline() == "in hand\n"
+        opened = []
+        opening = threading.Thread(target=lambda: opened.append(logstore.open(root, MANUAL)))
+        opening.start()
+        opening.join(0.3)
+        assert opening.is_alive()
+        process.communicate("\n", timeout=60)
+        opening.join(60)
+    assert process.returncode == 0
+    opened[0].close()
+    assert committed(root) == expected(("q", 0))
 
 
 def test_without_a_store_nothing_is_made(tmp_path):
@@ -425,11 +458,11 @@ def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
 
 def test_who_holds_a_root_is_told_without_taking_its_lock(root):
     directory = Directory(root)
-    assert RootLock.holder(directory) is None
+    assert holder_of(directory) is None
     with owner(root) as process:
-        assert f"pid={process.pid}" in RootLock.holder(directory)
+        assert f"pid={process.pid}" in holder_of(directory).told
     with logstore.open(root, MANUAL):
-        assert RootLock.holder(directory) == f"pid {os.getpid()}, this process"
+        assert holder_of(directory).pid == os.getpid()
         # Looking at it has not given it away.
         code = f"import logstore\ntry:\n logstore.open({str(root)!r})\nexcept BlockingIOError:\n print('locked')"
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -16,8 +16,8 @@ from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, LogstoreError
 from logstore.log import files, inspection, repair
 from logstore.log.files import Directory
-from logstore.log.holder import holder_of
 from logstore.log.inspection import Found, Place
+from logstore.log.lock import holder_of
 from logstore.store.catalogue import Catalogue
 from logstore.store_config import StoreConfig
 

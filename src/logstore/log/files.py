@@ -8,19 +8,13 @@ operations that is handed in.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import re
-import struct
-import threading
-from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from logstore._files import LIBC, File, Files, errno_of
-from logstore.clock import Clock
-from logstore.errors import DirectoryLockedError, NotALogError, ReadOnlyError, StorageError
+from logstore.errors import NotALogError, StorageError
 from logstore.records import TopicPartition
 
 LOG: Final = ".log"
@@ -47,9 +41,6 @@ _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
 #: Twenty digits can say more than an offset can.
 _LAST_OFFSET = 2**63 - 1
 INT32_MAX = 2**31 - 1
-
-#: Linux's struct flock: type, whence, start, length, pid.
-_FLOCK = struct.Struct("@hhqqi4x")
 
 _KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
@@ -329,39 +320,6 @@ def refuse_file(directory: Directory) -> None:
             ) from error
 
 
-def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
-    """Refuse a directory that is not ours to write, before anything is changed.
-
-    Raises:
-        NotALogError: it is missing, holds foreign files, or was written by Kafka.
-    """
-    if not directory.exists():
-        refuse_file(directory)
-        if not create:
-            raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
-        root.create_durably()
-    names = directory.names() if directory.exists() else []
-    foreign = foreign_names(names)
-    if foreign:
-        raise NotALogError(
-            f"the directory holds files that belong to no log: {', '.join(foreign[:5])}; choose another, or move "
-            "them away",
-            path=directory.path,
-        )
-    if base_offsets(names) and not is_ours(names) and not is_ours(root.names()):
-        raise NotALogError(
-            "Kafka wrote this log; open it with read_only=True, or adopt its root first", path=directory.path
-        )
-    # Looked at when the first log of the root is opened: with 10 000 partitions each look is long.
-    strangers = [] if RootLock.is_held(root) else foreign_directories(root)
-    if strangers:
-        raise NotALogError(
-            f"the root above the log holds directories that are no partitions: {', '.join(strangers[:5])}; give "
-            "logs a root of their own",
-            path=root.path,
-        )
-
-
 def refuse_swaps(directory: Directory) -> None:
     """For a reader, who must not finish the swap of a compaction: the old segments may be gone already.
 
@@ -382,157 +340,3 @@ def remove_leftovers(directory: Directory) -> None:
     for name in directory.names():
         if name.endswith((DELETED, CLEANED, TEMPORARY)):
             directory.remove(name)
-
-
-# --- the lock of a root -----------------------------------------------------------------------
-
-
-class RootLock:
-    """The right of this process to write below one root.
-
-    The same file and the same kind of lock as Kafka's, so the two exclude each other. All logs of
-    one root in this process share one lock, and a partition is open for writing once at a time.
-    """
-
-    _held: ClassVar[dict[tuple[str, int], RootLock]] = {}
-    _guard = threading.Lock()
-
-    def __init__(self, root: Directory, file: File) -> None:
-        self.root = root
-        self._file = file
-        self._pid = os.getpid()
-        self._partitions: set[str] = set()
-
-    @classmethod
-    def acquire(cls, root: Directory, partition: str, clock: Clock) -> RootLock:
-        """Lock the root for one partition of it.
-
-        Raises:
-            DirectoryLockedError: another process holds the root (its pid and host are named), or
-                this one has the partition open already.
-            ReadOnlyError: the root cannot be written.
-        """
-        key = _lock_key(root)
-        with cls._guard:
-            lock = cls._held.get(key)
-            # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
-            if lock is None or lock._pid != os.getpid():
-                lock = cls(root, cls._lock_file(root, clock))
-                cls._held[key] = lock
-            if partition in lock._partitions:
-                raise DirectoryLockedError(
-                    "the partition is already open for writing in this process; share that Log, or open "
-                    "this one with read_only=True",
-                    path=root.join(partition),
-                )
-            lock._partitions.add(partition)
-            return lock
-
-    @staticmethod
-    def _lock_file(root: Directory, clock: Clock) -> File:
-        try:
-            file = root.open(LOCK, create=True, writable=True)
-        except ReadOnlyError as error:
-            raise ReadOnlyError(
-                "the root cannot be written; open the log with read_only=True", path=root.path
-            ) from error
-        owner = file.lock()
-        if owner:
-            told = file.read(0, 4096).decode(errors="replace").strip()
-            file.close()
-            who = f"pid {owner}" if owner > 0 else "another process"
-            raise DirectoryLockedError(
-                f"locked by {who}{f' ({told})' if told else ''}; only one process writes a root: stop it, "
-                "or open the log with read_only=True",
-                path=root.path,
-            )
-        with contextlib.suppress(StorageError):
-            # A full disk must not keep the owner of the lock from opening, and making room.
-            text = f"pid={os.getpid()} host={os.uname().nodename} started_ms={clock.now_ms()}\n".encode()
-            file.truncate(0)
-            file.write(text, 0)
-        return file
-
-    @classmethod
-    def forget(cls) -> None:
-        """In a forked child: a thread of the parent may have held the guard, and will never give it back."""
-        cls._guard = threading.Lock()
-
-    @classmethod
-    def is_guarded(cls) -> bool:
-        """Whether somebody, perhaps the caller itself, is opening or closing a log at this moment."""
-        return cls._guard.locked()
-
-    @classmethod
-    def is_held(cls, root: Directory) -> bool:
-        """Whether this process writes below the root already."""
-        lock = cls._held.get(_lock_key(root))
-        return lock is not None and lock._pid == os.getpid()
-
-    @classmethod
-    def told(cls, root: Directory) -> str:
-        """What this process has written into the file of a lock that it holds, read without closing that file."""
-        lock = cls._held[_lock_key(root)]
-        return lock._file.read(0, 4096).decode(errors="replace").strip()
-
-    @classmethod
-    def is_taken(cls, root: Directory, partition: str) -> bool:
-        """Whether this process writes a certain partition already, or what goes by its name."""
-        lock = cls._held.get(_lock_key(root))
-        return lock is not None and lock._pid == os.getpid() and partition in lock._partitions
-
-    @classmethod
-    def holder(cls, root: Directory) -> str | None:
-        """Who writes below the root, in words; None if nobody does. Takes no lock, so it is in nobody's way."""
-        with cls._guard:
-            # First: closing a file of a process gives back all its locks of it.
-            if cls.is_held(root):
-                return f"pid {os.getpid()}, this process"
-            if root.files is not LIBC:
-                return None
-            try:
-                descriptor = os.open(root.join(LOCK), os.O_RDWR | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                raise StorageError(f"the lock cannot be looked at: {error}", path=root.join(LOCK)) from error
-            try:
-                asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-                kind, *_, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-                if kind == fcntl.F_UNLCK:
-                    return None
-                told = os.pread(descriptor, 4096, 0).decode(errors="replace").strip()
-            finally:
-                os.close(descriptor)
-            return told or (f"pid {pid}" if pid > 0 else "another process")
-
-    def is_last(self, partition: str) -> bool:
-        """Whether nobody else of this process writes below the root."""
-        return self._partitions <= {partition}
-
-    def release(self, partition: str) -> bool:
-        """Give one partition back; True if it was the last and the root is free again."""
-        with self._guard:
-            self._partitions.discard(partition)
-            if self._partitions:
-                return False
-            if self._pid == os.getpid():
-                self._file.unlock()
-            if self._held.get(_lock_key(self.root)) is self:
-                del self._held[_lock_key(self.root)]
-            return True
-
-    @classmethod
-    @contextlib.contextmanager
-    def guarded(cls) -> Iterator[None]:
-        """Hold off other opens and closes in this process while the root's own files are rewritten."""
-        with cls._guard:
-            yield
-
-
-os.register_at_fork(after_in_child=RootLock.forget)
-
-
-def _lock_key(root: Directory) -> tuple[str, int]:
-    # fcntl locks are one for a process, whichever table took them; a simulated disk is a world of its own.
-    return os.path.realpath(root.path), id(root.files.namespace)

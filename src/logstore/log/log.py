@@ -31,9 +31,10 @@ from logstore.log import alteration, compaction, cut, image, retention
 from logstore.log.compaction import Compacted, Throttle
 from logstore.log.dirty import Cleanable
 from logstore.log.epochs import Epochs
-from logstore.log.files import Directory, check_place, parse_partition
+from logstore.log.files import Directory, parse_partition
 from logstore.log.gate import Gate, OpenGate
 from logstore.log.image import Copied, Image
+from logstore.log.lock import check_place
 from logstore.log.owner import Owner, SoloOwner
 from logstore.log.readonly import LogReader
 from logstore.log.retention import OldestSegment, Retained

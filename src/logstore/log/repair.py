@@ -20,8 +20,9 @@ from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError
 from logstore.log import checkpoint, files, recovery, snapshot
 from logstore.log.checkpoint import RecoveryPoint
-from logstore.log.files import Directory, RootLock
+from logstore.log.files import Directory
 from logstore.log.inspection import Place
+from logstore.log.lock import RootLock
 from logstore.log.promises import RecoveryFile
 from logstore.log.segments import Segments
 from logstore.records import TopicPartition

@@ -29,7 +29,8 @@ from logstore._crc32c import crc32c
 from logstore.clock import Clock
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
 from logstore.log import checkpoint, files
-from logstore.log.files import Directory, RootLock
+from logstore.log.files import Directory
+from logstore.log.lock import RootLock
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -82,14 +83,16 @@ class Root:
         self._is_begun = False
 
     @classmethod
-    def open_for_writing(cls, directory: Directory, name: TopicPartition, clock: Clock) -> Root:
+    def open_for_writing(
+        cls, directory: Directory, name: TopicPartition, clock: Clock, *, brief: bool = False
+    ) -> Root:
         """Lock the root for one of its partitions. Nothing but the lock's file is changed before `begin`.
 
         Raises:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
         """
         cls._release_dropped()
-        lock = RootLock.acquire(directory, str(name), clock)
+        lock = RootLock.acquire(directory, str(name), clock, brief=brief)
         try:
             with RootLock.guarded():
                 if lock not in cls._shared:
@@ -239,8 +242,8 @@ class RootHold:
         self._root = root
 
     @classmethod
-    def acquire(cls, directory: Directory, clock: Clock) -> RootHold:
-        """Lock the root.
+    def acquire(cls, directory: Directory, clock: Clock, *, brief: bool = False) -> RootHold:
+        """Lock the root; see `RootLock.acquire`.
 
         Raises:
             DirectoryLockedError: another process writes below it, or another store of this one.
@@ -252,7 +255,7 @@ class RootHold:
                 "open this one with read_only=True",
                 path=directory.path,
             )
-        return cls(directory, Root.open_for_writing(directory, cls._NAME, clock))
+        return cls(directory, Root.open_for_writing(directory, cls._NAME, clock, brief=brief))
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
         """Say no more of partitions in the checkpoints: they are being removed. Durable on return."""

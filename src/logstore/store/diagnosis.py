@@ -19,7 +19,7 @@ from logstore.checks import Severity, check
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.log import files, inspection, recovery
 from logstore.log.files import Directory
-from logstore.log.holder import Holder, holder_of
+from logstore.log.lock import Holder, holder_of
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState

@@ -1,9 +1,9 @@
 """Having a manifest taken in, whoever writes the store: this process for a moment, or the one that has it open.
 
 Where nobody writes the store, `commit` opens it, without housekeeping and with the partitions of the manifest
-alone, takes the files in and closes it again. Where a process has it open, the manifest goes into that one's
-inbox (`store.mailbox`), and `commit` waits for the answer. Whenever the lock of the root is free meanwhile, the
-letter is taken back and the work done here.
+alone, takes the files in and closes it again; who wants to open it meanwhile waits for that moment. Where a process
+has it open, the manifest goes into that one's inbox (`store.mailbox`), and `commit` waits for the answer. Whenever
+the lock of the root is free meanwhile, the letter is taken back and the work done here.
 
 Exactly once does not rest on any of this: `Store.ingest` knows what it has taken in, so that a letter may be
 answered twice, or its answer lost, and the batch committed again.
@@ -21,13 +21,15 @@ from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import Setting
 from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError
-from logstore.log.files import Directory, RootLock
+from logstore.log.files import Directory
+from logstore.log.lock import Holder, holder_of
 from logstore.store import mailbox
 from logstore.store.catalogue import CATALOGUE
 from logstore.store.ingest import Ingested
 from logstore.store.layout import check_root
 from logstore.store.mailbox import Letter
 from logstore.store.staging import Manifest, remove_staged, sweep
+from logstore.store_config import StoreConfig
 
 _logger = logging.getLogger(__name__)
 
@@ -97,11 +99,14 @@ def _take_in(
     root: Directory, manifest: Manifest, settings: Mapping[str, Setting] | None, clock: Clock
 ) -> Ingested | None:
     """Take the files in here; None if another process writes the store."""
-    from logstore.store.store import open_store  # which answers letters itself
+    from logstore.store.store import Store  # which answers letters itself
 
     given = {**(settings or {}), "logstore.housekeeping": "manual"}
+    config = StoreConfig.layered(given, environ=os.environ, arguments={})
     try:
-        store = open_store(root.path, given, create=False, clock=clock, files=root.files)
+        store = Store(
+            root.path, config, read_only=False, create=False, clock=clock, files=root.files, rng=None, brief=True
+        )
     except DirectoryLockedError:
         return None
     try:
@@ -130,7 +135,7 @@ def _ask(root: Directory, manifest: Manifest, until_s: float, timeout_s: float, 
             found = mailbox.fetch(root, slip)
             if found is not None:
                 return found
-            owner = RootLock.holder(root)
+            owner = holder_of(root)
             if owner is None:
                 # Whatever it has answered before it went is there by now.
                 is_taken = False
@@ -152,7 +157,7 @@ def _ask(root: Directory, manifest: Manifest, until_s: float, timeout_s: float, 
             mailbox.clear(root, slip)
 
 
-def _silent(root: Directory, owner: str, manifest: Manifest, after_s: float) -> str:
+def _silent(root: Directory, owner: Holder, manifest: Manifest, after_s: float) -> str:
     return (
         f"the store {root.path} is open for writing in another process ({owner}), which did not take in batch "
         f"{manifest.batch} of query {manifest.query!r} within {after_s:g} s: is it hung, or does it keep no house "

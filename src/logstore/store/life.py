@@ -15,7 +15,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from logstore._files import fork_generation
-from logstore.log.files import RootLock
+from logstore.log.lock import RootLock
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.partitions import Partitions
 

@@ -89,7 +89,9 @@ class Store(Consuming, Administering):
         clock: Clock,
         files: Files,
         rng: random.Random | None,
+        brief: bool = False,
     ) -> None:
+        """See `open_store`; ``brief`` if it will be closed in a moment, for which others then wait."""
         super().__init__()
         root = Directory(path, files)
         self.path = root.path
@@ -111,7 +113,7 @@ class Store(Consuming, Administering):
                 if not create:
                     raise NotALogError("there is no store here; open it with create=True to begin one", path=path)
                 root.create_durably()
-            hold = RootHold.acquire(root, clock)
+            hold = RootHold.acquire(root, clock, brief=brief)
             try:
                 # Looked at before the lock was held, and perhaps changed since.
                 layout.check_root(root)
@@ -455,7 +457,8 @@ def open_store(
     what is written. A store that was not closed is recovered, each partition when it is first used.
 
     Raises:
-        DirectoryLockedError: another process writes here; its pid is named.
+        DirectoryLockedError: another process writes here; its pid is named. One that only commits what Spark has
+            staged is waited for, up to ten seconds.
         NotALogError: the directory is somebody else's, or Kafka's.
         DamagedCatalogueError: the list of topics is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range; every one is named.

@@ -1,0 +1,273 @@
+"""The right to write below a root: whether its directories are ours to write, and the lock that keeps others out.
+
+The lock is an fcntl lock on the root's ``.lock``, the same file and kind as Kafka's, so that the two exclude each
+other. Who takes it says in the file who it is, and whether it is only for a moment (``brief=1``), as a commit of
+staged files is: then others wait for it instead of failing.
+
+Who has it is asked without taking it, which would keep out an owner that starts at this moment. That is the one
+place that looks at a lock past the table of file operations: what is asked is the machine, and no simulated disk
+has processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import struct
+import threading
+from collections.abc import Iterator
+from typing import ClassVar, Final, NamedTuple
+
+from logstore._files import File
+from logstore.clock import Clock
+from logstore.errors import DirectoryLockedError, NotALogError, ReadOnlyError, StorageError
+from logstore.log import files
+from logstore.log.files import LOCK, Directory
+
+#: How long one waits for who has the lock for a moment.
+BRIEFLY_S: Final = 10.0
+#: Who has just taken it has not yet said so: what is in the file is another's.
+_UNSAID_S: Final = 0.2
+_LOOK_S: Final = 0.005
+
+_TOLD_BYTES: Final = 4096
+_PID = re.compile(r"pid=(\d+) ")
+_BRIEF: Final = " brief=1"
+
+#: struct flock of Linux on 64 bits: type, whence, start, length, pid.
+_FLOCK = struct.Struct("@hhqqi4x")
+
+
+class _PassingLockError(DirectoryLockedError):
+    """The lock will be free in a moment."""
+
+    patience_s = BRIEFLY_S
+
+
+class _UnsaidLockError(_PassingLockError):
+    """It is not known yet for how long it was taken."""
+
+    patience_s = _UNSAID_S
+
+
+def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
+    """Refuse a directory that is not ours to write, before anything is changed.
+
+    Raises:
+        NotALogError: it is missing, holds foreign files, or was written by Kafka.
+    """
+    if not directory.exists():
+        files.refuse_file(directory)
+        if not create:
+            raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
+        root.create_durably()
+    names = directory.names() if directory.exists() else []
+    foreign = files.foreign_names(names)
+    if foreign:
+        raise NotALogError(
+            f"the directory holds files that belong to no log: {', '.join(foreign[:5])}; choose another, or move "
+            "them away",
+            path=directory.path,
+        )
+    if files.base_offsets(names) and not files.is_ours(names) and not files.is_ours(root.names()):
+        raise NotALogError(
+            "Kafka wrote this log; open it with read_only=True, or adopt its root first", path=directory.path
+        )
+    # Looked at when the first log of the root is opened: with 10 000 partitions each look is long.
+    strangers = [] if RootLock.is_held(root) else files.foreign_directories(root)
+    if strangers:
+        raise NotALogError(
+            f"the root above the log holds directories that are no partitions: {', '.join(strangers[:5])}; give "
+            "logs a root of their own",
+            path=root.path,
+        )
+
+
+class RootLock:
+    """The right of this process to write below one root.
+
+    All logs of one root in this process share one lock, and a partition is open for writing once at a time.
+    """
+
+    _held: ClassVar[dict[tuple[str, int], RootLock]] = {}
+    _guard = threading.Lock()
+
+    def __init__(self, root: Directory, file: File) -> None:
+        self.root = root
+        self._file = file
+        self._pid = os.getpid()
+        self._partitions: set[str] = set()
+
+    @classmethod
+    def acquire(cls, root: Directory, partition: str, clock: Clock, *, brief: bool = False) -> RootLock:
+        """Lock the root for one partition of it; ``brief`` if it will be given back soon.
+
+        Waits up to `BRIEFLY_S` for another process that has it briefly, unless that is wanted here too: then
+        there is other work to do meanwhile.
+
+        Raises:
+            DirectoryLockedError: another process holds the root (its pid and host are named), or
+                this one has the partition open already.
+            ReadOnlyError: the root cannot be written.
+        """
+        began_s = clock.monotonic_s()
+        never = threading.Condition()
+        while True:
+            try:
+                return cls._acquire(root, partition, clock, brief)
+            except _PassingLockError as error:
+                if brief or clock.monotonic_s() >= began_s + error.patience_s:
+                    raise
+            with never:
+                clock.wait(never, _LOOK_S)
+
+    @classmethod
+    def _acquire(cls, root: Directory, partition: str, clock: Clock, brief: bool) -> RootLock:
+        key = _lock_key(root)
+        with cls._guard:
+            lock = cls._held.get(key)
+            # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
+            if lock is None or lock._pid != os.getpid():
+                lock = cls(root, cls._lock_file(root, clock, brief))
+                cls._held[key] = lock
+            if partition in lock._partitions:
+                raise DirectoryLockedError(
+                    "the partition is already open for writing in this process; share that Log, or open "
+                    "this one with read_only=True",
+                    path=root.join(partition),
+                )
+            lock._partitions.add(partition)
+            return lock
+
+    @staticmethod
+    def _lock_file(root: Directory, clock: Clock, brief: bool) -> File:
+        try:
+            file = root.open(LOCK, create=True, writable=True)
+        except ReadOnlyError as error:
+            raise ReadOnlyError(
+                "the root cannot be written; open the log with read_only=True", path=root.path
+            ) from error
+        owner = file.lock()
+        if owner:
+            told = _told_in(file)
+            file.close()
+            raise _refusal(root, owner, told)
+        with contextlib.suppress(StorageError):
+            # A full disk must not keep the owner of the lock from opening, and making room.
+            text = f"pid={os.getpid()} host={os.uname().nodename} started_ms={clock.now_ms()}{_BRIEF * brief}\n"
+            # Never empty in between, as Kafka leaves it.
+            file.write(text.encode(), 0)
+            file.truncate(len(text.encode()))
+        return file
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child: a thread of the parent may have held the guard, and will never give it back."""
+        cls._guard = threading.Lock()
+
+    @classmethod
+    def is_guarded(cls) -> bool:
+        """Whether somebody, perhaps the caller itself, is opening or closing a log at this moment."""
+        return cls._guard.locked()
+
+    @classmethod
+    def is_held(cls, root: Directory) -> bool:
+        """Whether this process writes below the root already."""
+        lock = cls._held.get(_lock_key(root))
+        return lock is not None and lock._pid == os.getpid()
+
+    @classmethod
+    def told(cls, root: Directory) -> str:
+        """What this process has written into the file of a lock that it holds, read without closing that file."""
+        return _told_in(cls._held[_lock_key(root)]._file)
+
+    @classmethod
+    def is_taken(cls, root: Directory, partition: str) -> bool:
+        """Whether this process writes a certain partition already, or what goes by its name."""
+        lock = cls._held.get(_lock_key(root))
+        return lock is not None and lock._pid == os.getpid() and partition in lock._partitions
+
+    def is_last(self, partition: str) -> bool:
+        """Whether nobody else of this process writes below the root."""
+        return self._partitions <= {partition}
+
+    def release(self, partition: str) -> bool:
+        """Give one partition back; True if it was the last and the root is free again."""
+        with self._guard:
+            self._partitions.discard(partition)
+            if self._partitions:
+                return False
+            if self._pid == os.getpid():
+                self._file.unlock()
+            if self._held.get(_lock_key(self.root)) is self:
+                del self._held[_lock_key(self.root)]
+            return True
+
+    @classmethod
+    @contextlib.contextmanager
+    def guarded(cls) -> Iterator[None]:
+        """Hold off other opens and closes in this process while the root's own files are rewritten."""
+        with cls._guard:
+            yield
+
+
+os.register_at_fork(after_in_child=RootLock.forget)
+
+
+def _lock_key(root: Directory) -> tuple[str, int]:
+    # fcntl locks are one for a process, whichever table took them; a simulated disk is a world of its own.
+    return os.path.realpath(root.path), id(root.files.namespace)
+
+
+def _told_in(file: File) -> str:
+    return file.read(0, _TOLD_BYTES).decode(errors="replace").strip()
+
+
+def _refusal(root: Directory, owner: int, told: str) -> DirectoryLockedError:
+    kind: type[DirectoryLockedError] = DirectoryLockedError
+    said = _PID.match(told)
+    if told.endswith(_BRIEF):
+        kind = _PassingLockError
+    elif said is not None and owner > 0 and int(said[1]) != owner:
+        kind = _UnsaidLockError
+    who = f"pid {owner}" if owner > 0 else "another process"
+    return kind(
+        f"locked by {who}{f' ({told})' if told else ''}; only one process writes a root: stop it, "
+        "or open the log with read_only=True",
+        path=root.path,
+    )
+
+
+class Holder(NamedTuple):
+    """The process that has the lock of a root."""
+
+    pid: int  #: 0 if it is in another pid namespace, as behind a container's wall
+    told: str  #: what it wrote into the lock's file: pid, host, start time
+
+    def __str__(self) -> str:
+        return f"pid {self.pid or 'unknown'}" + (f" ({self.told})" if self.told else "")
+
+
+def holder_of(root: Directory) -> Holder | None:
+    """The process that writes below a root now, or None. May be this one."""
+    # Guarded, so that nobody in this process takes the lock between the question and the end of it.
+    with RootLock.guarded():
+        if RootLock.is_held(root):
+            # To close any descriptor of the file, also one that was only read, would give this process's lock away.
+            return Holder(os.getpid(), RootLock.told(root))
+        try:
+            descriptor = os.open(root.join(LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            asked = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            told = os.pread(descriptor, _TOLD_BYTES, 0).decode(errors="replace").strip()
+        finally:
+            os.close(descriptor)
+    kind, _whence, _start, _length, pid = _FLOCK.unpack(asked)
+    return None if kind == fcntl.F_UNLCK else Holder(max(pid, 0), told)
+
+
+__all__ = ["BRIEFLY_S", "Holder", "RootLock", "check_place", "holder_of"]
