@@ -284,6 +284,24 @@ def test_a_process_that_does_not_answer_is_named_and_nothing_is_changed(root: Pa
     assert sinks.values_in(root, "t") == sorted(query.expected([0]))
 
 
+def test_settings_of_the_store_hold_where_nobody_has_it_open(root: Path, tmp_path: Path) -> None:
+    """A budget that the batch does not fit into: it is refused, and is in once there is room."""
+    settings = tmp_path / "store.properties"
+    settings.write_text("logstore.disk.budget=1\n")
+    query = stream(root, settings=str(settings))
+    messages = [query.write(0, task) for task in range(2)]
+    with pytest.raises(LogstoreError, match=r"logstore\.disk\.budget"):
+        query.commit(messages, 0)
+    query.abort(messages, 0)
+    assert sinks.staged_in(root) == []
+    settings.write_text("log.segment.bytes=1048576\n")
+    query.run(0)
+    assert sinks.values_in(root, "t") == sorted(query.expected([0]))
+    settings.write_text("log.segment.bytes=many\n")
+    with pytest.raises(SparkOptionError, match=r"settings: .*log\.segment\.bytes.*many"):
+        query.run(1)
+
+
 OWNER = """
 import sys, time
 import logstore
@@ -304,6 +322,8 @@ with logstore.open(sys.argv[1], {"logstore.housekeeping": sys.argv[2]}, environ=
         ({"path": "x", "bootstrap": "b:9092"}, ["path"]),
         ({"path": "x", "exactlyonce": "yes", "committimeout": "soon"}, ["exactlyOnce", "commitTimeout"]),
         ({"path": "x", "committimeout": "0"}, ["commitTimeout"]),
+        ({"path": "x", "settings": "/no/such/file"}, ["settings"]),
+        ({"bootstrap": "b:9092", "settings": "store.toml"}, ["settings"]),
         ({"path": "x", "compression": "brotli"}, ["compression"]),
         ({"path": "x", "compression": "lz4", "kafka.compression.type": "zstd"}, ["compression"]),
         ({"path": "x", "kafka.batch.sise": "1", "kafka.linger.ms": "-1"}, ["kafka.batch.sise", "kafka.linger.ms"]),

@@ -33,6 +33,7 @@ from logstore.spark.write_columns import check_columns, columns_of
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
+from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +147,12 @@ class Staging:
         manifest = self.manifest(messages)
         if manifest is None:
             return  # without a row there is nothing that could be there twice
-        taken = inbox.commit(self.root, manifest, timeout_s=self.options.commit_timeout_s)
+        taken = inbox.commit(
+            self.root,
+            manifest,
+            timeout_s=self.options.commit_timeout_s,
+            settings=StoreConfig.load(self.options.settings) if self.options.settings is not None else None,
+        )
         _logger.info(
             "%s: query=%s batch=%d files=%d records=%d",
             "dropped a batch that is there already" if taken.duplicate else "took in a batch",

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logstore.client_config import ProducerConfig
-from logstore.errors import ConfigError, SparkOptionError
+from logstore.errors import ConfigError, SparkOptionError, StorageError
 from logstore.records import Codec
 from logstore.spark.named import KAFKA_PREFIX, boolean_of, duration_ms_of, place_of, take, text_of, word_of
 from logstore.spark.rows import BY_KEY, Keyless
+from logstore.store_config import StoreConfig
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions"]
 
@@ -42,6 +43,7 @@ _WRITE: dict[str, Callable[[str], Any]] = {
     "replay": boolean_of,
     "compression": word_of(*_CODECS),
     "commitTimeout": seconds_of,
+    "settings": text_of,
 }
 
 WRITE_OPTIONS = tuple(_WRITE)
@@ -59,6 +61,7 @@ class WriteOptions:
     codec: Codec | None = None  #: None: the topic's own, else none
     keyless: Keyless = BY_KEY
     commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
+    settings: str | None = None  #: file of the store's settings, for when it is opened to take a batch in
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
     @classmethod
@@ -93,6 +96,13 @@ class WriteOptions:
                 problems["replay"] = "is for path only: a broker gives offsets itself"
             if "commitTimeout" in given:
                 problems["commitTimeout"] = "is for path only; see kafka.delivery.timeout.ms"
+            if "settings" in given:
+                problems["settings"] = "is for path only: a broker has its own"
+        elif "settings" in given:
+            try:
+                StoreConfig.load(given["settings"])
+            except (ConfigError, StorageError) as error:
+                problems["settings"] = str(error)
         if problems:
             raise SparkOptionError(problems)
         assert config is not None
@@ -109,6 +119,7 @@ class WriteOptions:
                 in_turn=config.partitioner_class == "roundrobin",
             ),
             commit_timeout_s=given.get("commitTimeout", DEFAULT_COMMIT_TIMEOUT_S),
+            settings=given.get("settings"),
             kafka=kafka,
         )
 

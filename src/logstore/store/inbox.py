@@ -47,7 +47,7 @@ def commit(
     manifest: Manifest,
     *,
     timeout_s: float,
-    settings: Mapping[str, Setting] | None = None,
+    settings: Mapping[str, Setting] | StoreConfig | None = None,
     files: Files = LIBC,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Ingested:
@@ -96,13 +96,12 @@ def abort(root: str | os.PathLike[str], manifest: Manifest, *, files: Files = LI
 
 
 def _take_in(
-    root: Directory, manifest: Manifest, settings: Mapping[str, Setting] | None, clock: Clock
+    root: Directory, manifest: Manifest, settings: Mapping[str, Setting] | StoreConfig | None, clock: Clock
 ) -> Ingested | None:
     """Take the files in here; None if another process writes the store."""
     from logstore.store.store import Store  # which answers letters itself
 
-    given = {**(settings or {}), "logstore.housekeeping": "manual"}
-    config = StoreConfig.layered(given, environ=os.environ, arguments={})
+    config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
     try:
         store = Store(
             root.path, config, read_only=False, create=False, clock=clock, files=root.files, rng=None, brief=True
