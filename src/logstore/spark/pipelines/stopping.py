@@ -40,15 +40,18 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
         KeyboardInterrupt: it was not continuous, and has been cut off.
     """
     asked, ended = threading.Event(), threading.Event()
-    stopping = threading.Thread(target=_stop, args=(spark, ended, continuous), name="logstore-stop", daemon=True)
+    words = (spark, asked, ended, continuous)
+    # Started now: a signal may come where the main thread has the locks that starting one takes.
+    stopping = threading.Thread(target=_stop, args=words, name="logstore-stop", daemon=True)
+    stopping.start()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
         asked.set()
-        stopping.start()
 
     before = {number: signal.signal(number, ask) for number in SIGNALS}
+    was_asked = False
     try:
         yield
     except Exception:
@@ -56,21 +59,22 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
         if not asked.is_set() or continuous:
             raise
     finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        was_asked = asked.is_set()
         ended.set()
-        if asked.is_set():
-            stopping.join(GRACE_S)
-        else:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-    if asked.is_set() and not continuous:
+        asked.set()
+        stopping.join(GRACE_S)
+    if was_asked and not continuous:
         raise KeyboardInterrupt
 
 
-def _stop(spark: SparkSession, ended: threading.Event, continuous: bool) -> None:
-    """Stop every query that runs, and that is begun yet, until the pipeline has ended."""
+def _stop(spark: SparkSession, asked: threading.Event, ended: threading.Event, continuous: bool) -> None:
+    """Once asked: stop every query that runs, and that is begun yet, until the pipeline has ended."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    asked.wait()
     until = time.monotonic() + (GRACE_S if continuous else 0)
     while not ended.is_set():
         try:
