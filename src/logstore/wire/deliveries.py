@@ -77,6 +77,16 @@ class PendingPartition:
         """
         return bool(self.unsent) and (self.is_known or not self.in_flight)
 
+    def depart(self) -> PendingBatch:
+        """The first unsent batch is on its way."""
+        batch = self.unsent.popleft()
+        self.in_flight[batch.number] = batch
+        return batch
+
+    def land(self, batch: PendingBatch) -> None:
+        """A batch is no longer on its way: its answer is here, or none will come."""
+        self.in_flight.pop(batch.number, None)
+
     def is_empty(self) -> bool:
         return not (self.unsent or self.in_flight or self.returned)
 

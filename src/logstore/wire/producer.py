@@ -15,16 +15,10 @@ import threading
 import time
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from logstore._encode import Encoder
-from logstore.errors import (
-    BrokerUnreachableError,
-    ClientClosedError,
-    DeliveryTimeoutError,
-    ForkedError,
-    LogstoreError,
-)
+from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError
 from logstore.records import TopicPartition
 from logstore.settings import INT32_MAX
 from logstore.wire import codes
@@ -32,7 +26,8 @@ from logstore.wire._batches import sequenced
 from logstore.wire.client import Client
 from logstore.wire.connection import Connection
 from logstore.wire.deliveries import Delivery, PendingBatch, PendingPartition
-from logstore.wire.messages import InitProducerIdRequest, ProduceRequest
+from logstore.wire.line import Line
+from logstore.wire.messages import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -40,27 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Delivery", "IdempotentProducer"]
 
 _logger = logging.getLogger(__name__)
-
-#: The first version of Produce that names topics by their ids.
-PRODUCE_BY_ID = 13
-
-
-class _Request(NamedTuple):
-    """What is in flight: by the name or the id of the topic and the number of the partition."""
-
-    batches: dict[tuple[str, int], tuple[PendingPartition, PendingBatch]]
-    by_id: bool
-    sent_at: float
-
-
-class _Line:
-    """A connection to one broker and what is in flight on it, oldest first."""
-
-    __slots__ = ("connection", "requests")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.requests: deque[_Request] = deque()
 
 
 class IdempotentProducer:
@@ -93,7 +67,7 @@ class IdempotentProducer:
         self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
         # Without sequences only one after the other keeps the order.
         self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, Line] = {}
         self._partitions: dict[TopicPartition, PendingPartition] = {}
         self._busy: dict[TopicPartition, PendingPartition] = {}
         self._error: LogstoreError | None = None
@@ -195,7 +169,7 @@ class IdempotentProducer:
         with self._lock:
             self._closed = True
             for line in self._lines.values():
-                if line.requests:
+                if line.in_flight:
                     line.connection.close()
                 self._cluster.give_back(line.connection)
             self._lines.clear()
@@ -228,7 +202,7 @@ class IdempotentProducer:
     def _take_answers(self) -> bool:
         """Take one answer of each broker that has sent one; whether there was any."""
         ready = [
-            (node, line) for node, line in self._lines.items() if line.requests and line.connection.has_answer()
+            (node, line) for node, line in self._lines.items() if line.in_flight and line.connection.has_answer()
         ]
         for node, line in ready:
             self._receive(node, line)
@@ -242,13 +216,13 @@ class IdempotentProducer:
     def _step(self) -> None:
         """Send what can be sent, then wait for an answer, or until something can be sent."""
         if self._needs_id:
-            if any(line.requests for line in self._lines.values()):
+            if any(line.in_flight for line in self._lines.values()):
                 self._receive_oldest()
             else:
                 self._renew()
             return
         sent = self._send_ready()
-        if any(line.requests for line in self._lines.values()):
+        if any(line.in_flight for line in self._lines.values()):
             self._receive_oldest()
             return
         left_s = min((each.not_before for each in self._busy.values()), default=0.0) - time.monotonic()
@@ -287,8 +261,8 @@ class IdempotentProducer:
         line = self._lines.get(node)
         try:
             if line is None:
-                line = self._lines[node] = _Line(self._cluster.take(node))
-            while len(line.requests) < self._most and any(each.may_send() for each in partitions):
+                line = self._lines[node] = Line(self._cluster.take(node))
+            while line.in_flight < self._most and any(each.may_send() for each in partitions):
                 self._send_one(line, partitions)
                 sent = True
         except LogstoreError as error:
@@ -299,94 +273,53 @@ class IdempotentProducer:
                     self._put_off(partition, error)
         return sent
 
-    def _send_one(self, line: _Line, partitions: list[PendingPartition]) -> None:
+    def _send_one(self, line: Line, partitions: list[PendingPartition]) -> None:
         """One request with one batch of each partition, as many as there is room for."""
-        known = self._cluster.known.topics
-        chosen: list[tuple[PendingPartition, PendingBatch]] = []
+        chosen: list[PendingPartition] = []
         size = 0
         for partition in partitions:
             if partition.may_send():
-                batch = partition.unsent[0]
-                if chosen and size + len(batch.data) > self._config.max_request_size:
+                more = len(partition.unsent[0].data)
+                if chosen and size + more > self._config.max_request_size:
                     continue
-                chosen.append((partition, batch))
-                size += len(batch.data)
-        by_id = all(known[partition.tp.topic].id for partition, _ in chosen)
-        version = line.connection.version_of(ProduceRequest, None if by_id else PRODUCE_BY_ID - 1)
-        by_id = version >= PRODUCE_BY_ID
-        topics: dict[str, list[Any]] = {}
-        batches: dict[tuple[str, int], tuple[PendingPartition, PendingBatch]] = {}
-        for partition, batch in chosen:
-            name, number = partition.tp
-            label = known[name].id if by_id else name
-            topics.setdefault(label, []).append(
-                ProduceRequest.PartitionProduceData(index=number, records=batch.data)
-            )
-            batches[label, number] = partition, batch
-        request = ProduceRequest(
-            acks=self._acks,
-            timeout_ms=self._config.request_timeout_ms,
-            topic_data=[
-                ProduceRequest.TopicProduceData(
-                    name="" if by_id else label, topic_id=label if by_id else "", partition_data=data
-                )
-                for label, data in topics.items()
-            ],
-        )
-        # Before it goes out: if it is lost on the way, it may have arrived.
-        for partition, batch in chosen:
-            partition.unsent.popleft()
-            partition.in_flight[batch.number] = batch
-        line.requests.append(_Request(batches, by_id, time.monotonic()))
-        line.connection.send(request, version=version)
+                chosen.append(partition)
+                size += more
+        topics = self._cluster.known.topics
+        line.send(chosen, topics, acks=self._acks, timeout_ms=self._config.request_timeout_ms)
 
     def _receive_oldest(self) -> None:
         node, line = min(
-            ((node, line) for node, line in self._lines.items() if line.requests),
-            key=lambda each: each[1].requests[0].sent_at,
+            ((node, line) for node, line in self._lines.items() if line.in_flight), key=lambda each: each[1].sent_at
         )
         self._receive(node, line)
 
-    def _receive(self, node: int, line: _Line) -> None:
+    def _receive(self, node: int, line: Line) -> None:
         """Take the next answer of a broker, and wait for it if it is not there."""
         try:
-            answer = line.connection.receive()
+            answers = line.receive()
         except LogstoreError as error:
             self._lose(node, line, error)
             return
-        request = line.requests.popleft()
-        left = dict(request.batches)
-        for topic in answer.responses:
-            for each in topic.partition_responses:
-                found = left.pop((topic.topic_id if request.by_id else topic.name, each.index), None)
-                if found is None:
-                    continue
-                partition, batch = found
-                partition.in_flight.pop(batch.number, None)
-                if each.error_code in (0, codes.DUPLICATE_SEQUENCE_NUMBER):
-                    self._acknowledge(partition, batch, each.base_offset if not each.error_code else -1)
-                else:
-                    detail = each.error_message
-                    where = f"produce to {partition.tp} at {line.connection}"
-                    self._refuse(partition, batch, each.error_code, codes.error_of(each.error_code, where, detail))
-        for partition, batch in left.values():
-            partition.in_flight.pop(batch.number, None)
-            self._return(
-                partition, batch, BrokerUnreachableError(f"{line.connection} left {partition.tp} out of its answer")
-            )
+        for each in answers:
+            each.partition.land(each.batch)
+            if each.code == 0:
+                self._acknowledge(each.partition, each.batch, each.base_offset)
+            elif each.code == codes.DUPLICATE_SEQUENCE_NUMBER:
+                self._acknowledge(each.partition, each.batch, -1)
+            elif each.code is None:
+                self._return(each.partition, each.batch, line.error_of(each))
+            else:
+                self._refuse(each.partition, each.batch, each.code, line.error_of(each))
 
-    def _lose(self, node: int, line: _Line, error: LogstoreError) -> None:
+    def _lose(self, node: int, line: Line, error: LogstoreError) -> None:
         """A connection is gone: what was in flight on it has to be sent again, or is refused for good."""
         self._lines.pop(node, None)
-        line.connection.close()
-        for request in line.requests:
-            for partition, batch in request.batches.values():
-                partition.in_flight.pop(batch.number, None)
-                if error.retriable:
-                    self._return(partition, batch, error)
-                else:
-                    self._fail(partition, error, batch)
-        line.requests.clear()
+        for partition, batch in line.lose():
+            partition.land(batch)
+            if error.retriable:
+                self._return(partition, batch, error)
+            else:
+                self._fail(partition, error, batch)
 
     # -- what answers mean -------------------------------------------------------------------------
 
