@@ -91,6 +91,7 @@ class FakePartition:
     leader: int = 1
     epoch: int = 0
     batches: list[bytes] = field(default_factory=list)
+    near: dict[str, int] = field(default_factory=dict)  #: rack -> the follower that its readers are sent to
     start: int = 0
     end: int = 0
     stable: int | None = None  #: the last stable offset; None: the end
@@ -351,7 +352,10 @@ class FakeBroker:
             topics=topics,
         )
 
-    def _led(self, topic: str | None, number: int, epoch: int, code: int) -> tuple[int, FakePartition | None]:
+    def _led(
+        self, topic: str | None, number: int, epoch: int, code: int, rack: str = ""
+    ) -> tuple[int, FakePartition | None]:
+        """An error, or the partition that this broker leads, or follows for the readers of a rack."""
         if code:
             return code, None
         if topic is None or topic not in self.cluster.topics:
@@ -360,7 +364,7 @@ class FakeBroker:
         if number >= len(partitions):
             return 3, None
         found = partitions[number]
-        if found.leader != self.number:
+        if self.number not in (found.leader, found.near.get(rack)):
             return 6, None
         if epoch >= 0 and epoch != found.epoch:
             return (74 if epoch < found.epoch else 75), None
@@ -423,15 +427,17 @@ class FakeBroker:
             name = self.cluster.by_id(topic.topic_id) if version >= 13 else topic.topic
             found = []
             for each in topic.partitions:
-                error, partition = self._led(name, each.partition, each.current_leader_epoch, code)
+                error, partition = self._led(name, each.partition, each.current_leader_epoch, code, request.rack_id)
                 if name is None:
                     error = code or 100
+                nearer = -1 if partition is None else partition.near.get(request.rack_id, -1)
                 records, aborted, marks = b"", None, (-1, -1, -1)
                 if partition is not None:
                     if not partition.start <= each.fetch_offset <= partition.end:
                         error = 1
                     else:
-                        records = partition.read(each.fetch_offset, each.partition_max_bytes, committed)
+                        if nearer in (-1, self.number):
+                            records = partition.read(each.fetch_offset, each.partition_max_bytes, committed)
                         marks = (partition.end, partition.readable(True), partition.start)
                         if committed:
                             aborted = [
@@ -447,6 +453,7 @@ class FakeBroker:
                         last_stable_offset=marks[1],
                         log_start_offset=marks[2],
                         aborted_transactions=aborted,
+                        preferred_read_replica=-1 if nearer == self.number else nearer,
                         records=records,
                     )
                 )

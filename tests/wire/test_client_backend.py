@@ -21,10 +21,11 @@ from logstore.errors import (
     UnsupportedSecurityError,
 )
 from logstore.records import Isolation, TopicPartition
+from logstore.spark import bootstrap
 from logstore.spark.backend import Range, TopicFacts
 from logstore.spark.bootstrap import BootstrapBackend
 from logstore.wire import codes
-from logstore.wire.messages import DescribeLogDirsRequest, FetchRequest, ListOffsetsRequest
+from logstore.wire.messages import DescribeLogDirsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest
 from tests.wire import fake_cluster
 from tests.wire.fake_cluster import FakeCluster, FakePartition
 
@@ -196,7 +197,7 @@ def test_a_setting_of_kafkas_bounds_a_fetch(cluster: FakeCluster) -> None:
 
 @pytest.mark.parametrize("isolation", list(Isolation))
 def test_gaps_are_passed(cluster: FakeCluster, isolation: Isolation) -> None:
-    """Of compaction between and inside batches and at the end, and of transaction markers."""
+    """Of compaction between and inside batches, and of transaction markers."""
     (partition,) = cluster.topic("orders")
     partition.add([b"a"])
     partition.end = 20
@@ -206,10 +207,11 @@ def test_gaps_are_passed(cluster: FakeCluster, isolation: Isolation) -> None:
     partition.add([b"c"], producer_id=5, producer_epoch=0, base_sequence=1, transactional=True)
     partition.mark(5, commit=True)
     partition.end = 60
+    partition.add([b"d"])
     backend = open_backend(cluster, isolation=isolation)
     whole = all_of(cluster, backend)
-    assert whole.end == 60
-    wanted = [(0, b"a"), (20, b"b"), (21, b"aborted"), (23, b"c")]
+    assert whole.end == 61
+    wanted = [(0, b"a"), (20, b"b"), (21, b"aborted"), (23, b"c"), (60, b"d")]
     if isolation is Isolation.READ_COMMITTED:
         del wanted[2]
     for size in (1, 1 << 20):
@@ -217,6 +219,51 @@ def test_gaps_are_passed(cluster: FakeCluster, isolation: Isolation) -> None:
     assert scan(backend, whole._replace(start=1, end=20)) == []
     assert scan(backend, whole._replace(start=24, end=60)) == []
     assert scan(backend, whole._replace(start=30, end=40)) == []
+
+
+def test_a_gap_up_to_an_open_transaction_is_passed(cluster: FakeCluster) -> None:
+    """A committed reader gets no batch that shows it; the first one of the transaction does."""
+    (partition,) = cluster.topic("orders")
+    partition.add([b"a"])
+    partition.end = 20
+    partition.stable = partition.add([b"t"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    backend = open_backend(cluster)
+    assert all_of(cluster, backend).end == 20
+    assert scan(backend, all_of(cluster, backend)) == [(0, b"a")]
+    assert scan(backend, all_of(cluster, backend)._replace(start=5)) == []
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_records_that_do_not_come_are_not_passed_over(
+    cluster: FakeCluster, isolation: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (partition,) = cluster.topic("orders")
+    partition.add([b"a"])
+    read, answers = partition.read, [b""] * 5
+    partition.read = lambda *how: answers.pop() if answers else read(*how)  # type: ignore[method-assign]
+    backend = open_backend(cluster, isolation=isolation)
+    assert scan(backend, all_of(cluster, backend)) == [(0, b"a")]
+    assert not answers
+    monkeypatch.setattr(bootstrap, "STALLED_MS", 200)
+    partition.read = lambda *how: b""  # type: ignore[method-assign]
+    with pytest.raises(DataLossError, match=r"orders-0 has records up to offset 1, but nothing comes"):
+        scan(backend, all_of(cluster, backend))
+
+
+def test_a_topic_that_a_broker_does_not_know_yet_is_no_deleted_one(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.topic("orders")[0].add([b"a"])
+    backend = open_backend(cluster)
+    whole = all_of(cluster, backend)
+    cluster.brokers[1].plan(FetchRequest, 6)
+    for broker in cluster.brokers.values():
+        broker.plan(MetadataRequest, 3, 3, 3, 3)
+    assert scan(backend, whole) == [(0, b"a")]
+    monkeypatch.setattr(bootstrap, "UNKNOWN_MS", 200)
+    del cluster.topics["orders"]
+    with pytest.raises(UnknownTopicError, match="no topic 'orders'"):
+        scan(backend, whole)
 
 
 def test_faults_on_the_way_are_not_seen(cluster: FakeCluster) -> None:
@@ -307,6 +354,8 @@ def _build(partition: FakePartition, steps: list[tuple[str, int]]) -> tuple[list
             if what == "abort":
                 aborted |= set(offsets)
             partition.mark(number, commit=what == "commit", first=offsets[0])
+    # The last batch of a log stays, whatever compaction takes.
+    all_.append(partition.add([b"last"]))
     stable = min((offsets[0] for offsets in begun.values()), default=partition.end)
     partition.stable = stable
     return [offset for offset in all_ if offset not in aborted and offset < stable], all_

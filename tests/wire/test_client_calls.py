@@ -36,7 +36,7 @@ from logstore.wire.messages import (
     MetadataRequest,
 )
 from tests.wire import fake_cluster
-from tests.wire.fake_cluster import ALL, FakeCluster
+from tests.wire.fake_cluster import ALL, FakeCluster, FakePartition, disconnect
 
 ORDERS = TopicPartition("orders", 0)
 NOT_LEADER = 6
@@ -324,12 +324,12 @@ def test_a_broker_that_cuts_the_first_batch_is_asked_for_more(cluster: FakeClust
     assert values(client, max_bytes=100) == [b"x" * 10_000]
 
 
-def test_a_gap_up_to_the_high_watermark_is_stepped_over(cluster: FakeCluster, client: Client) -> None:
-    """Compaction may leave nothing between an offset and the end of the log."""
+def test_a_gap_is_stepped_over_when_a_batch_behind_it_shows_it(cluster: FakeCluster, client: Client) -> None:
+    """Compaction may leave nothing between an offset and the end of the log: of that a broker says nothing."""
     (partition,) = cluster.topic("orders")
     partition.add([b"a", b"b"])
     partition.end = 50
-    assert client.fetch(ORDERS, 2).next_offset == 50
+    assert client.fetch(ORDERS, 2).next_offset == 2
     partition.add([b"c"])
     assert values(client, offset=2) == [b"c"]
 
@@ -342,14 +342,78 @@ def test_an_answer_without_the_partition_is_not_taken_for_a_gap(cluster: FakeClu
     assert values(client) == [b"a"]
 
 
-def test_one_empty_answer_is_not_taken_for_a_gap(cluster: FakeCluster, client: Client) -> None:
+def test_empty_answers_are_not_taken_for_a_gap(cluster: FakeCluster, client: Client) -> None:
+    """A broker that still fetches from other storage answers without records, and with its high watermark."""
     (partition,) = cluster.topic("orders")
     partition.add([b"a"])
-    answers = [b""]
+    answers = [b""] * 5
     read = partition.read
     partition.read = lambda *how: answers.pop() if answers else read(*how)  # type: ignore[method-assign]
+    for _ in range(5):
+        fetched = client.fetch(ORDERS, 0)
+        assert (fetched.data, fetched.next_offset, fetched.high_watermark) == (b"", 0, 1)
     assert values(client) == [b"a"]
-    assert not answers
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[FakeCluster, FakePartition]]:
+    """Broker 1 leads, and sends readers of rack ``r2`` to broker 2."""
+    with FakeCluster(2) as cluster:
+        (partition,) = cluster.topic("orders")
+        partition.near = {"r2": 2}
+        for number in range(10):
+            partition.add([b"%d" % number])
+        yield cluster, partition
+
+
+def fetches(cluster: FakeCluster) -> list[int]:
+    """How many each broker got."""
+    return [sum(isinstance(each, FetchRequest) for each in cluster.brokers[number].got) for number in (1, 2)]
+
+
+def test_the_replica_that_a_leader_names_is_read(pair: tuple[FakeCluster, FakePartition]) -> None:
+    cluster, partition = pair
+    with quick(cluster, client_rack="r2") as client:
+        for _ in range(3):
+            assert values(client) == partition.values()
+        assert fetches(cluster) == [1, 3]
+    with quick(cluster) as client:
+        assert values(client) == partition.values()
+        assert fetches(cluster) == [2, 3]
+
+
+def test_a_leader_is_asked_again_where_its_follower_has_no_answer(pair: tuple[FakeCluster, FakePartition]) -> None:
+    cluster, partition = pair
+    with quick(cluster, client_rack="r2") as client:
+        assert values(client) == partition.values()
+        for fault in (1, 78, 6, disconnect):
+            cluster.brokers[2].plan(FetchRequest, fault)
+            assert values(client) == partition.values()
+            assert values(client) == partition.values()
+
+
+def test_a_replica_is_named_for_a_while(pair: tuple[FakeCluster, FakePartition]) -> None:
+    cluster, partition = pair
+    with quick(cluster, client_rack="r2", metadata_max_age_ms=100) as client:
+        assert values(client) == partition.values()
+        partition.near = {}
+        time.sleep(0.15)
+        assert values(client) == partition.values()
+        assert fetches(cluster) == [2, 1]
+
+
+def test_soon_after_boot_a_leader_that_has_moved_is_found(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is forgotten is not as old as the machine's clock, which begins at 0."""
+    real, began = time.monotonic, time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: real() - began + 60)
+    (partition,) = cluster.topic("orders")
+    partition.add([b"a"])
+    with quick(cluster) as client:
+        assert values(client) == [b"a"]
+        cluster.lead(ORDERS, 2)
+        assert values(client) == [b"a"]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])

@@ -26,7 +26,7 @@ from logstore.errors import (
 from logstore.records import Isolation, TopicPartition
 from logstore.settings import Setting
 from logstore.spark.backend import Backend, Range, TopicFacts
-from logstore.wire.client import EARLIEST, LATEST, Client
+from logstore.wire.client import EARLIEST, LATEST, Client, Fetched
 
 __all__ = ["BootstrapBackend"]
 
@@ -38,6 +38,9 @@ EPOCHS_S = 0.1
 
 #: How long records that were readable when a query was planned may be held up.
 STALLED_MS = 15_000
+
+#: How long a topic that was there when a query was planned may be unknown.
+UNKNOWN_MS = 5_000
 
 #: A fetch asks for so much more than its range is thought to hold, so that one more is rarely needed.
 SLACK = 1.25
@@ -170,6 +173,7 @@ class BootstrapBackend(Backend):
         attempts = self._client.cluster.attempts(
             f"fetch of {tp} from offset {offset}", min(self._client.config.default_api_timeout_ms, STALLED_MS)
         )
+        unknown = self._client.cluster.attempts(f"topic {range.topic!r}", UNKNOWN_MS)
         while offset < range.end:
             density = self._seen.get(tp)
             wanted = size
@@ -184,6 +188,10 @@ class BootstrapBackend(Backend):
                     f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
                     f"{offset} to {range.end - 1} of partition {range.partition} are gone"
                 ) from error
+            except UnknownTopicError as error:
+                # It was there: a broker whose metadata is behind does not know it yet.
+                unknown.pause(error)
+                continue
             if found.data:
                 self._seen[tp] = len(found.data) / max(found.next_offset - offset, 1)
                 return Batches(
@@ -196,19 +204,14 @@ class BootstrapBackend(Backend):
                     committed_only=self._isolation is Isolation.READ_COMMITTED,
                     next_offset=min(found.next_offset, range.end),
                 )
-            if found.next_offset > offset:
-                offset = found.next_offset
-                continue
-            # The range was readable once: what holds it up now (a broker over its quota, a new leader that does not
-            # know the high watermark yet) goes by, or the log was cut.
-            end = self.latest([tp])[tp]
-            where = f"nothing comes from offset {offset} on, of offsets {range.start} to {range.end - 1}"
-            if end < range.end:
-                attempts.pause(
-                    OffsetOutOfRangeError(f"partition {tp} ends at offset {end}: {where}", offset=offset)
-                )
+            first = self._first_batch(tp, offset, range.topic_id)
+            if first > offset:
+                offset = min(first, range.end)
             else:
-                attempts.pause(BrokerTimeoutError(f"partition {tp} has records up to offset {end}, but {where}"))
+                # The range was readable once: what holds it up now (a broker over its quota, or that fetches from
+                # other storage, a new leader that does not know the high watermark yet) goes by, or the log was
+                # cut.
+                attempts.pause(self._stalled(tp, offset, range, found))
         return Batches(
             b"",
             start_offset=range.start,
@@ -216,6 +219,32 @@ class BootstrapBackend(Backend):
             topic=range.topic,
             partition=range.partition,
             next_offset=max(range.start, range.end),
+        )
+
+    def _first_batch(self, tp: TopicPartition, offset: int, topic_id: str) -> int:
+        """The offset at which the first batch begins that ends behind ``offset``; -1 where none comes.
+
+        Of batches from the last stable offset on, too: where compaction has left nothing before that, it is these
+        which show the gap. That nothing comes shows none.
+        """
+        if self._isolation is not Isolation.READ_COMMITTED:
+            return -1
+        isolation = Isolation.READ_UNCOMMITTED
+        found = self._client.fetch(tp, offset, max_bytes=1, max_wait_ms=0, isolation=isolation, topic_id=topic_id)
+        return int.from_bytes(found.data[:8], "big") if found.data else -1
+
+    def _stalled(self, tp: TopicPartition, offset: int, range: Range, found: Fetched) -> LogstoreError:
+        """Why a range cannot be read though it could when the query was planned."""
+        end = self.latest([tp])[tp]
+        where = f"nothing comes from offset {offset} on, of offsets {range.start} to {range.end - 1}"
+        if end < range.end:
+            return OffsetOutOfRangeError(f"partition {tp} ends at offset {end}: {where}", offset=offset)
+        said = f"partition {tp} has records up to offset {end}, but {where}"
+        if found.high_watermark < range.end:
+            return BrokerTimeoutError(said)
+        return DataLossError(
+            f"{said}: the broker answers, without records. Either it is slow to fetch them, so try again, or "
+            "compaction has left none there, which failOnDataLoss=false passes over"
         )
 
     def close(self) -> None:

@@ -7,6 +7,8 @@ transactions made into ranges; they are decoded by whoever makes `Batches` of th
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -35,6 +37,9 @@ __all__ = ["EARLIEST", "LATEST", "Client", "EpochEnd", "Fetched", "ListedOffset"
 
 EARLIEST = -2  #: for `Client.list_offsets`: the log start offset
 LATEST = -1  #: for `Client.list_offsets`: the high watermark, or the last stable offset
+
+#: A follower that is asked for what it has not yet, or has no more.
+OFFSET_NOT_AVAILABLE = 78
 
 #: The first version of Fetch that names topics by their ids.
 FETCH_BY_ID = 13
@@ -94,6 +99,8 @@ class Client(Administrator):
             fields["bootstrap_servers"] = bootstrap
         self.config = WireConfig.of(settings, **fields)
         self.cluster = Cluster(self.config)
+        #: Replicas that leaders have named as nearer, and until when they are asked.
+        self._nearer: dict[TopicPartition, tuple[int, float]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -226,8 +233,12 @@ class Client(Administrator):
         """Record batches from ``offset`` on, ``max_bytes`` or one batch; waits for them up to ``max_wait_ms``.
 
         The first batch may begin before ``offset``. Without batches, ``next_offset`` is ``offset``: there is
-        nothing before the high watermark (committed: the last stable offset), or nothing came in time. Where
-        compaction or retention left nothing in between, ``next_offset`` leads over the gap.
+        nothing before the high watermark (committed: the last stable offset), or nothing came in time. A broker
+        that has records further on may answer so, too: it is over its quota, or still fetches from other storage.
+        So an empty answer never says that there is a gap.
+
+        With ``client.rack`` a leader may name a replica in the same rack; that one is asked until
+        ``metadata.max.age.ms`` have passed, or it has no good answer (KIP-392).
 
         ``topic_id`` is that of the topic that the offset belongs to; empty: of whichever topic has the name.
         What is not given is as the settings say. CRCs are not checked here.
@@ -244,12 +255,12 @@ class Client(Administrator):
         wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
         committed = (config.isolation if isolation is None else Isolation(isolation)) is Isolation.READ_COMMITTED
         attempts = self.cluster.attempts("fetch")
-        seen_gap = False
+        rack = config.client_rack
         while True:
             try:
-                found = self._fetch_once(
+                return self._fetch_once(
                     tp, offset, size, wait_ms, config.fetch_min_bytes if min_bytes is None else min_bytes,
-                    committed, topic_id, attempts,
+                    committed, topic_id, rack, attempts,
                 )  # fmt: skip
             except _NotWholeError as error:
                 # One batch is larger than was asked for, and this broker does not send it whole by itself.
@@ -260,16 +271,13 @@ class Client(Administrator):
             except LogstoreError as error:
                 if not error.retriable:
                     raise
+                if self._nearer.pop(tp, None) is not None:
+                    rack = ""  # a follower may be behind, or gone: now the leader shall answer itself
                 attempts.pause(error)
                 self.cluster.forget([tp.topic])
-                continue
-            end = found.last_stable_offset if committed and found.last_stable_offset >= 0 else found.high_watermark
-            if found.data or end <= offset:
-                return found
-            # Nothing, though the end is further on: asked once more, as a gap must be one to be stepped over.
-            if seen_gap:
-                return found._replace(next_offset=end)
-            seen_gap = True
+            except _ReplicaIsNearerError as found:
+                until_s = time.monotonic() + config.metadata_max_age_ms / 1000
+                self._nearer[tp] = found.node, until_s
 
     def _fetch_once(
         self,
@@ -280,6 +288,7 @@ class Client(Administrator):
         min_bytes: int,
         committed: bool,
         topic_id: str,
+        rack: str,
         attempts: Attempts,
     ) -> Fetched:
         node, leader = self.cluster.leader(tp, attempts)
@@ -292,6 +301,7 @@ class Client(Administrator):
             raise TopicRecreatedError(
                 f"topic {tp.topic!r} has the id {current_id}: the one with the id {topic_id} was deleted"
             )
+        leading, node = node, self._nearest(tp, node)
         with self.cluster.connection(node) as connection:
             version = connection.version_of(FetchRequest, None if current_id else FETCH_BY_ID - 1)
             by_id = version >= FETCH_BY_ID
@@ -313,7 +323,7 @@ class Client(Administrator):
                         partitions=[partition],
                     )
                 ],
-                rack_id=self.config.client_rack if version >= 11 else "",
+                rack_id=rack if version >= 11 else "",
             )
             answer = connection.ask(request, version=version, wait_ms=max_wait_ms)
             where = f"fetch of {tp} at offset {offset} from {connection}"
@@ -325,9 +335,14 @@ class Client(Administrator):
             return Fetched(b"", offset, -1, -1, -1)
         part = parts[0]
         if part.error_code == codes.OFFSET_OUT_OF_RANGE:
+            if node != leading:
+                raise codes.error_of(OFFSET_NOT_AVAILABLE, where)
             raise self._out_of_range(tp, offset, committed)
         if part.error_code:
             raise codes.error_of(part.error_code, where)
+        nearer = getattr(part, "preferred_read_replica", -1)
+        if nearer >= 0 and nearer != node:
+            raise _ReplicaIsNearerError(nearer)
         data, next_offset, first_batch_bytes = whole_batches(part.records)
         if not data and first_batch_bytes:
             raise _NotWholeError(where, first_batch_bytes)
@@ -345,6 +360,14 @@ class Client(Administrator):
             aborted,
         )
 
+    def _nearest(self, tp: TopicPartition, leader: int) -> int:
+        """The broker to fetch from: the replica that the leader has named, else the leader."""
+        node, until_s = self._nearer.get(tp, (leader, math.inf))
+        if time.monotonic() < until_s and node in self.cluster.known.brokers:
+            return node
+        self._nearer.pop(tp, None)
+        return leader
+
     def _out_of_range(self, tp: TopicPartition, offset: int, committed: bool) -> OffsetOutOfRangeError:
         start = self.list_offsets({tp: EARLIEST})[tp].offset
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
@@ -354,6 +377,14 @@ class Client(Administrator):
             f"offset {offset} of partition {tp} {why}: it holds the offsets from {start} to before {end}",
             offset=offset,
         )
+
+
+class _ReplicaIsNearerError(Exception):
+    """A leader says where to fetch instead."""
+
+    def __init__(self, node: int) -> None:
+        super().__init__(node)
+        self.node = node
 
 
 class _NotWholeError(Exception):

@@ -8,6 +8,7 @@ number of threads may ask at once. After a fork it starts anew in the child. It 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import threading
@@ -297,7 +298,7 @@ class Cluster:
         """A topic, asked for if it is not known or was asked for too long ago; raises as `refresh`."""
         self._check()
         known = self._known.topics.get(name)
-        age_ms = (time.monotonic() - self._learnt.get(name, 0.0)) * 1000
+        age_ms = (time.monotonic() - self._learnt.get(name, -math.inf)) * 1000
         if known is not None and age_ms < self.config.metadata_max_age_ms:
             return known
         return self.refresh([name], attempts).topics[name]
