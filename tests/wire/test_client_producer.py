@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,14 +24,16 @@ from logstore.errors import (
     DeliveryTimeoutError,
     ForkedError,
     InvalidRecordError,
+    LogstoreError,
     MalformedMessageError,
     RecordTooLargeError,
     UnknownTopicError,
+    UnsupportedVersionError,
 )
 from logstore.records import Codec, TopicPartition
 from logstore.wire.client import Client
 from logstore.wire.messages import InitProducerIdRequest, ProduceRequest
-from logstore.wire.producer import IdempotentProducer
+from logstore.wire.producer import Delivery, IdempotentProducer
 from tests.wire import fake_cluster
 from tests.wire.fake_cluster import ALL, FakeCluster
 
@@ -385,6 +389,102 @@ def test_a_producer_is_not_for_a_forked_child(cluster: FakeCluster, producer: Id
     assert producer.send(ORDERS, batch(b"c")) == 1
 
 
+# --- nothing twice ------------------------------------------------------------------------------------
+
+OTHER = TopicPartition("orders", 1)
+
+
+def swallow(broker: Any, connection: Any, frame: bytes) -> bool:
+    """The request is carried out and never answered; the connection stays."""
+    return True
+
+
+def test_what_is_in_flight_to_a_hung_leader_comes_before_what_goes_to_the_next(cluster: FakeCluster) -> None:
+    """Or the batches would be sent again when the new leader knows only newer ones, and cannot tell."""
+    first, _ = cluster.topic("orders", 2, leaders=(1, 2))
+    with quick(cluster) as client, IdempotentProducer(client) as producer:
+        producer.send(ORDERS, batch(b"0"))
+        producer.send(OTHER, batch(b"0"))
+        cluster.brokers[1].plan(ProduceRequest, *[swallow] * 5)
+        for value in numbered(6)[1:]:
+            producer.submit(ORDERS, batch(value))
+        wait_until(lambda: len(first.values()) == 6)
+        cluster.lead(ORDERS, 2)
+        client.metadata(["orders"])
+        for value in numbered(12)[6:]:
+            producer.submit(OTHER, batch(value))
+            producer.submit(ORDERS, batch(value))
+        producer.flush()
+        assert first.values() == numbered(12)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("code", [TOO_LARGE, INVALID_RECORD])
+def test_a_refusal_elsewhere_has_nothing_written_again(cluster: FakeCluster, code: int) -> None:
+    first, second = cluster.topic("orders", 2, leaders=(1, 2))
+    with quick(cluster, retry_backoff_ms=50) as client:
+        producer = IdempotentProducer(client)
+        for tp in (ORDERS, OTHER):
+            producer.send(tp, batch(b"0"))
+        cluster.brokers[1].plan(ProduceRequest, fake_cluster.disconnect)
+        cluster.brokers[2].plan(ProduceRequest, code)
+        kept, refused = producer.submit(ORDERS, batch(b"1")), producer.submit(OTHER, batch(b"1"))
+        with pytest.raises((RecordTooLargeError, InvalidRecordError)):
+            producer.flush()
+        assert refused.error is not None
+        assert (kept.is_done, kept.error) == (True, None)
+        for tp in (ORDERS, OTHER):
+            producer.submit(tp, batch(b"2"))
+        producer.close()
+    assert first.values() == numbered(3)
+    assert second.values() == [b"0", b"2"]
+
+
+@pytest.mark.parametrize("code", [UNKNOWN_PRODUCER, OUT_OF_ORDER])
+def test_what_may_be_written_is_not_written_again_where_the_producer_is_forgotten(
+    cluster: FakeCluster, code: int
+) -> None:
+    (partition,) = cluster.topic("orders")
+    with quick(cluster) as client:
+        producer = IdempotentProducer(client)
+        producer.send(ORDERS, batch(b"0"))
+        cluster.brokers[1].plan(ProduceRequest, fake_cluster.disconnect, code)
+        delivery = producer.submit(ORDERS, batch(b"1"))
+        with pytest.raises(DeliveryTimeoutError, match="1 records for orders-0 may have been written or not"):
+            producer.flush()
+        assert delivery.error is not None
+        producer.send(ORDERS, batch(b"2"))
+        producer.close()
+    assert partition.values() == numbered(3)
+
+
+def test_a_broker_without_a_version_in_common_is_named(cluster: FakeCluster) -> None:
+    with FakeCluster(versions=ALL | {ProduceRequest.API_KEY: (0, 1)}) as old, quick(old) as client:
+        old.topic("orders")
+        producer = IdempotentProducer(client)
+        with pytest.raises(UnsupportedVersionError, match="versions 0 to 1 of ProduceRequest"):
+            producer.send(ORDERS, batch(b"a"))
+        producer.close()
+
+
+def test_a_delivery_ends_in_its_time_where_no_broker_is_left(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    with quick(cluster, delivery_timeout_ms=400, default_api_timeout_ms=60_000) as client:
+        producer = IdempotentProducer(client)
+        producer.send(ORDERS, batch(b"0"))
+        for broker in cluster.brokers.values():
+            broker.stop()
+        with pytest.raises(DeliveryTimeoutError):
+            producer.send(ORDERS, batch(b"1"))
+        producer.close()
+
+
 # --- any faults at all --------------------------------------------------------------------------------
 
 _FAULTS = st.sampled_from(
@@ -424,3 +524,48 @@ def test_whatever_is_lost_each_record_is_there_once_and_in_order(faults: list[An
                     tp = TopicPartition("orders", chosen.randrange(3))
                     cluster.lead(tp, 3 - cluster.partition(tp).leader)
         assert [partition.values() for partition in partitions] == wanted
+
+
+_GRAVE = st.sampled_from(
+    [
+        *[None] * 3,
+        *(NOT_LEADER, TIMED_OUT, TOO_LARGE, OUT_OF_ORDER, UNKNOWN_PRODUCER),
+        *(fake_cluster.disconnect, swallow, fake_cluster.cut, "move"),
+    ]
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(faults=st.lists(st.tuples(st.sampled_from([1, 2]), _GRAVE), max_size=25), seed=st.integers(0, 2**32))
+def test_whatever_is_refused_no_record_is_there_twice_and_all_that_were_promised(
+    faults: list[Any], seed: int
+) -> None:
+    chosen = random.Random(seed)
+    with FakeCluster(brokers=2) as cluster:
+        partitions = cluster.topic("orders", 3, leaders=(1, 2))
+        for broker, fault in faults:
+            if fault != "move":
+                cluster.brokers[broker].plan(ProduceRequest, fault)
+        moves = sum(fault == "move" for _, fault in faults)
+        promised: list[tuple[int, list[bytes], Delivery]] = []
+        with quick(cluster, delivery_timeout_ms=60_000, request_timeout_ms=60) as client:
+            producer = IdempotentProducer(client)
+            for step in range(40):
+                number, values = chosen.randrange(3), numbered(chosen.randrange(1, 4), b"%d-" % step)
+                delivery = producer.submit(TopicPartition("orders", number), batch(*values))
+                promised.append((number, values, delivery))
+                if moves and chosen.random() < 0.2:
+                    moves -= 1
+                    tp = TopicPartition("orders", chosen.randrange(3))
+                    cluster.lead(tp, 3 - cluster.partition(tp).leader)
+                    client.metadata(["orders"])
+            with contextlib.suppress(LogstoreError):
+                producer.flush()
+            producer.close()
+        for number, partition in enumerate(partitions):
+            found = partition.values()
+            assert len(found) == len(set(found))
+            kept = [
+                value for at, values, each in promised if at == number and each.error is None for value in values
+            ]
+            assert [value for value in found if value in set(kept)] == kept

@@ -333,9 +333,9 @@ class Cluster:
 
     # -- calls that find their way -----------------------------------------------------------------
 
-    def at_any(self, what: str, ask: Callable[[Connection], _T]) -> _T:
+    def at_any(self, what: str, ask: Callable[[Connection], _T], timeout_ms: int | None = None) -> _T:
         """Ask any broker, again after a retriable error."""
-        attempts = self.attempts(what)
+        attempts = self.attempts(what, timeout_ms)
         while True:
             try:
                 with self.any_connection() as connection:

@@ -40,7 +40,10 @@ class Delivery:
 class PendingBatch:
     """One batch until it is acknowledged."""
 
-    __slots__ = ("data", "deadline", "delivery", "is_done", "is_first", "number", "record_count", "tries")
+    __slots__ = (
+        *("data", "deadline", "delivery", "is_done", "is_first"),
+        *("is_lost", "number", "record_count", "tries"),
+    )
 
     def __init__(
         self, number: int, data: memoryview, record_count: int, delivery: Delivery, is_first: bool, deadline: float
@@ -53,15 +56,23 @@ class PendingBatch:
         self.deadline = deadline
         self.tries = 0
         self.is_done = False  #: acknowledged, or given up
+        self.is_lost = False  #: sent, and whether it was written nobody has said
 
 
 class PendingPartition:
     """The batches of one partition: unsent, in flight, and come back to be sent again; each has its number."""
 
-    __slots__ = ("in_flight", "is_known", "next_sequence", "not_before", "returned", "tp", "unsent")
+    __slots__ = (
+        *("doubt", "in_flight", "is_known", "needs_id", "next_sequence", "node", "not_before"),
+        *("producer", "returned", "tp", "unsent"),
+    )
 
-    def __init__(self, tp: TopicPartition) -> None:
+    def __init__(self, tp: TopicPartition, producer: tuple[int, int], *, needs_id: bool) -> None:
         self.tp = tp
+        self.producer = producer  #: its producer id and epoch
+        self.needs_id = needs_id  #: its sequences begin anew, with another producer id
+        self.doubt: LogstoreError | None = None  #: what a leader that no longer knows the producer has said
+        self.node = -1  #: where its batches are in flight
         self.is_known = False  #: whether the leader has a batch of this producer id
         self.next_sequence = 0
         self.not_before = 0.0
@@ -75,12 +86,17 @@ class PendingPartition:
         A leader that knows nothing of a producer takes any sequence for its first: were the first batch refused and
         the second in flight, the second would stand before it. So the first goes alone.
         """
-        return bool(self.unsent) and (self.is_known or not self.in_flight)
+        return bool(self.unsent) and not self.needs_id and (self.is_known or not self.in_flight)
 
-    def depart(self) -> PendingBatch:
-        """The first unsent batch is on its way."""
+    def may_send_to(self, node: int) -> bool:
+        """Whether batches may go to this broker: not while others, which belong before them, are at another."""
+        return not self.in_flight or self.node == node
+
+    def depart(self, node: int) -> PendingBatch:
+        """The first unsent batch is on its way to a broker."""
         batch = self.unsent.popleft()
         self.in_flight[batch.number] = batch
+        self.node = node
         return batch
 
     def land(self, batch: PendingBatch) -> None:

@@ -47,10 +47,11 @@ class Answer(NamedTuple):
 class Line:
     """A connection to one broker and what is in flight on it."""
 
-    __slots__ = ("_requests", "connection")
+    __slots__ = ("_requests", "connection", "node")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, node: int) -> None:
         self.connection = connection
+        self.node = node
         self._requests: deque[_Request] = deque()
 
     @property
@@ -95,7 +96,7 @@ class Line:
         )
         # Before it goes out: if it is lost on the way, it may have arrived.
         for partition in chosen:
-            partition.depart()
+            partition.depart(self.node)
         self._requests.append(_Request(batches, by_id, time.monotonic()))
         self.connection.send(request, version=version)
 

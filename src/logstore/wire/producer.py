@@ -28,6 +28,7 @@ from logstore.wire.connection import Connection
 from logstore.wire.deliveries import Delivery, PendingBatch, PendingPartition
 from logstore.wire.line import Line
 from logstore.wire.messages import InitProducerIdRequest
+from logstore.wire.retrying import Attempts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["Delivery", "IdempotentProducer"]
 
 _logger = logging.getLogger(__name__)
+
+#: The error codes of Produce after which a batch may be in the log: UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT,
+#: NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
+_MAYBE_WRITTEN = frozenset({-1, 7, 13, 20, 56})
 
 
 class IdempotentProducer:
@@ -61,9 +66,7 @@ class IdempotentProducer:
         self._pid = os.getpid()
         self._closed = False
         self._numbers = 0
-        self._producer_id = -1
-        self._producer_epoch = -1
-        self._needs_id = self._config.enable_idempotence
+        self._newest = (-1, -1)  # producer id and epoch
         self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
         # Without sequences only one after the other keeps the order.
         self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
@@ -75,8 +78,8 @@ class IdempotentProducer:
 
     @property
     def producer_id(self) -> int:
-        """Of this producer now; -1 before the first batch, and without idempotence."""
-        return self._producer_id
+        """The newest of this producer; -1 before the first batch, and without idempotence."""
+        return self._newest[0]
 
     # -- what a caller does ------------------------------------------------------------------------
 
@@ -95,15 +98,14 @@ class IdempotentProducer:
             if isinstance(batches, Encoder):
                 batches.finish()
             data = bytearray(batches)
-            if self._needs_id:
-                self._drain()
+            idempotent = self._config.enable_idempotence
             partition = self._partitions.get(tp)
             if partition is None:
-                partition = self._partitions[tp] = PendingPartition(tp)
-            idempotent = self._config.enable_idempotence
-            found = sequenced(
-                data, self._producer_id, self._producer_epoch, partition.next_sequence if idempotent else -1
-            )
+                needs_id = idempotent and self._newest[0] < 0
+                partition = self._partitions[tp] = PendingPartition(tp, self._newest, needs_id=needs_id)
+            while partition.needs_id:
+                self._step_to_id(partition)
+            found = sequenced(data, *partition.producer, partition.next_sequence if idempotent else -1)
             count = sum(records for _, _, records, _ in found)
             delivery = Delivery(tp, count, len(found))
             view = memoryview(data)
@@ -208,19 +210,17 @@ class IdempotentProducer:
             self._receive(node, line)
         return bool(ready)
 
-    def _drain(self) -> None:
-        """Go on until nothing is in flight and there is a producer id."""
-        while self._needs_id:
-            self._step()
+    def _step_to_id(self, partition: PendingPartition) -> None:
+        """Get nearer to a partition's having a producer id."""
+        if partition.in_flight:
+            self._receive_oldest()
+        else:
+            self._renew()
 
     def _step(self) -> None:
         """Send what can be sent, then wait for an answer, or until something can be sent."""
-        if self._needs_id:
-            if any(line.in_flight for line in self._lines.values()):
-                self._receive_oldest()
-            else:
-                self._renew()
-            return
+        if any(each.needs_id and not each.in_flight for each in self._busy.values()):
+            self._renew()
         sent = self._send_ready()
         if any(line.in_flight for line in self._lines.values()):
             self._receive_oldest()
@@ -233,11 +233,9 @@ class IdempotentProducer:
         """Send what may be sent now; whether that was anything."""
         now = time.monotonic()
         sent = False
-        if self._needs_id:
-            return sent  # what is in flight has to come back first
         by_leader: dict[int, list[PendingPartition]] = {}
         for partition in list(self._busy.values()):
-            if partition.not_before > now:
+            if partition.not_before > now or partition.needs_id:
                 continue
             if partition.returned:
                 if partition.in_flight:
@@ -247,11 +245,12 @@ class IdempotentProducer:
             if not partition.may_send():
                 continue
             try:
-                node, _ = self._cluster.leader(partition.tp)
+                node, _ = self._cluster.leader(partition.tp, self._attempts(partition))
             except LogstoreError as error:
                 self._put_off(partition, error)
                 continue
-            by_leader.setdefault(node, []).append(partition)
+            if partition.may_send_to(node):
+                by_leader.setdefault(node, []).append(partition)
         for node, partitions in by_leader.items():
             sent |= self._send_to(node, partitions)
         return sent
@@ -261,17 +260,24 @@ class IdempotentProducer:
         line = self._lines.get(node)
         try:
             if line is None:
-                line = self._lines[node] = Line(self._cluster.take(node))
+                line = self._lines[node] = Line(self._cluster.take(node), node)
             while line.in_flight < self._most and any(each.may_send() for each in partitions):
                 self._send_one(line, partitions)
                 sent = True
         except LogstoreError as error:
             if line is not None:
                 self._lose(node, line, error)
-            else:
+            if line is None or not error.retriable:
                 for partition in partitions:
-                    self._put_off(partition, error)
+                    if partition.unsent:
+                        self._put_off(partition, error)
         return sent
+
+    def _attempts(self, partition: PendingPartition) -> Attempts:
+        """To find a leader: no longer than the oldest batch may wait."""
+        left_s = partition.unsent[0].deadline - time.monotonic()
+        timeout_ms = min(self._config.default_api_timeout_ms, max(1, int(left_s * 1000)))
+        return self._cluster.attempts(f"produce to {partition.tp}", timeout_ms)
 
     def _send_one(self, line: Line, partitions: list[PendingPartition]) -> None:
         """One request with one batch of each partition, as many as there is room for."""
@@ -307,8 +313,10 @@ class IdempotentProducer:
             elif each.code == codes.DUPLICATE_SEQUENCE_NUMBER:
                 self._acknowledge(each.partition, each.batch, -1)
             elif each.code is None:
+                each.batch.is_lost = True
                 self._return(each.partition, each.batch, line.error_of(each))
             else:
+                each.batch.is_lost |= each.code in _MAYBE_WRITTEN
                 self._refuse(each.partition, each.batch, each.code, line.error_of(each))
 
     def _lose(self, node: int, line: Line, error: LogstoreError) -> None:
@@ -316,6 +324,7 @@ class IdempotentProducer:
         self._lines.pop(node, None)
         for partition, batch in line.lose():
             partition.land(batch)
+            batch.is_lost = True
             if error.retriable:
                 self._return(partition, batch, error)
             else:
@@ -349,7 +358,8 @@ class IdempotentProducer:
             if self._config.enable_idempotence:
                 # The broker has forgotten this producer (or the batches before): a new one begins at 0.
                 _logger.warning("%s; going on with another producer id", error)
-                self._needs_id = True
+                partition.needs_id = True
+                partition.doubt = error
                 self._return(partition, batch, error)
                 return
         if not codes.is_retriable(code):
@@ -416,7 +426,8 @@ class IdempotentProducer:
         partition.in_flight.clear()
         self._busy.pop(partition.tp, None)
         # Its sequence has a hole now.
-        self._needs_id = self._config.enable_idempotence
+        partition.needs_id = self._config.enable_idempotence
+        partition.doubt = None
 
     def _finish(self, batch: PendingBatch) -> None:
         if not batch.is_done:
@@ -426,7 +437,14 @@ class IdempotentProducer:
     # -- the producer id ---------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """Get a producer id, and give all that waits sequences from 0 on. Nothing is in flight."""
+        """Get a producer id for those partitions that need one, and give what waits there sequences from 0 on.
+
+        Others keep theirs: of what is in flight, or was lost on the way, a broker knows by its old numbers whether
+        it has it.
+        """
+        for partition in list(self._busy.values()):
+            if partition.needs_id and not partition.in_flight:
+                self._check_doubt(partition)
 
         def ask(connection: Connection) -> Any:
             answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX))
@@ -434,18 +452,35 @@ class IdempotentProducer:
                 raise codes.error_of(answer.error_code, f"a producer id from {connection}")
             return answer
 
+        timeout_ms = min(self._config.default_api_timeout_ms, self._config.delivery_timeout_ms)
         try:
-            answer = self._cluster.at_any("a producer id", ask)
+            answer = self._cluster.at_any("a producer id", ask, timeout_ms)
         except LogstoreError as error:
             for partition in list(self._busy.values()):
-                self._fail(partition, error)
+                if partition.needs_id:
+                    self._fail(partition, error)
             raise
-        self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
-        self._needs_id = False
+        self._newest = answer.producer_id, answer.producer_epoch
         for partition in self._partitions.values():
+            if not partition.needs_id or partition.in_flight:
+                continue
             sequence = 0
             for batch in partition.pending():
-                sequenced(batch.data, self._producer_id, self._producer_epoch, sequence)
+                sequenced(batch.data, *self._newest, sequence)
                 sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+            partition.producer = self._newest
             partition.next_sequence = sequence
             partition.is_known = False
+            partition.needs_id = False
+            partition.doubt = None
+
+    def _check_doubt(self, partition: PendingPartition) -> None:
+        """Give up what may have been written: with other numbers it could be written once more."""
+        lost = next((each for each in partition.pending() if each.is_lost), None)
+        if lost is not None:
+            late = DeliveryTimeoutError(
+                f"{lost.delivery.record_count} records for {partition.tp} may have been written or not: their "
+                f"answer was lost, and the leader no longer knows this producer: {partition.doubt}"
+            )
+            late.__cause__ = partition.doubt
+            self._fail(partition, late)
