@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -88,6 +91,32 @@ def test_missing_topics_are_made_and_those_there_are_stay(tmp_path):
     with logstore.open(tmp_path / "data", read_only=True, environ={}) as store:
         assert {name: store.partition_count(name) for name in store.topics()} == {"a": 3, "b": 7, "c": 3}
         assert store.describe_topic("c").settings == {"cleanup.policy": "compact"}
+
+
+def test_two_that_begin_at_once_both_find_their_topics(tmp_path):
+    code = (
+        "import sys; from tests.cli.test_pipeline import told; from logstore.spark.pipelines import topics\n"
+        "sys.stdin.readline()\n"
+        "for n in range(20): topics.ensure_topics(told(sys.argv[1]), *(f'{name}{n}' for name in sys.argv[2:]))"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", *sys.path])}
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "data"), *names],
+            stdin=subprocess.PIPE,
+            env=environ,
+            text=True,
+        )
+        for names in (("a", "b"), ("b", "c"))
+    ]
+    for each in begun:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    assert [each.wait(60) for each in begun] == [0, 0]
+    for each in begun:
+        each.stdin.close()
+    with logstore.open(tmp_path / "data", read_only=True, environ={}) as store:
+        assert len(store.topics()) == 60
 
 
 def test_beside_the_process_that_writes_the_store_topics_have_to_be_there(tmp_path):

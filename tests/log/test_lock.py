@@ -201,7 +201,7 @@ def seconds_until_refused(root, **how):
 def test_a_moment_is_ten_seconds_at_most_and_for_nobody_who_has_other_work(tmp_path):
     with holder(tmp_path, "briefly"):
         assert BRIEFLY_S <= seconds_until_refused(tmp_path) < BRIEFLY_S + 1
-        assert seconds_until_refused(tmp_path, brief=True) == 0
+        assert seconds_until_refused(tmp_path, brief=True, patient=False) == 0
 
 
 def test_anybody_else_is_not_waited_for(tmp_path):

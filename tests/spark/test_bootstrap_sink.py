@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from logstore._batch import BatchView
 from logstore._partition import partition_of
-from logstore.errors import BrokerUnreachableError, DeliveryTimeoutError, SparkColumnsError, UnknownTopicError
+from logstore.errors import (
+    BrokerUnreachableError,
+    DeliveryTimeoutError,
+    InvalidTimestampError,
+    SparkColumnsError,
+    UnknownTopicError,
+)
+from logstore.records import TimestampType
 from logstore.spark import sink
 from logstore.spark.bootstrap_sink import BrokerBatchWriter, BrokerStreamWriter, SentRows
 from logstore.wire import messages as m
@@ -104,3 +113,27 @@ def test_a_broker_that_takes_nothing_fails_the_task(cluster: FakeCluster) -> Non
     cluster.brokers[1].plan(m.ProduceRequest, *[7] * 10_000)  # REQUEST_TIMED_OUT, for ever
     with pytest.raises(DeliveryTimeoutError, match=r"u-0.*delivery.timeout.ms=3000"):
         made.write(iter([rows(3)]))
+
+
+@pytest.mark.parametrize("settings", [{}, {"message.timestamp.after.max.ms": str(2**63 - 1)}])
+def test_times_that_the_broker_takes_are_not_refused_here(cluster: FakeCluster, settings: dict[str, str]) -> None:
+    cluster.topics["u"].settings = settings
+    ahead = pa.array([(time.time_ns() // 1000) + 7_200_000_000], pa.timestamp("us", "UTC"))
+    stream(cluster, topic="u", timestamp="timestamp").write(iter([rows(1, timestamp=ahead)]))
+    assert cluster.topics["u"].partitions[0].values() == [b"0"]
+
+
+def test_times_that_a_broker_says_it_refuses_are_refused_in_the_task(cluster: FakeCluster) -> None:
+    cluster.topics["u"].settings = {"message.timestamp.before.max.ms": "1000"}
+    old = pa.array([1_000_000], pa.timestamp("us", "UTC"))
+    with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.before\.max\.ms allows 1000"):
+        stream(cluster, topic="u", timestamp="timestamp").write(iter([rows(1, timestamp=old)]))
+    assert cluster.topics["u"].partitions[0].values() == []
+
+
+def test_no_batch_says_that_the_broker_has_stamped_it(cluster: FakeCluster) -> None:
+    """Which Kafka refuses: it stamps them itself."""
+    cluster.topics["u"].settings = {"message.timestamp.type": "LogAppendTime"}
+    stream(cluster, topic="u").write(iter([rows(3)]))
+    views = [BatchView(each) for each in cluster.topics["u"].partitions[0].batches]
+    assert [view.timestamp_type for view in views] == [TimestampType.CREATE_TIME]

@@ -122,6 +122,14 @@ def test_fields_stand_in_place_of_the_value() -> None:
         ({"valueschema": '{"a": "int65"}'}, "valueSchema: field 'a': unknown type 'int65'"),
         ({"valueschema": '{"offset": "int64"}'}, "valueSchema: .*every record has a column of that name"),
         (
+            {"valueschema": '{"Offset": "int64"}'},
+            "field 'Offset' differs from 'offset' only in upper and lower case",
+        ),
+        (
+            {"valueschema": '{"a": "int64", "A": "int64"}'},
+            "field 'A' differs from 'a' only in upper and lower case",
+        ),
+        (
             {"valueschema": '{"format": "<Q", "names": ["big"]}'},
             "valueSchema: field 'big' is an unsigned number of 64",
         ),

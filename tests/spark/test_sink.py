@@ -297,6 +297,13 @@ def test_settings_of_the_store_hold_where_nobody_has_it_open(root: Path, tmp_pat
     settings.write_text("log.segment.bytes=1048576\n")
     query.run(0)
     assert sinks.values_in(root, "t") == sorted(query.expected([0]))
+    # What tasks encode by, too: no batch is larger than the store takes.
+    settings.write_text("message.max.bytes=20000\n")
+    query = stream(root, rows=5_000, query="other", settings=str(settings))
+    query.run(0)
+    with logstore.open(root, read_only=True, environ={}) as store:
+        sizes = [view.size for log in store["t"].partitions for view in log.read(0, max_bytes=1 << 24).batches()]
+    assert max(sizes) <= 20_000
     settings.write_text("log.segment.bytes=many\n")
     with pytest.raises(SparkOptionError, match=r"settings: .*log\.segment\.bytes.*many"):
         query.run(1)

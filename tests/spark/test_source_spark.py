@@ -105,6 +105,22 @@ def test_without_registration_spark_finds_the_source_by_itself(spark: Any, root:
     assert read(other, root).where("partition = 1").count() == 250
 
 
+def test_a_view_is_what_a_table_of_the_catalogue_cannot_be(spark: Any, root: Path) -> None:
+    words = f"using logstore options (path '{root}', subscribe 'events')"
+    with pytest.raises(Exception, match=r"create table: Spark keeps no options .* CREATE TEMPORARY VIEW") as raised:
+        spark.sql(f"create table catalogued {words}")
+    assert "Traceback" not in str(raised.value)
+    spark.sql(f"create temporary view viewed {words}")
+    assert spark.table("viewed").count() == stores.RECORDS
+    spark.catalog.dropTempView("viewed")
+
+
+def test_a_url_of_this_machine_is_a_path_and_another_is_refused(spark: Any, root: Path) -> None:
+    assert read(spark, f"file://{root}").count() == stores.RECORDS
+    with pytest.raises(Exception, match=r"path: hdfs://name/shop is a URL; a store is a directory"):
+        read(spark, "hdfs://name/shop")
+
+
 def test_plain_tasks_read_the_same(spark: Any, root: Path) -> None:
     from logstore.spark import read as read_plainly
 

@@ -56,8 +56,7 @@ def run(spark: Any, store: Store, checkpoint: Path, **options: str) -> list[Any]
 
 def offsets(text: Any) -> dict[str, dict[str, int]]:
     found = json.loads(text) if isinstance(text, str) else dict(text)
-    found.pop(IDS, None)
-    return found
+    return {name: each for name, each in found.items() if not name.startswith("@")}
 
 
 def planned(checkpoint: Path) -> list[str]:
@@ -84,6 +83,36 @@ def test_available_now_reads_what_is_there_in_limited_batches_and_goes_on_from_i
     (more,) = run(spark, store, checkpoint)
     assert more["numInputRows"] == 17
     assert offsets(more["sources"][0]["endOffset"]) == {"flights": {"0": 55, "1": 55, "2": 7}}
+
+
+def test_a_first_batch_that_is_done_again_is_the_same(spark: Any, store: Store, checkpoint: Path) -> None:
+    """Killed before Spark's commit of it; in the meantime earliest and latest have moved."""
+    append(store, 50)
+    run(spark, store, checkpoint, startingOffsets="earliest")
+    for name in ("0", ".0.crc"):
+        (checkpoint / "commits" / name).unlink()
+    append(store, 5)
+    first, second = run(spark, store, checkpoint, startingOffsets="latest")
+    assert (first["numInputRows"], second["numInputRows"]) == (100, 10)
+    for number in range(2):
+        for name in (f"{number}", f".{number}.crc"):
+            (checkpoint / "commits" / name).unlink()
+    for name in ("1", ".1.crc"):
+        (checkpoint / "offsets" / name).unlink()
+    store["flights"].delete_records({0: 20})
+    with pytest.raises(Exception, match="flights-0: offsets 0 to 19 are deleted, the log begins at 20") as raised:
+        run(spark, store, checkpoint, startingOffsets="earliest")
+    assert "Traceback" not in str(raised.value)
+    first, second = run(spark, store, checkpoint, startingOffsets="earliest", failOnDataLoss="false")
+    assert (first["numInputRows"], second["numInputRows"]) == (80, 10)
+
+
+def test_where_a_stream_ends_is_no_option(spark: Any, store: Store, checkpoint: Path) -> None:
+    for option, value in (("endingOffsets", "latest"), ("endingTimestamp", "1")):
+        with pytest.raises(Exception, match=rf"{option}: is for batch queries: .* the trigger availableNow"):
+            run(spark, store, checkpoint, **{option: value})
+    with pytest.raises(Exception, match="minOffsetsPerTrigger: 9, but maxOffsetsPerTrigger is 5"):
+        run(spark, store, checkpoint, minOffsetsPerTrigger="9", maxOffsetsPerTrigger="5")
 
 
 def test_bytes_limit_a_batch(spark: Any, store: Store, checkpoint: Path) -> None:

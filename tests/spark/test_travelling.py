@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import logstore
+from logstore.spark.mapping import _Task
 from logstore.spark.options import ReadOptions
 from logstore.spark.partition import Slice
 from logstore.spark.sink import stream_writer, writer
@@ -52,6 +53,7 @@ def travellers(tmp_path: Path) -> list[Any]:
         PushdownDataSource({"path": str(tmp_path)}),
         writer(write, SCHEMA, False),
         stream_writer(write, SCHEMA, False),
+        _Task(read),
     ]
 
 

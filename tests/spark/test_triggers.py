@@ -45,7 +45,8 @@ def read(made: Follower, start: Standing, end: Standing) -> dict[TP, tuple[int, 
 
 
 def test_a_stream_begins_at_the_end_unless_it_is_told_otherwise(logs: Logs) -> None:
-    assert follower().initial() == Standing({ZERO: 100, ONE: 300}, {"a": "one"}, {ZERO: 3, ONE: 3})
+    begun = Standing({ZERO: 100, ONE: 300}, {"a": "one"}, {ZERO: 3, ONE: 3}, is_first=True)
+    assert follower().initial() == begun
     assert follower(startingoffsets="earliest").initial().offsets == {ZERO: 0, ONE: 0}
     assert follower(startingoffsets='{"a": {"0": 7, "1": -1}}').initial().offsets == {ZERO: 7, ONE: 300}
     assert follower(startingtimestamp="50").initial().offsets == {ZERO: 50, ONE: 50}
@@ -66,7 +67,27 @@ def test_nothing_new_gives_the_same_offset_to_the_letter(logs: Logs) -> None:
     logs.epochs[ZERO][4] = 100  # a new leader without records
     assert made.latest(start).to_json() == start.to_json()
     grow(logs, zero=1)
-    assert made.latest(start) == Standing({ZERO: 101, ONE: 300}, {"a": "one"}, {ZERO: 4, ONE: 3})
+    end = made.latest(start)
+    assert end.is_at(Standing({ZERO: 101, ONE: 300}, {"a": "one"}, {ZERO: 4, ONE: 3}))
+    assert Standing.of_json(end.to_json()) == end
+
+
+def test_a_first_batch_that_is_done_again_begins_where_it_began(logs: Logs) -> None:
+    """Spark asks anew where the query begins, which may be elsewhere by now."""
+    made = follower(startingoffsets="earliest")
+    end = Standing.of_json(made.latest(made.initial()).to_json())
+    assert read(made, made.initial(), end) == {ZERO: (0, 100), ONE: (0, 300)}
+    grow(logs, zero=10, one=10)
+    again = follower(startingoffsets="latest")
+    assert read(again, again.initial(), end) == {ZERO: (0, 100), ONE: (0, 300)}
+    assert read(again, end, again.latest(end)) == {ZERO: (100, 110), ONE: (300, 310)}
+    then = again.latest(end)
+    assert again.latest(Standing.of_json(then.to_json())).to_json() == then.to_json()
+    logs.ends[ZERO] = (50, 110)
+    with pytest.raises(DataLossError, match="a-0: offsets 0 to 49 are deleted, the log begins at 50"):
+        read(made, made.initial(), end)
+    spared = follower(startingoffsets="earliest", failondataloss="false")
+    assert read(spared, spared.initial(), end) == {ZERO: (50, 100), ONE: (0, 300)}
 
 
 def test_limits_are_dealt_out_in_proportion_and_reach_the_end(logs: Logs) -> None:

@@ -146,7 +146,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
     parameters = found.parameters(**given)
     from logstore.spark.pipelines.running import plainly
     from logstore.spark.pipelines.session import session
-    from logstore.spark.pipelines.stopping import stoppable
+    from logstore.spark.pipelines.stopping import end, stoppable
 
     spark = session(
         f"logstore {found.name}",
@@ -159,5 +159,5 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         with plainly(), stoppable(spark, continuous=parameters.continuous):
             report = found.run(spark, parameters)
     finally:
-        spark.stop()
+        end(spark)
     terminal.print_json({"pipeline": report.pipeline, **report.counts})

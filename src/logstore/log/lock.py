@@ -101,11 +101,12 @@ class RootLock:
         self._partitions: set[str] = set()
 
     @classmethod
-    def acquire(cls, root: Directory, partition: str, clock: Clock, *, brief: bool = False) -> RootLock:
+    def acquire(
+        cls, root: Directory, partition: str, clock: Clock, *, brief: bool = False, patient: bool = True
+    ) -> RootLock:
         """Lock the root for one partition of it; ``brief`` if it will be given back soon.
 
-        Waits up to `BRIEFLY_S` for another process that has it briefly, unless that is wanted here too: then
-        there is other work to do meanwhile.
+        Who is ``patient`` waits up to `BRIEFLY_S` for another process that has it briefly.
 
         Raises:
             DirectoryLockedError: another process holds the root (its pid and host are named), or
@@ -118,7 +119,7 @@ class RootLock:
             try:
                 return cls._acquire(root, partition, clock, brief)
             except _PassingLockError as error:
-                if brief or clock.monotonic_s() >= began_s + error.patience_s:
+                if not patient or clock.monotonic_s() >= began_s + error.patience_s:
                     raise
             with never:
                 clock.wait(never, _LOOK_S)

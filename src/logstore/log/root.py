@@ -84,7 +84,13 @@ class Root:
 
     @classmethod
     def open_for_writing(
-        cls, directory: Directory, name: TopicPartition, clock: Clock, *, brief: bool = False
+        cls,
+        directory: Directory,
+        name: TopicPartition,
+        clock: Clock,
+        *,
+        brief: bool = False,
+        patient: bool = True,
     ) -> Root:
         """Lock the root for one of its partitions. Nothing but the lock's file is changed before `begin`.
 
@@ -92,7 +98,7 @@ class Root:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
         """
         cls._release_dropped()
-        lock = RootLock.acquire(directory, str(name), clock, brief=brief)
+        lock = RootLock.acquire(directory, str(name), clock, brief=brief, patient=patient)
         try:
             with RootLock.guarded():
                 if lock not in cls._shared:
@@ -242,7 +248,7 @@ class RootHold:
         self._root = root
 
     @classmethod
-    def acquire(cls, directory: Directory, clock: Clock, *, brief: bool = False) -> RootHold:
+    def acquire(cls, directory: Directory, clock: Clock, *, brief: bool = False, patient: bool = True) -> RootHold:
         """Lock the root; see `RootLock.acquire`.
 
         Raises:
@@ -255,7 +261,7 @@ class RootHold:
                 "open this one with read_only=True",
                 path=directory.path,
             )
-        return cls(directory, Root.open_for_writing(directory, cls._NAME, clock, brief=brief))
+        return cls(directory, Root.open_for_writing(directory, cls._NAME, clock, brief=brief, patient=patient))
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
         """Say no more of partitions in the checkpoints: they are being removed. Durable on return."""

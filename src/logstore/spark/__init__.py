@@ -21,11 +21,15 @@ __all__ = ["read", "register"]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     """Make ``format("logstore")`` known to a session. Calling it again does no harm.
 
-    Filters on topic, partition, offset and timestamp are handed down to the source: the session's setting
-    ``spark.sql.python.filterPushdown.enabled`` is switched on for that, unless it was set before.
+    With ``pushdown`` filters on topic, partition, offset and timestamp are handed down to the source, which skips
+    what they exclude; the session's setting ``spark.sql.python.filterPushdown.enabled``, which is off by default,
+    is switched on for that. It is for sessions in which **every query makes its data frame anew by load()**: Spark
+    4.2 and 4.3 keep what a source in Python has planned with its data frame, so that the filter of one query counts
+    for the next query of the same data frame, too, and for the other side of a join or union with itself, whose
+    rows are then missing.
 
     Raises:
         SparkNotReadyError: PySpark is too old, or the workers' Python is another version or has no logstore.
@@ -39,11 +43,10 @@ def register(spark: SparkSession) -> None:
         check_worker_python(python)
     from logstore.spark.source import LogstoreDataSource, PushdownDataSource
 
-    if spark.conf.get(PUSHDOWN, None) is None:
+    if pushdown:
+        # Spark refuses a reader that takes filters where the setting is off.
         spark.conf.set(PUSHDOWN, "true")
-    # Spark refuses a reader that takes filters where the setting is off.
-    takes_filters = str(spark.conf.get(PUSHDOWN)).lower() == "true"
-    spark.dataSource.register(PushdownDataSource if takes_filters else LogstoreDataSource)
+    spark.dataSource.register(PushdownDataSource if pushdown else LogstoreDataSource)
 
 
 def read(spark: SparkSession, **options: str) -> DataFrame:

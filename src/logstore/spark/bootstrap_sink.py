@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from logstore.config import NAMES, LogConfig
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
+from logstore.settings import INT64_MAX, Setting
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
 from logstore.spark.travelling import Travelling
@@ -37,6 +38,13 @@ _logger = logging.getLogger(__name__)
 
 #: Topics whose settings are asked for one by one; of more, the broker says what it refuses.
 _DESCRIBED = 20
+
+_FOR_EVER_MS = INT64_MAX
+#: What a broker does not tell is its to refuse.
+_ANY_TIME: dict[str, Setting] = {
+    "message.timestamp.before.max.ms": _FOR_EVER_MS,
+    "message.timestamp.after.max.ms": _FOR_EVER_MS,
+}
 
 
 class SentRows(WriterCommitMessage):
@@ -107,23 +115,29 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
     most = client.config.max_request_size
     found = {}
     for name, each in there.items():
-        config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig()
+        config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(_ANY_TIME)
         target = Target.of(name, each.id, len(each.partitions), config, options.codec)
+        if target.append_time:
+            # The broker stamps them, and takes no batch that says it was stamped.
+            target = target._replace(append_time=False, before_max_ms=_FOR_EVER_MS, after_max_ms=_FOR_EVER_MS)
         found[name] = target._replace(max_batch_bytes=min(target.max_batch_bytes, most))
     return found
 
 
 def _config(client: Client, topic: str) -> LogConfig:
     """The settings of a topic as far as they matter here; Kafka's defaults where the broker does not tell them."""
-    wanted = ("max.message.bytes", "segment.bytes", "compression.type", "cleanup.policy", "message.timestamp.type")
+    wanted = (
+        *("max.message.bytes", "segment.bytes", "compression.type", "cleanup.policy"),
+        *("message.timestamp.type", *_ANY_TIME),
+    )
     try:
         told = client.describe_configs(topic)
         settings = {key: value for key in wanted if key in NAMES and (value := told.get(key)) is not None}
-        return LogConfig.of({key: value.lower() for key, value in settings.items()})
+        return LogConfig.of(_ANY_TIME | {key: value.lower() for key, value in settings.items()})
     except LogstoreError as error:
         # Who may write need not be allowed to ask; what breaks a rule is refused by the broker then.
         _logger.info("settings of a topic are not known: topic=%s error=%s", topic, error)
-        return LogConfig()
+        return LogConfig.of(_ANY_TIME)
 
 
 def _seed() -> int:

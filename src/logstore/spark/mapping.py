@@ -2,18 +2,19 @@
 
 The same planner and reader. The ranges are the rows of a data frame, one in each of its partitions, and what reads
 them is a function over Arrow batches, so that Spark starts none of the Python processes that plan a data
-source. Imports pyspark when called.
+source. Imports pyspark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.spark.options import ReadOptions
 from logstore.spark.plan import plan_batch, split
 from logstore.spark.reading import backend_of
 from logstore.spark.schema import Table
+from logstore.spark.travelling import Travelling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,11 +40,14 @@ def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
     return spark.createDataFrame(rows, schema).mapInArrow(_Task(options), table.spark())
 
 
-class _Task:
-    """Reads the slices that it is given. Pickled by reference to this module."""
+class _Task(Travelling):
+    """Reads the slices that it is given."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pickle

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from logstore import kafka_keys
+from logstore.errors import SparkOptionError
 from logstore.settings import INT64_MAX, nearest
 
 __all__ = [
@@ -34,6 +35,9 @@ KAFKA_PREFIX = "kafka."
 
 #: What Spark adds to the options of a stream by itself.
 _OF_SPARK = ("checkpointlocation", "queryname")
+
+#: What it makes of the options of a table in its catalogue.
+_OF_A_TABLE = ("provider", "owner", "location")
 
 #: Kafka's settings that Spark's Kafka source refuses too, since an option or the query says it.
 _REFUSED = {
@@ -98,6 +102,8 @@ def list_of(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -142,6 +148,13 @@ def take(
     ``scope`` is ``consumer`` or ``producer``: whose settings may stand behind the prefix ``kafka.``.
     """
     spelled = {name.lower(): name for name in known}
+    if any(name.lower() in _OF_A_TABLE for name in options):
+        raise SparkOptionError(
+            {
+                "create table": "Spark keeps no options for a table of a source in Python, so none could be read; "
+                "make a view: CREATE TEMPORARY VIEW name USING logstore OPTIONS (path '...', subscribe '...')"
+            }
+        )
     values: dict[str, Any] = {}
     kafka: dict[str, str] = {}
     for given, value in options.items():
@@ -190,6 +203,14 @@ def place_of(
     """(path, bootstrap): where the records are, or are to go; one of them."""
     path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
     if path is not None:
+        scheme, _, rest = path.partition(":")
+        if scheme == "file" and rest.startswith("/"):
+            path = "/" + rest.lstrip("/")
+        elif _URL.match(path):
+            problems["path"] = (
+                f"{path} is a URL; a store is a directory that the driver and all executors see under one path: "
+                "mount it, or read and write through a broker (option bootstrap)"
+            )
         path = os.path.abspath(path)  # executors stand in other directories than the driver
     if ours is not None and kafkas is not None and ours != kafkas:
         problems["bootstrap"] = f"{ours}, but kafka.bootstrap.servers is {kafkas}; set one of them"

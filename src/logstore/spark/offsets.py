@@ -5,6 +5,10 @@ The JSON is that of Spark's Kafka source, with one key more, which no topic can 
     {"flights": {"0": 1042, "1": 998},
      "@logstore": {"flights": {"id": "4r-J0Zq8QcyHkcRC4L8O3g", "epochs": {"0": 3, "1": 3}}}}
 
+The end of a query's first batch also has where that began, as ``"@began"``: Spark keeps the beginning of no
+batch, and asks for that of the first one anew when it has to be done again, when ``earliest`` may be elsewhere. An
+offset to begin at is marked with ``"@first"``.
+
 The topic's id tells it from one that was made anew under its name; a leader epoch of a partition is at least that
 of the last record below the offset, so that the end of this epoch tells of a log that was cut. Both may be
 missing: a checkpoint of Spark's Kafka source is one of ours. Pure values, no I/O.
@@ -23,17 +27,22 @@ from logstore.records import TopicPartition
 __all__ = ["RESERVED", "Standing"]
 
 RESERVED = "@logstore"
+BEGAN = "@began"
+FIRST = "@first"
 
 
 class Standing(NamedTuple):
     """The offsets that a stream has reached, and what tells whether they still mean the same records.
 
-    ``offsets`` are those of the next record; ``ids`` and ``epochs`` hold what is known.
+    ``offsets`` are those of the next record; ``ids`` and ``epochs`` hold what is known. ``began`` is where the
+    first batch of the query began, at the end of that one; ``is_first`` says that nothing was read yet.
     """
 
     offsets: Mapping[TopicPartition, int]
     ids: Mapping[str, str] = {}
     epochs: Mapping[TopicPartition, int] = {}
+    began: Standing | None = None
+    is_first: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As the checkpoint keeps it. Equal standings give equal texts: Spark compares these."""
@@ -44,8 +53,14 @@ class Standing(NamedTuple):
         for tp, epoch in sorted(self.epochs.items()):
             if epoch >= 0:
                 facts.setdefault(tp.topic, {}).setdefault("epochs", {})[str(tp.partition)] = epoch
-        plain = offsets_json(self.offsets)
-        return {**plain, RESERVED: dict(sorted(facts.items()))} if facts else plain
+        found = offsets_json(self.offsets)
+        if facts:
+            found[RESERVED] = dict(sorted(facts.items()))
+        if self.began is not None:
+            found[BEGAN] = self.began.to_json()
+        if self.is_first:
+            found[FIRST] = True
+        return found
 
     @classmethod
     def of_json(cls, found: Any) -> Standing:
@@ -59,9 +74,10 @@ class Standing(NamedTuple):
             offsets = {
                 TopicPartition(topic, _number(partition)): _number(offset)
                 for topic, numbers in found.items()
-                if topic != RESERVED
+                if not topic.startswith("@")
                 for partition, offset in numbers.items()
             }
+            began = cls.of_json(found[BEGAN]) if BEGAN in found else None
             ids = {topic: str(known["id"]) for topic, known in facts.items() if "id" in known}
             epochs = {
                 TopicPartition(topic, _number(partition)): _number(epoch)
@@ -75,7 +91,11 @@ class Standing(NamedTuple):
                     f"{json.dumps(found)[:200]}; give the query a checkpoint of its own"
                 }
             ) from None
-        return cls(offsets, ids, epochs)
+        return cls(offsets, ids, epochs, began, bool(found.get(FIRST)))
+
+    def is_at(self, other: Standing) -> bool:
+        """Whether both stand at the same records."""
+        return self[:3] == other[:3]
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:

@@ -257,6 +257,25 @@ class ReadOptions:
             raise SparkOptionError(problems)
         return self
 
+    def for_stream(self) -> ReadOptions:
+        """The same, checked for a stream.
+
+        Raises:
+            SparkOptionError: it would end somewhere, or its limits contradict each other.
+        """
+        problems = {}
+        if self.end is not None:
+            problems[self.end.option] = (
+                "is for batch queries: a stream goes on; to end at what there is now, use the trigger availableNow"
+            )
+        if self.min_offsets is not None and self.max_offsets is not None and self.min_offsets > self.max_offsets:
+            problems["minOffsetsPerTrigger"] = (
+                f"{self.min_offsets}, but maxOffsetsPerTrigger is {self.max_offsets}: no batch could be so large"
+            )
+        if problems:
+            raise SparkOptionError(problems)
+        return self
+
 
 _CHOICES = ("subscribe", "subscribePattern", "assign")
 

@@ -203,6 +203,16 @@ def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., 
     except ValueError as error:
         raise SparkOptionError({"valueSchema": str(error)}) from None
     fields = {}
+    taken = {name.lower(): name for name in COLUMNS if name not in decoder.names}
+    for name in decoder.names:
+        other = taken.setdefault(name.lower(), name)
+        if other != name:
+            raise SparkOptionError(
+                {
+                    "valueSchema": f"field {name!r} differs from {other!r} only in upper and lower case, which "
+                    f'Spark does not tell apart; give it another name: {{"NAME": ["TYPE", "/{name}"]}}'
+                }
+            )
     for name, format in zip(decoder.names, decoder.formats, strict=True):
         if format == b"L":
             raise SparkOptionError(

@@ -151,7 +151,7 @@ class Staging:
             self.root,
             manifest,
             timeout_s=self.options.commit_timeout_s,
-            settings=StoreConfig.load(self.options.settings) if self.options.settings is not None else None,
+            settings=_settings(self.options),
         )
         _logger.info(
             "%s: query=%s batch=%d files=%d records=%d",
@@ -177,12 +177,16 @@ class Staging:
         return Manifest(staged[0].query, staged[0].batch, self.options.mode, files)
 
 
+def _settings(options: WriteOptions) -> StoreConfig | None:
+    return None if options.settings is None else StoreConfig.load(options.settings)
+
+
 def targets_of(options: WriteOptions) -> Mapping[str, Target]:
     """The topics that rows may go to: the one of the option, or all."""
     assert options.path is not None
     inbox.check(options.path)
     try:
-        store = open_store(options.path, read_only=True)
+        store = open_store(options.path, _settings(options), read_only=True)
     except NotALogError as error:
         raise NotALogError(
             f"{error}; a store is made by: logstore topic create NAME --dir PATH, or by "

@@ -112,7 +112,7 @@ class LogstoreDataSource(Travelling, DataSource):
 
 
 class PushdownDataSource(LogstoreDataSource):
-    """The same with filters handed down; `logstore.spark.register` chooses it where the session allows that."""
+    """The same with filters handed down, where `logstore.spark.register` is told so."""
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:

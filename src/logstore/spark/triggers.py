@@ -56,7 +56,7 @@ class Follower:
         starts = resolve(start, partitions, backend, is_start=True, no_match=self.options.no_match)
         if start.offsets is not None:
             hold_within(self.options, starts, dict(backend.latest(partitions)), backend)
-        return self._standing(starts, topics, {}, backend)
+        return self._standing(starts, topics, {}, backend)._replace(is_first=True)
 
     def prepare(self) -> None:
         """From now on no trigger goes beyond what there is now (`Trigger.AvailableNow`)."""
@@ -90,7 +90,10 @@ class Follower:
             if self._is_too_little(begins, ends):
                 return start
             ends = self._limited(begins, ends, backend)
-        return self._standing(ends, topics, start, backend)
+        found = self._standing(ends, topics, start, backend)
+        begin = start._replace(is_first=False)
+        # To the letter, where nothing is new: Spark compares texts.
+        return start if found.is_at(start) else found._replace(began=begin if start.is_first else None)
 
     def ranges(self, start: Standing, end: Standing) -> list[Range]:
         """What a batch reads, dealt out to tasks.
@@ -98,6 +101,9 @@ class Follower:
         Raises:
             DataLossError: some of it is gone, and ``failOnDataLoss`` is true.
         """
+        if end.began is not None:
+            # Done again, perhaps, after a restart: then ``start`` is where a query would begin now.
+            start = end.began
         backend = self.backend
         topics = self._topics(backend, [*start.offsets, *end.offsets])
         begins = self._begins(start, topics, end.offsets, backend)
@@ -115,7 +121,8 @@ class Follower:
     # -- what is there
 
     def _there(self, backend: Backend) -> tuple[dict[str, TopicFacts], list[TopicPartition]]:
-        topics = chosen_topics(self.options, backend)
+        # Not where the reader is made: of an error there PySpark shows only that there is none.
+        topics = chosen_topics(self.options.for_stream(), backend)
         return topics, subscribed(self.options, topics)
 
     def _topics(self, backend: Backend, partitions: list[TopicPartition]) -> dict[str, TopicFacts]:

@@ -1,8 +1,8 @@
 """Many logs on one machine: a directory of topics, with embedded producers and consumers."""
 
 from logstore.store.administering import PartitionDescription, TopicDescription
-from logstore.store.store import Store, open_store
+from logstore.store.store import Store, open_briefly, open_store
 from logstore.store.store import open_store as open
 from logstore.store.topic import Topic
 
-__all__ = ["PartitionDescription", "Store", "Topic", "TopicDescription", "open", "open_store"]
+__all__ = ["PartitionDescription", "Store", "Topic", "TopicDescription", "open", "open_briefly", "open_store"]

@@ -99,13 +99,10 @@ def _take_in(
     root: Directory, manifest: Manifest, settings: Mapping[str, Setting] | StoreConfig | None, clock: Clock
 ) -> Ingested | None:
     """Take the files in here; None if another process writes the store."""
-    from logstore.store.store import Store  # which answers letters itself
+    from logstore.store.store import open_briefly  # which answers letters itself
 
-    config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
     try:
-        store = Store(
-            root.path, config, read_only=False, create=False, clock=clock, files=root.files, rng=None, brief=True
-        )
+        store = open_briefly(root.path, settings, patient=False, clock=clock, files=root.files)
     except DirectoryLockedError:
         return None
     try:

@@ -90,8 +90,9 @@ class Store(Consuming, Administering):
         files: Files,
         rng: random.Random | None,
         brief: bool = False,
+        patient: bool = True,
     ) -> None:
-        """See `open_store`; ``brief`` if it will be closed in a moment, for which others then wait."""
+        """See `open_store` and `open_briefly`."""
         super().__init__()
         root = Directory(path, files)
         self.path = root.path
@@ -113,7 +114,7 @@ class Store(Consuming, Administering):
                 if not create:
                     raise NotALogError("there is no store here; open it with create=True to begin one", path=path)
                 root.create_durably()
-            hold = RootHold.acquire(root, clock, brief=brief)
+            hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
             try:
                 # Looked at before the lock was held, and perhaps changed since.
                 layout.check_root(root)
@@ -468,3 +469,30 @@ def open_store(
     config = StoreConfig.layered(given, environ=os.environ if environ is None else environ, arguments=more_settings)
     where = config.directory(path)
     return Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)
+
+
+def open_briefly(
+    path: Path,
+    settings: Settings = None,
+    *,
+    create: bool = False,
+    patient: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
+    files: Files = LIBC,
+) -> Store:
+    """Open a store for one piece of work that is done in a moment: without housekeeping, and others wait for it.
+
+    Who is ``patient`` waits for others that do the same. Raises as `open_store`.
+    """
+    config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
+    return Store(
+        path,
+        config,
+        read_only=False,
+        create=create,
+        clock=clock,
+        files=files,
+        rng=None,
+        brief=True,
+        patient=patient,
+    )

@@ -48,16 +48,19 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
     def ask(_number: int, _frame: FrameType | None) -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
+        # Of a gateway that goes away now, which nobody has to hear of.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         asked.set()
 
     before = {number: signal.signal(number, ask) for number in SIGNALS}
     was_asked = False
     try:
         yield
-    except Exception:
-        # That its jobs were cancelled, most likely.
-        if not asked.is_set() or continuous:
+    except Exception as error:
+        # That its jobs were cancelled, most likely; or that Spark got the signal too, and is gone.
+        if not asked.is_set() or (continuous and not _is_gone(error)):
             raise
+        continuous = False
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -67,6 +70,22 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
         stopping.join(GRACE_S)
     if was_asked and not continuous:
         raise KeyboardInterrupt
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether it says that nobody is there any more behind Spark's gateway."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    return isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
+
+
+def end(spark: SparkSession) -> None:
+    """Stop a session, also one whose Java has gone before."""
+    try:
+        spark.stop()
+    except Exception as error:
+        if not _is_gone(error):
+            raise
 
 
 def _stop(spark: SparkSession, asked: threading.Event, ended: threading.Event, continuous: bool) -> None:
@@ -83,10 +102,10 @@ def _stop(spark: SparkSession, asked: threading.Event, ended: threading.Event, c
                     query.stop()
             if not continuous:
                 spark.sparkContext.cancelAllJobs()
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             # A query that does not end in spark.sql.streaming.stopTimeout, or Spark is gone.
             _logger.warning("a pipeline is slow to stop: error=%s", error)
         ended.wait(_LOOK_S)
 
 
-__all__ = ["GRACE_S", "SIGNALS", "stoppable"]
+__all__ = ["GRACE_S", "SIGNALS", "end", "stoppable"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
 from logstore.settings import Setting
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.store import open_store
+from logstore.store import open_briefly, open_store
 from logstore.wire.client import Client, NewTopic
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def ensure_topics(
         _ensure_on_broker(parameters.bootstrap, names, count, settings or {})
         return
     try:
-        with open_store(parameters.path) as store:
+        with open_briefly(parameters.path, create=True) as store:
             for name in names:
                 store.create_topic(name, count, settings, if_not_exists=True)
     except DirectoryLockedError:
