@@ -56,11 +56,11 @@ def fill(bootstrap: str) -> None:
             end()
 
 
-def create(bootstrap: str, *topics: str) -> None:
+def create(bootstrap: str, *topics: str, **settings: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for each in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in topics]).values():
+    for each in admin.create_topics([NewTopic(name, PARTITIONS, 1, config=settings) for name in topics]).values():
         each.result(60)
 
 
@@ -136,6 +136,16 @@ def test_what_we_write_is_read_by_the_connector(spark, broker: Broker, codec: st
     assert fingerprint(theirs) == fingerprint(sent)
     placed = theirs.selectExpr("key", "partition").distinct().groupBy("key").count().where("key is not null")
     assert placed.where("count > 1").count() == 0
+
+
+def test_a_topic_that_the_broker_stamps_is_written_to(spark, broker: Broker) -> None:
+    create(broker.bootstrap, "stamped", **{"message.timestamp.type": "LogAppendTime"})
+    sent = records(spark)
+    writer = sent.write.format("logstore").mode("append").option("kafka.bootstrap.servers", broker.bootstrap)
+    writer.option("topic", "stamped").save()
+    theirs = read(spark, "kafka", broker, subscribe="stamped", includeHeaders="true")
+    assert fingerprint(theirs) == fingerprint(sent)
+    assert [row.timestampType for row in theirs.select("timestampType").distinct().collect()] == [1]
 
 
 def test_keys_go_where_the_connector_sends_them(spark, broker: Broker) -> None:
