@@ -392,6 +392,14 @@ def test_a_leader_is_asked_again_where_its_follower_has_no_answer(pair: tuple[Fa
             assert values(client) == partition.values()
 
 
+def test_a_replica_that_is_not_known_yet_is_not_gone_to(pair: tuple[FakeCluster, FakePartition]) -> None:
+    cluster, partition = pair
+    partition.near = {"r2": 9}
+    with quick(cluster, client_rack="r2") as client:
+        assert values(client) == partition.values()
+        assert fetches(cluster) == [2, 0]
+
+
 def test_a_replica_is_named_for_a_while(pair: tuple[FakeCluster, FakePartition]) -> None:
     cluster, partition = pair
     with quick(cluster, client_rack="r2", metadata_max_age_ms=100) as client:

@@ -38,9 +38,6 @@ __all__ = ["EARLIEST", "LATEST", "Client", "EpochEnd", "Fetched", "ListedOffset"
 EARLIEST = -2  #: for `Client.list_offsets`: the log start offset
 LATEST = -1  #: for `Client.list_offsets`: the high watermark, or the last stable offset
 
-#: A follower that is asked for what it has not yet, or has no more.
-OFFSET_NOT_AVAILABLE = 78
-
 #: The first version of Fetch that names topics by their ids.
 FETCH_BY_ID = 13
 
@@ -276,8 +273,11 @@ class Client(Administrator):
                 attempts.pause(error)
                 self.cluster.forget([tp.topic])
             except _ReplicaIsNearerError as found:
-                until_s = time.monotonic() + config.metadata_max_age_ms / 1000
-                self._nearer[tp] = found.node, until_s
+                if found.node in self.cluster.known.brokers:
+                    self._nearer[tp] = found.node, time.monotonic() + config.metadata_max_age_ms / 1000
+                else:
+                    rack = ""  # a new broker, of which nothing is known here yet
+                    self.cluster.forget([tp.topic])
 
     def _fetch_once(
         self,
@@ -336,12 +336,12 @@ class Client(Administrator):
         part = parts[0]
         if part.error_code == codes.OFFSET_OUT_OF_RANGE:
             if node != leading:
-                raise codes.error_of(OFFSET_NOT_AVAILABLE, where)
+                raise codes.error_of(codes.OFFSET_NOT_AVAILABLE, where)
             raise self._out_of_range(tp, offset, committed)
         if part.error_code:
             raise codes.error_of(part.error_code, where)
         nearer = getattr(part, "preferred_read_replica", -1)
-        if nearer >= 0 and nearer != node:
+        if node == leading and nearer not in (-1, leading):
             raise _ReplicaIsNearerError(nearer)
         data, next_offset, first_batch_bytes = whole_batches(part.records)
         if not data and first_batch_bytes:
