@@ -18,9 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ import pytest
 import logstore
 from tests.spark import sinks
 from tests.spark.killed_sink import STEPS
+from tests.waiting import wait_for
 
 KILLS = int(os.environ.get("LOGSTORE_KILLS", "50"))
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -183,14 +183,6 @@ def test_so_it_is_where_another_process_writes_the_store(ram_path: Path, server:
         wait_for(lambda: not list(trial.root.glob("logstore.taken.*")))
         topic.append(b"owner 3")
     trial.check(others=[b"owner %d" % number for number in range(4)])
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(1_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("it did not come about in 10 s")
 
 
 @pytest.mark.parametrize(

@@ -240,12 +240,12 @@ def test_records_that_do_not_come_are_not_passed_over(
     (partition,) = cluster.topic("orders")
     partition.add([b"a"])
     read, answers = partition.read, [b""] * 5
-    partition.read = lambda *how: answers.pop() if answers else read(*how)  # type: ignore[method-assign]
+    monkeypatch.setattr(partition, "read", lambda *how: answers.pop() if answers else read(*how))
     backend = open_backend(cluster, isolation=isolation)
     assert scan(backend, all_of(cluster, backend)) == [(0, b"a")]
     assert not answers
     monkeypatch.setattr(bootstrap, "STALLED_MS", 200)
-    partition.read = lambda *how: b""  # type: ignore[method-assign]
+    monkeypatch.setattr(partition, "read", lambda *how: b"")
     with pytest.raises(DataLossError, match=r"orders-0 has records up to offset 1, but nothing comes"):
         scan(backend, all_of(cluster, backend))
 

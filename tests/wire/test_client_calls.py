@@ -342,13 +342,15 @@ def test_an_answer_without_the_partition_is_not_taken_for_a_gap(cluster: FakeClu
     assert values(client) == [b"a"]
 
 
-def test_empty_answers_are_not_taken_for_a_gap(cluster: FakeCluster, client: Client) -> None:
+def test_empty_answers_are_not_taken_for_a_gap(
+    cluster: FakeCluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker that still fetches from other storage answers without records, and with its high watermark."""
     (partition,) = cluster.topic("orders")
     partition.add([b"a"])
     answers = [b""] * 5
     read = partition.read
-    partition.read = lambda *how: answers.pop() if answers else read(*how)  # type: ignore[method-assign]
+    monkeypatch.setattr(partition, "read", lambda *how: answers.pop() if answers else read(*how))
     for _ in range(5):
         fetched = client.fetch(ORDERS, 0)
         assert (fetched.data, fetched.next_offset, fetched.high_watermark) == (b"", 0, 1)

@@ -6,8 +6,7 @@ import contextlib
 import os
 import random
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,6 +33,7 @@ from logstore.records import Codec, TopicPartition
 from logstore.wire.client import Client
 from logstore.wire.messages import InitProducerIdRequest, ProduceRequest
 from logstore.wire.producer import Delivery, IdempotentProducer
+from tests.waiting import wait_for
 from tests.wire import fake_cluster
 from tests.wire.fake_cluster import ALL, FakeCluster
 
@@ -408,7 +408,7 @@ def test_what_is_in_flight_to_a_hung_leader_comes_before_what_goes_to_the_next(c
         cluster.brokers[1].plan(ProduceRequest, *[swallow] * 5)
         for value in numbered(6)[1:]:
             producer.submit(ORDERS, batch(value))
-        wait_until(lambda: len(first.values()) == 6)
+        wait_for(lambda: len(first.values()) == 6)
         cluster.lead(ORDERS, 2)
         client.metadata(["orders"])
         for value in numbered(12)[6:]:
@@ -416,13 +416,6 @@ def test_what_is_in_flight_to_a_hung_leader_comes_before_what_goes_to_the_next(c
             producer.submit(ORDERS, batch(value))
         producer.flush()
         assert first.values() == numbered(12)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 @pytest.mark.parametrize("code", [TOO_LARGE, INVALID_RECORD])

@@ -40,16 +40,20 @@ _BRIEF: Final = " brief=1"
 _FLOCK = struct.Struct("@hhqqi4x")
 
 
-class _PassingLockError(DirectoryLockedError):
-    """The lock will be free in a moment."""
+class _HeldError(Exception):
+    """Another process has the lock, and may give it back within ``patience_s``."""
 
-    patience_s = BRIEFLY_S
+    def __init__(self, owner: int, told: str) -> None:
+        super().__init__(owner, told)
+        self.owner = owner
+        self.told = told
 
-
-class _UnsaidLockError(_PassingLockError):
-    """It is not known yet for how long it was taken."""
-
-    patience_s = _UNSAID_S
+    @property
+    def patience_s(self) -> float:
+        if self.told.endswith(_BRIEF):
+            return BRIEFLY_S
+        said = _PID.match(self.told)
+        return _UNSAID_S if said is not None and self.owner > 0 and int(said[1]) != self.owner else 0.0
 
 
 def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
@@ -118,9 +122,14 @@ class RootLock:
         while True:
             try:
                 return cls._acquire(root, partition, clock, brief)
-            except _PassingLockError as error:
-                if not patient or clock.monotonic_s() >= began_s + error.patience_s:
-                    raise
+            except _HeldError as held:
+                if not patient or clock.monotonic_s() >= began_s + held.patience_s:
+                    who = f"pid {held.owner}" if held.owner > 0 else "another process"
+                    raise DirectoryLockedError(
+                        f"locked by {who}{f' ({held.told})' if held.told else ''}; only one process writes a root: "
+                        "stop it, or open the log with read_only=True",
+                        path=root.path,
+                    ) from None
             with never:
                 clock.wait(never, _LOOK_S)
 
@@ -154,7 +163,7 @@ class RootLock:
         if owner:
             told = _told_in(file)
             file.close()
-            raise _refusal(root, owner, told)
+            raise _HeldError(owner, told)
         with contextlib.suppress(StorageError):
             # A full disk must not keep the owner of the lock from opening, and making room.
             text = f"pid={os.getpid()} host={os.uname().nodename} started_ms={clock.now_ms()}{_BRIEF * brief}\n"
@@ -224,21 +233,6 @@ def _lock_key(root: Directory) -> tuple[str, int]:
 
 def _told_in(file: File) -> str:
     return file.read(0, _TOLD_BYTES).decode(errors="replace").strip()
-
-
-def _refusal(root: Directory, owner: int, told: str) -> DirectoryLockedError:
-    kind: type[DirectoryLockedError] = DirectoryLockedError
-    said = _PID.match(told)
-    if told.endswith(_BRIEF):
-        kind = _PassingLockError
-    elif said is not None and owner > 0 and int(said[1]) != owner:
-        kind = _UnsaidLockError
-    who = f"pid {owner}" if owner > 0 else "another process"
-    return kind(
-        f"locked by {who}{f' ({told})' if told else ''}; only one process writes a root: stop it, "
-        "or open the log with read_only=True",
-        path=root.path,
-    )
 
 
 class Holder(NamedTuple):

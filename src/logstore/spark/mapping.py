@@ -8,7 +8,7 @@ source. Imports pyspark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logstore.spark.options import ReadOptions
 from logstore.spark.plan import plan_batch, split
@@ -45,9 +45,6 @@ class _Task(Travelling):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pickle

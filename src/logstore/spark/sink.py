@@ -33,7 +33,6 @@ from logstore.spark.write_columns import check_columns, columns_of
 from logstore.spark.write_options import WriteOptions
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
-from logstore.store_config import StoreConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,7 +150,7 @@ class Staging:
             self.root,
             manifest,
             timeout_s=self.options.commit_timeout_s,
-            settings=_settings(self.options),
+            settings=self.options.settings,
         )
         _logger.info(
             "%s: query=%s batch=%d files=%d records=%d",
@@ -177,16 +176,12 @@ class Staging:
         return Manifest(staged[0].query, staged[0].batch, self.options.mode, files)
 
 
-def _settings(options: WriteOptions) -> StoreConfig | None:
-    return None if options.settings is None else StoreConfig.load(options.settings)
-
-
 def targets_of(options: WriteOptions) -> Mapping[str, Target]:
     """The topics that rows may go to: the one of the option, or all."""
     assert options.path is not None
     inbox.check(options.path)
     try:
-        store = open_store(options.path, _settings(options), read_only=True)
+        store = open_store(options.path, options.settings, read_only=True)
     except NotALogError as error:
         raise NotALogError(
             f"{error}; a store is made by: logstore topic create NAME --dir PATH, or by "

@@ -91,9 +91,9 @@ class Follower:
                 return start
             ends = self._limited(begins, ends, backend)
         found = self._standing(ends, topics, start, backend)
-        begin = start._replace(is_first=False)
-        # To the letter, where nothing is new: Spark compares texts.
-        return start if found.is_at(start) else found._replace(began=begin if start.is_first else None)
+        if found.is_at(start):
+            return start  # to the letter: Spark compares texts
+        return found._replace(began=start._replace(is_first=False)) if start.is_first else found
 
     def ranges(self, start: Standing, end: Standing) -> list[Range]:
         """What a batch reads, dealt out to tasks.

@@ -34,6 +34,14 @@ def seconds_of(value: str) -> float:
     return seconds
 
 
+def store_config_of(value: str) -> StoreConfig:
+    """The settings of a store, out of a file."""
+    try:
+        return StoreConfig.load(value)
+    except (ConfigError, StorageError) as error:
+        raise ValueError(str(error)) from None
+
+
 _WRITE: dict[str, Callable[[str], Any]] = {
     "path": text_of,
     "bootstrap": text_of,
@@ -43,7 +51,7 @@ _WRITE: dict[str, Callable[[str], Any]] = {
     "replay": boolean_of,
     "compression": word_of(*_CODECS),
     "commitTimeout": seconds_of,
-    "settings": text_of,
+    "settings": store_config_of,
 }
 
 WRITE_OPTIONS = tuple(_WRITE)
@@ -61,7 +69,7 @@ class WriteOptions:
     codec: Codec | None = None  #: None: the topic's own, else none
     keyless: Keyless = BY_KEY
     commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
-    settings: str | None = None  #: file of the store's settings, for when it is opened to take a batch in
+    settings: StoreConfig | None = None  #: those of the store
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
     @classmethod
@@ -98,11 +106,6 @@ class WriteOptions:
                 problems["commitTimeout"] = "is for path only; see kafka.delivery.timeout.ms"
             if "settings" in given:
                 problems["settings"] = "is for path only: a broker has its own"
-        elif "settings" in given:
-            try:
-                StoreConfig.load(given["settings"])
-            except (ConfigError, StorageError) as error:
-                problems["settings"] = str(error)
         if problems:
             raise SparkOptionError(problems)
         assert config is not None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from logstore import errors
 from logstore.errors import BrokerError, LogstoreError
 
-__all__ = ["CODES", "STALE_METADATA", "error_of", "is_retriable", "name_of"]
+__all__ = ["CODES", "MAYBE_WRITTEN", "STALE_METADATA", "error_of", "is_retriable", "name_of"]
 
 NONE = 0
 OFFSET_OUT_OF_RANGE = 1
@@ -110,6 +110,20 @@ STALE_METADATA = frozenset(
         "UNKNOWN_LEADER_EPOCH",
         "UNKNOWN_TOPIC_ID",
         "INCONSISTENT_TOPIC_ID",
+    }
+)
+
+#: Told of a batch that may be in the log all the same.
+MAYBE_WRITTEN = frozenset(
+    number
+    for number, code in CODES.items()
+    if code.name
+    in {
+        "UNKNOWN_SERVER_ERROR",
+        "REQUEST_TIMED_OUT",
+        "NETWORK_EXCEPTION",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "KAFKA_STORAGE_ERROR",
     }
 )
 

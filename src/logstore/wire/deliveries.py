@@ -88,6 +88,10 @@ class PendingPartition:
         """
         return bool(self.unsent) and not self.needs_id and (self.is_known or not self.in_flight)
 
+    def awaits_id(self) -> bool:
+        """Whether nothing is left to come back before it gets another producer id."""
+        return self.needs_id and not self.in_flight
+
     def may_send_to(self, node: int) -> bool:
         """Whether batches may go to this broker: not while others, which belong before them, are at another."""
         return not self.in_flight or self.node == node

@@ -37,10 +37,6 @@ __all__ = ["Delivery", "IdempotentProducer"]
 
 _logger = logging.getLogger(__name__)
 
-#: The error codes of Produce after which a batch may be in the log: UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT,
-#: NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
-_MAYBE_WRITTEN = frozenset({-1, 7, 13, 20, 56})
-
 
 class IdempotentProducer:
     """A producer of finished record batches, over a client's connections.
@@ -219,7 +215,7 @@ class IdempotentProducer:
 
     def _step(self) -> None:
         """Send what can be sent, then wait for an answer, or until something can be sent."""
-        if any(each.needs_id and not each.in_flight for each in self._busy.values()):
+        if any(each.awaits_id() for each in self._busy.values()):
             self._renew()
         sent = self._send_ready()
         if any(line.in_flight for line in self._lines.values()):
@@ -235,7 +231,7 @@ class IdempotentProducer:
         sent = False
         by_leader: dict[int, list[PendingPartition]] = {}
         for partition in list(self._busy.values()):
-            if partition.not_before > now or partition.needs_id:
+            if partition.not_before > now:
                 continue
             if partition.returned:
                 if partition.in_flight:
@@ -316,7 +312,7 @@ class IdempotentProducer:
                 each.batch.is_lost = True
                 self._return(each.partition, each.batch, line.error_of(each))
             else:
-                each.batch.is_lost |= each.code in _MAYBE_WRITTEN
+                each.batch.is_lost |= each.code in codes.MAYBE_WRITTEN
                 self._refuse(each.partition, each.batch, each.code, line.error_of(each))
 
     def _lose(self, node: int, line: Line, error: LogstoreError) -> None:
@@ -443,7 +439,7 @@ class IdempotentProducer:
         it has it.
         """
         for partition in list(self._busy.values()):
-            if partition.needs_id and not partition.in_flight:
+            if partition.awaits_id():
                 self._check_doubt(partition)
 
         def ask(connection: Connection) -> Any:
@@ -462,7 +458,7 @@ class IdempotentProducer:
             raise
         self._newest = answer.producer_id, answer.producer_epoch
         for partition in self._partitions.values():
-            if not partition.needs_id or partition.in_flight:
+            if not partition.awaits_id():
                 continue
             sequence = 0
             for batch in partition.pending():

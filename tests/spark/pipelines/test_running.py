@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +18,7 @@ from logstore.spark.pipelines.running import Counts, finish, plainly, reason_of
 from logstore.spark.pipelines.stopping import SIGNALS, stoppable
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.topic_contents import records_of
+from tests.waiting import wait_for
 
 
 class Row(dict[str, Any]):
@@ -139,6 +138,11 @@ class Spark:
         self.cancelled += 1
 
 
+def spark_with(*queries: Any) -> Any:
+    """Stands in for a session."""
+    return Spark(*queries)
+
+
 class Busy:
     """A query that is between two micro-batches only at some look."""
 
@@ -157,8 +161,8 @@ class Busy:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_stops_what_goes_on_between_two_micro_batches(number: signal.Signals) -> None:
     query, before = Busy(3), signal.getsignal(number)
-    spark = Spark(query)
-    with stoppable(spark, continuous=True):  # type: ignore[arg-type]
+    spark = spark_with(query)
+    with stoppable(spark, continuous=True):
         signal.raise_signal(number)
         wait_for(lambda: not query.isActive)
     assert (query.looks, spark.cancelled) == (0, 0)
@@ -168,7 +172,7 @@ def test_a_signal_stops_what_goes_on_between_two_micro_batches(number: signal.Si
 def test_what_is_never_between_two_micro_batches_is_stopped_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping, "GRACE_S", 0.2)
     query = Busy(10**9)
-    with stoppable(Spark(query), continuous=True):  # type: ignore[arg-type]
+    with stoppable(spark_with(query), continuous=True):
         signal.raise_signal(signal.SIGINT)
         wait_for(lambda: not query.isActive)
 
@@ -176,10 +180,10 @@ def test_what_is_never_between_two_micro_batches_is_stopped_all_the_same(monkeyp
 def test_a_run_that_is_cut_off_ends_with_its_queries_and_with_those_it_begins_yet() -> None:
     first, second = Busy(10**9), Busy(10**9)
     second.isActive = False
-    spark = Spark(first, second)
+    spark = spark_with(first, second)
 
     def run() -> None:
-        with stoppable(spark, continuous=False):  # type: ignore[arg-type]
+        with stoppable(spark, continuous=False):
             signal.raise_signal(signal.SIGTERM)
             wait_for(lambda: not first.isActive)
             second.isActive = True
@@ -192,7 +196,7 @@ def test_a_run_that_is_cut_off_ends_with_its_queries_and_with_those_it_begins_ye
 
 
 def fail(what: str, *, continuous: bool, asked: bool) -> None:
-    with stoppable(Spark(), continuous=continuous):  # type: ignore[arg-type]
+    with stoppable(spark_with(), continuous=continuous):
         if asked:
             signal.raise_signal(signal.SIGTERM)
         raise RuntimeError(what)
@@ -209,20 +213,13 @@ def test_an_error_of_its_own_is_told_and_signals_are_as_before() -> None:
 
 def test_a_second_signal_does_what_it_did_before() -> None:
     def run() -> None:
-        with stoppable(Spark(Busy(10**9)), continuous=True):  # type: ignore[arg-type]
+        with stoppable(spark_with(Busy(10**9)), continuous=True):
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             pytest.fail("it went on")
 
     with pytest.raises(KeyboardInterrupt):
         run()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

@@ -53,7 +53,6 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
         asked.set()
 
     before = {number: signal.signal(number, ask) for number in SIGNALS}
-    was_asked = False
     try:
         yield
     except Exception as error:
