@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 HAS_PYSPARK = importlib.util.find_spec("pyspark") is not None
 
 collect_ignore = [] if HAS_PYSPARK else ["spark"]
+
+
+# A shell starts its background jobs with SIGINT ignored, and every child inherits that: tests that interrupt
+# a program would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -107,6 +107,8 @@ def command_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "COLUMNS": "116",
     }.items():
         monkeypatch.setenv(name, value)
+    # Without it, what a page shows in order has to be flushed in order.
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
 def run_session(example: Example) -> None:

@@ -177,6 +177,27 @@ def test_a_closed_pipe_ends_a_command_quietly(run, process):
     assert (said, reading.returncode) == (b"", terminal.CLOSED_PIPE)
 
 
+def test_a_message_stands_behind_the_data_before_it_also_where_both_go_into_one_file(flights, process):
+    with (flights.directory / "flights-0" / f"{0:020d}.log").open("r+b") as file:
+        file.seek(70)
+        file.write(b"x")
+    with process("segment", "verify", stderr=subprocess.STDOUT) as verifying:
+        told, _said = verifying.communicate(timeout=60)
+    lines = told.decode().splitlines()
+    assert [line.split()[0] for line in lines] == ["damage:", "2"]
+    assert lines[-1] == "2 segment(s) of 2 partition(s): 1 problem(s)"
+
+
+def test_a_pipe_that_is_closed_before_an_error_ends_quietly_too(flights, process):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with process("topic", "describe", "flights", "nowhere", stdout=writing) as describing:
+        os.close(writing)
+        _told, said = describing.communicate(timeout=60)
+    assert b"BrokenPipe" not in said
+    assert b"Exception ignored" not in said
+
+
 def test_ctrl_c_ends_a_command_that_follows_a_topic(flights, process):
     with process("consume", "flights", "-f", "%s\\n") as reading:
         for _ in range(6):

@@ -201,7 +201,7 @@ while refused < 3:
 full = log.log_end_offset
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 acked.append(log.append([b"room"], ack="synced").first_offset)
-print(json.dumps([acked, full]))
+print(json.dumps([acked, full]), flush=True)  # os._exit flushes nothing, and a pipe is buffered
 os._exit(0)
 """
 

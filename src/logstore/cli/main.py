@@ -60,7 +60,10 @@ class Logstore(click.Group):
     ) -> NoReturn:
         extra.pop("standalone_mode", None)
         status = self._status_of(args, prog_name or "logstore", extra)
-        if status == terminal.CLOSED_PIPE:
+        try:
+            # Also after an error: data that was written before it must not be lost at the interpreter's end.
+            terminal.flush()
+        except terminal.ClosedPipeError:
             terminal.forget_output()
         sys.exit(status)
 

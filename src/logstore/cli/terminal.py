@@ -54,7 +54,13 @@ def line(text: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """Talk, to standard error."""
+    """Write a message to standard error, behind the data that was written before it.
+
+    Standard output is buffered where it is no terminal: without the flush, a summary would come before the
+    lines that it sums up as soon as both go into one file.
+    """
+    with contextlib.suppress(ClosedPipeError):
+        flush()
     with contextlib.suppress(BrokenPipeError):
         click.echo(text, err=True)
 
