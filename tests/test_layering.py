@@ -47,7 +47,7 @@ FLOORS: dict[str, set[str]] = {
 VOCABULARY: dict[str, set[str]] = {
     "errors": set(),
     "records": {"errors"},
-    "clock": set(),
+    "clock": {"errors"},
     "metrics": {"errors", "records"},
     "settings": {"errors"},
     "kafka_keys": set(),
