@@ -180,7 +180,7 @@ cdef class Ticket:
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
-        deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        deadline_s = self._clock.deadline_s(timeout_s, "timeout")
         if self._waiter is None:
             waiter = threading.Condition()
             if self._waiter is None:          # a Condition takes more than one step to make

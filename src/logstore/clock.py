@@ -10,6 +10,36 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
+__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "seconds_of"]
+
+
+def seconds_of(timeout_s: float | None, name: str = "timeout_s") -> float | None:
+    """Check how long a call may wait: seconds, or None for a wait without end, which infinity is too.
+
+    A negative number is a time that is over already: nothing is waited for.
+
+    >>> seconds_of(1), seconds_of(float("inf"))
+    (1.0, None)
+
+    Raises:
+        InvalidSettingError: not a number, a bool, or no number at all. No comparison with NaN is true, so that
+            a wait for it would never end.
+    """
+    if timeout_s is None:
+        return None
+    try:
+        if isinstance(timeout_s, bool | str | bytes):
+            raise ValueError
+        seconds = float(timeout_s)
+        if seconds != seconds:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        from logstore.errors import InvalidSettingError  # the fixtures for pytest import nothing but this module
+
+        raise InvalidSettingError({name: f"expected seconds, or None, found {timeout_s!r}"}) from None
+    # Longer than a lock can wait, centuries, is without end.
+    return None if seconds > threading.TIMEOUT_MAX else seconds
+
 
 class Clock(ABC):
     """What time it is. Safe from any thread."""
@@ -21,6 +51,11 @@ class Clock(ABC):
     @abstractmethod
     def monotonic_s(self) -> float:
         """Seconds from an unspecified start. Never goes back."""
+
+    def deadline_s(self, timeout_s: float | None, name: str = "timeout_s") -> float | None:
+        """When a wait that begins now is over, by `monotonic_s`; None if never. Checked by `seconds_of`."""
+        seconds = seconds_of(timeout_s, name)
+        return None if seconds is None else self.monotonic_s() + seconds
 
     @abstractmethod
     def wait(self, condition: threading.Condition, timeout_s: float | None) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from logstore.aio.threads import Closing, Threads, Twin, awaited, told_as
+from logstore.clock import seconds_of
 from logstore.errors import ConsumerClosedError
 from logstore.store import consumer as _consumer
 from logstore.store import producer as _producer
@@ -122,8 +123,9 @@ class Consumer(Twin[_consumer.Consumer], Closing):
     committed = awaited(_consumer.Consumer.committed)
 
     @told_as(_consumer.Consumer.poll)
-    async def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[Any]:
+    async def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Any]:
         limit = _consumer.check_limit(self.config.max_poll_records if max_records is None else max_records)
+        timeout_s = seconds_of(timeout_s)
         records: list[Any] = []
         # Taken without an await in between: either the caller gets them, or they are still in their runs.
         for run in await self._runs(timeout_s):
@@ -143,6 +145,7 @@ class Consumer(Twin[_consumer.Consumer], Closing):
     @told_as(_consumer.Consumer.records)
     async def records(self, timeout_s: float | None = None) -> AsyncIterator[Any]:
         each = self.config.max_poll_records
+        timeout_s = seconds_of(timeout_s)
         try:
             while runs := await self._runs(timeout_s):
                 # One at a time: what is left of the others comes again.

@@ -19,6 +19,7 @@ from logstore._encode import timestamp_of
 from logstore._segment import Segment
 from logstore._slice import Slice
 from logstore._tally import count_whole
+from logstore.clock import seconds_of
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log.epochs import Epochs
@@ -152,9 +153,11 @@ class Readable(ABC):
             LogClosedError, ForkedError: the log cannot be used.
         """
         isolation = Isolation(isolation)
-        if timeout_s > 0 and offset == self.end_offset(isolation):
-            self._check_open()
-            self._end_mark(isolation).wait_while(offset, timeout_s)
+        if timeout_s != 0.0:
+            left_s = seconds_of(timeout_s)
+            if (left_s is None or left_s > 0) and offset == self.end_offset(isolation):
+                self._check_open()
+                self._end_mark(isolation).wait_while(offset, left_s)
         return self._read(offset, max_bytes, isolation)[0]
 
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:

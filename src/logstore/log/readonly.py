@@ -338,7 +338,7 @@ class _PolledMark(Watermark):
 
     def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         clock = self._log._clock
-        deadline = None if timeout_s is None else clock.monotonic_s() + timeout_s
+        deadline = clock.deadline_s(timeout_s)
         while not is_reached(self._log.end_offset(self._isolation)):
             left = POLL_S if deadline is None else deadline - clock.monotonic_s()
             if left <= 0:

@@ -28,7 +28,7 @@ def wait_for_any(
     """
     marks = [log._end_mark(isolation) for log, _ in places if not isinstance(log, LogReader)]
     readers = [(log, offset) for log, offset in places if isinstance(log, LogReader)]
-    deadline = None if timeout_s is None else clock.monotonic_s() + timeout_s
+    deadline = clock.deadline_s(timeout_s)
     for mark in marks:
         mark.attach(bell)
     try:

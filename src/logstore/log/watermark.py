@@ -33,7 +33,7 @@ class Bell:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until somebody rings; False if the time is over first."""
-        deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        deadline = self._clock.deadline_s(timeout_s)
         with self._changed:
             while not self._rung:
                 left = None if deadline is None else deadline - self._clock.monotonic_s()
@@ -96,7 +96,7 @@ class Watermark:
         return self._value != value or self._wait(lambda now: now != value, timeout_s)
 
     def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
-        deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        deadline = self._clock.deadline_s(timeout_s)
         with self._changed:
             self._waiters += 1
             try:

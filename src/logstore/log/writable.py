@@ -345,12 +345,21 @@ class Writable(Readable):
         codec: Codec | None = None,
         ack: Ack | str | None = None,
     ) -> Appender:
-        """A buffered appender for records that come one by one; see `Appender`."""
+        """A buffered appender for records that come one by one; see `Appender`.
+
+        Raises:
+            InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is not what the setting of its name allows.
+        """
         self._state.check_writable()
+        config = self.config
+        if linger_ms is not None:
+            config = config.replace(linger_ms=linger_ms)
+        if batch_bytes is not None:
+            config = config.replace(batch_bytes=batch_bytes)
         return Appender(
             self,
-            linger_ms=self.config.linger_ms if linger_ms is None else linger_ms,
-            batch_bytes=self.config.batch_bytes if batch_bytes is None else batch_bytes,
+            linger_ms=config.linger_ms,
+            batch_bytes=config.batch_bytes,
             codec=codec,
             ack=None if ack is None else self._ack_of(ack),
             clock=self._clock,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from logstore._batch import Record, RecordChain, RecordIterator
 from logstore.client_config import ConsumerConfig
+from logstore.clock import seconds_of
 from logstore.config import Setting
 from logstore.errors import (
     InvalidGroupError,
@@ -92,12 +93,13 @@ class Consumer(Assignment):
 
     # -- reading
 
-    def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[Record]:
+    def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Record]:
         """The next records, at most ``max_records`` (default ``max.poll.records``), in a list.
 
-        What is there is given at once; if there is nothing, the call waits for up to ``timeout_s``. Each call
-        begins with another partition, so that a busy one cannot keep the others waiting; records of one
-        partition come in their order. The records of the call before count as processed.
+        What is there is given at once; if there is nothing, the call waits for up to ``timeout_s``
+        (None or infinity: until there is something). Each call begins with another partition, so that a busy one
+        cannot keep the others waiting; records of one partition come in their order. The records of the call
+        before count as processed.
 
         Raises:
             NotAssignedError: `assign` was not called.
@@ -109,10 +111,10 @@ class Consumer(Assignment):
             and, with auto commit, what `commit` raises.
         """
         limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
+        deadline = self._clock.deadline_s(timeout_s)
         with self._use():
             self._check_assigned()
             self._settle_and_commit()
-            deadline = self._clock.monotonic_s() + timeout_s
             while True:
                 self._check_woken()
                 records = self._take(limit)
@@ -190,10 +192,10 @@ class Consumer(Assignment):
             as `poll`.
         """
         self._check_assigned()
-        return RecordChain(self._runs(timeout_s))
+        return RecordChain(self._runs(seconds_of(timeout_s)))
 
     def _runs(self, timeout_s: float | None) -> Generator[RecordIterator, None, None]:
-        deadline = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+        deadline = self._clock.deadline_s(timeout_s)
         while not self._closed:
             with self._use():
                 self._handed = None
@@ -207,8 +209,8 @@ class Consumer(Assignment):
                     continue
                 self._handed = run
             yield run
-            if timeout_s is not None:
-                deadline = self._clock.monotonic_s() + timeout_s
+            if deadline is not None:
+                deadline = self._clock.deadline_s(timeout_s)
 
     def _next_run(self) -> RecordIterator | None:
         for _ in range(len(self._turns)):

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from logstore._files import LIBC, Files
-from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
 from logstore.config import Setting
 from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError
 from logstore.log.files import Directory
@@ -63,6 +63,9 @@ def commit(
     """
     directory = Directory(root, files)
     manifest = manifest._replace(files=tuple(manifest.files)).check()
+    found_s = seconds_of(timeout_s)
+    # An owner that has the letter in hand gets as long again: a sum that infinity would not have.
+    timeout_s = threading.TIMEOUT_MAX if found_s is None else found_s
     until_s = clock.monotonic_s() + timeout_s
     while True:
         found = _take_in(directory, manifest, settings, clock)

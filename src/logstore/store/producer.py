@@ -277,11 +277,10 @@ class Producer(Sender):
                 first such error. Every future was answered.
         """
         self._check_process()
-        self._flush(timeout_s)
+        self._flush(self._clock.deadline_s(timeout_s), timeout_s)
         self._raise_failures()
 
-    def _flush(self, timeout_s: float | None) -> None:
-        until_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
+    def _flush(self, until_s: float | None, timeout_s: float | None) -> None:
         while not self._write(force=True):
             wait_s = max(self.config.retry_backoff_ms, 1) / 1000
             if until_s is not None:
@@ -337,6 +336,7 @@ class Producer(Sender):
             DeliveryTimeoutError: ``timeout_s`` has passed; the futures of what was left have this error.
             LogstoreError: as `flush`.
         """
+        until_s = self._clock.deadline_s(timeout_s)
         if self._closed:
             return
         if self._fork != fork_generation():
@@ -349,7 +349,7 @@ class Producer(Sender):
         for lane in self._lanes:
             lane.close()
         try:
-            self._flush(timeout_s)
+            self._flush(until_s, timeout_s)
         except LogstoreError as error:
             for lane in self._lanes:
                 lane.abandon(error)

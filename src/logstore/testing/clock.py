@@ -5,6 +5,7 @@ Owns the time of whatever it is handed to. Any thread may read it, move it and w
 
 from __future__ import annotations
 
+import math
 import threading
 
 from logstore.clock import Clock
@@ -52,9 +53,9 @@ class ManualClock(Clock):
         """Let ``ms`` milliseconds pass on both clocks, and wake whoever waited for that.
 
         Raises:
-            ValueError: ``ms`` is negative; time goes back by `set_now_ms` only.
+            ValueError: ``ms`` is negative or no number; time goes back by `set_now_ms` only.
         """
-        if ms < 0:
+        if not 0 <= ms < math.inf:
             raise ValueError(f"time passes forward, found {ms} ms; set_now_ms moves the wall clock back")
         with self._guard:
             before = int(self._passed_ms)

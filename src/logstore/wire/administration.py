@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from logstore.errors import ConfigError, LogstoreError, TopicExistsError, UnknownTopicError
+from logstore.errors import ConfigError, InvalidSettingError, LogstoreError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
+from logstore.settings import INT32_MAX, Rule
 from logstore.wire import codes
 from logstore.wire.cluster import Cluster, ClusterMetadata
 from logstore.wire.config import WireConfig
@@ -43,6 +44,15 @@ class Administrator:
     config: WireConfig
     cluster: Cluster
 
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        """How long a call may go on, checked before anything is asked."""
+        if timeout_ms is None:
+            return self.config.default_api_timeout_ms
+        try:
+            return int(Rule(0, INT32_MAX).parse(timeout_ms))
+        except ValueError as error:
+            raise InvalidSettingError({"timeout_ms": str(error)}) from None
+
     def create_topics(self, topics: Iterable[NewTopic | str], *, timeout_ms: int | None = None) -> dict[str, str]:
         """Make topics; the id of each on return (empty where brokers know no ids), when this client can use it.
 
@@ -51,7 +61,7 @@ class Administrator:
             InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: refused.
         """
         wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
-        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        limit = self._limit_ms(timeout_ms)
         waiting = {each.name: each for each in wanted}
         refused: list[LogstoreError] = []
         tried: set[str] = set()
@@ -124,7 +134,7 @@ class Administrator:
             BrokerError: refused.
         """
         left = list(dict.fromkeys(names))
-        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        limit = self._limit_ms(timeout_ms)
         refused: list[LogstoreError] = []
         tried: set[str] = set()
 

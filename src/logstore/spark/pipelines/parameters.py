@@ -6,6 +6,7 @@ Plain dataclasses; imports neither PySpark nor pyarrow. Immutable, any thread.
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
@@ -51,6 +52,9 @@ class Parameters:
             )
         if self.stateful and not self.checkpoint:
             raise InvalidSettingError({"checkpoint": "expected a directory, found nothing"})
+        for each in dataclasses.fields(self):
+            if isinstance(value := getattr(self, each.name), float):
+                self.require(each.name, math.isfinite(value), "a number")
         self.require("interval_s", self.interval_s >= 0, "0 or more")
         self.require("partitions", self.partitions >= 1, "1 or more")
         self.require("max_offsets", self.max_offsets >= 0, "0 or more")
