@@ -236,7 +236,7 @@ class RecordIterator:
 
     @property
     def failed(self) -> bool:
-        """Whether a record or batch was found damaged; nothing follows then."""
+        """Whether a step is under way or was not finished, by damage or held up; nothing follows then."""
 
     def allow(self, count: int) -> Self:
         """Hand out ``count`` more records at most, then stop until the next call of this."""

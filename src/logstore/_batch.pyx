@@ -788,6 +788,7 @@ cdef class RecordIterator:
     cdef readonly int64_t position
     cdef readonly bint exhausted
     cdef readonly bint failed
+    cdef bint _held_up                  # in the midst of a step
 
     def __cinit__(self, Batches run):
         self._reader = RunReader(run)
@@ -798,8 +799,13 @@ cdef class RecordIterator:
         return self
 
     def allow(self, int64_t count):
-        """Hand out ``count`` more records at most, then stop until the next call of this. Returns the iterator."""
-        # What is damaged is not stepped over: whoever goes on reads it anew and is told again.
+        """Hand out ``count`` more records at most, then stop until the next call of this. Returns the iterator.
+
+        Called by another thread while a batch is decompressed, it ends the iterator there: nothing more is handed
+        out, and the rest is read again.
+        """
+        # What is damaged is not stepped over: the next read meets it again, and tells again.
+        self._held_up = self.failed
         self._allowed = 0 if self.failed else max(count, 0)
         return self
 
@@ -823,6 +829,9 @@ cdef class RecordIterator:
         allowed = self._allowed
         self._allowed = 0
         found = reader.next_visible(&view)
+        if self._held_up:
+            # Without the lock of Python another thread had its turn: what it asked for is not overwritten here.
+            return None
         self.failed = False
         if not found:
             self.exhausted = True

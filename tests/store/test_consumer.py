@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import logstore
-from logstore import ProducerStamp
+from logstore import ProducerStamp, _batch
 from logstore.errors import (
     ConcurrentUseError,
     ConsumerClosedError,
@@ -27,7 +27,7 @@ from logstore.errors import (
     WakeupError,
 )
 from logstore.groups.offsets import OFFSETS_TOPIC, OffsetAndMetadata
-from logstore.records import Marker, TopicPartition
+from logstore.records import Codec, Marker, TopicPartition
 from logstore.testing import ManualClock
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
@@ -394,6 +394,105 @@ def test_a_wakeup_ends_a_loop_at_the_next_record(store):
         loop()
     seen += [record.offset for record in consumer.records(timeout_s=0)]
     assert seen == list(range(400))
+
+
+class Decompressing:
+    """Lets another thread do something in the midst of the next decompression, as it may: that holds no lock."""
+
+    def __init__(self, monkeypatch):
+        self.work = None
+        self._decompress = _batch.decompress
+        monkeypatch.setattr(_batch, "decompress", self)
+
+    def __call__(self, *arguments):
+        work, self.work = self.work, None
+        if work is not None:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        return self._decompress(*arguments)
+
+
+@pytest.fixture
+def decompressing(monkeypatch):
+    return Decompressing(monkeypatch)
+
+
+def test_a_wakeup_while_a_batch_is_decompressed_ends_the_loop_there(store, decompressing):
+    fill(store, 400, codec=Codec.GZIP)
+    consumer = earliest(store)
+    decompressing.work = consumer.wakeup
+    seen = []
+    with pytest.raises(WakeupError):
+        seen += consumer
+    assert seen == []
+    assert [record.offset for record in consumer.records(timeout_s=0)] == list(range(400))
+
+
+def test_a_wakeup_before_the_first_record_of_a_run_ends_the_loop_there(store, monkeypatch):
+    fill(store, 400)
+    consumer = earliest(store)
+    run_of = consumer._reading.run_of
+
+    def woken(*arguments):
+        monkeypatch.undo()
+        consumer.wakeup()
+        return run_of(*arguments)
+
+    monkeypatch.setattr(consumer._reading, "run_of", woken)
+    loop = consumer.records()
+    with pytest.raises(WakeupError):
+        next(loop)
+    assert [record.offset for record in consumer.records(timeout_s=0)] == list(range(400))
+
+
+def test_what_another_thread_does_while_a_batch_is_decompressed_counts_from_there(store, decompressing):
+    fill(store, 400, codec=Codec.GZIP)
+    for work, rest in [
+        (lambda: consumer.pause(), range(400)),
+        (lambda: consumer.seek(A, 390), range(390, 400)),
+        (lambda: consumer.seek_to_end(), range(0)),
+        (lambda: consumer.assign([A]), range(400)),
+    ]:
+        consumer = earliest(store, partitions=[A])
+        decompressing.work = work
+        seen = [record.offset for record in consumer.records(timeout_s=0)]
+        consumer.resume()
+        seen += [record.offset for record in consumer.records(timeout_s=0)]
+        assert seen == list(rest)
+
+
+def test_what_another_thread_has_polled_is_not_handed_out_by_a_loop_as_well(store, decompressing):
+    fill(store, 400, codec=Codec.GZIP)
+    consumer = earliest(store, partitions=[A])
+    polled = []
+    decompressing.work = lambda: polled.extend(consumer.poll(max_records=300))
+    looped = list(consumer.records(timeout_s=0))
+    assert [record.offset for record in polled + looped] == list(range(400))
+
+
+def test_close_while_a_batch_is_decompressed_commits_what_was_handed_out_and_no_more(store, decompressing):
+    fill(store, 400, codec=Codec.GZIP)
+    fill(store, 400, codec=Codec.GZIP)
+    consumer = earliest(store, "crew", partitions=[A])
+    seen = []
+    for record in consumer:
+        seen.append(record.offset)
+        if record.offset == 399:
+            decompressing.work = consumer.close
+    assert seen == list(range(400))
+    assert store.committed("crew")[A].offset == 400
+
+
+def test_without_a_group_a_turn_is_all_that_was_read(store):
+    # One batch of more records than a read has bytes.
+    count = 300_000
+    topic = store.create_topic("wide", 2, max_message_bytes=8 << 20)
+    topic.append_many([b""] * count, partition=0, codec=Codec.GZIP)
+    fill(store, 1, 1, "wide")
+    consumer = earliest(store, partitions=["wide"])
+    places = [record.partition for record in consumer.records(timeout_s=0)]
+    assert places in ([0] * count + [1], [1] + [0] * count)
 
 
 def test_two_threads_at_once_are_found_out(tmp_path):

@@ -34,6 +34,7 @@ from logstore.log.listening import Listening
 from logstore.log.waiting import wait_for_any
 from logstore.log.watermark import Bell
 from logstore.records import Ack, TopicPartition
+from logstore.settings import INT64_MAX
 from logstore.store.assignment import Assignment, Wanted
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.place import Place
@@ -208,6 +209,9 @@ class Consumer(Assignment):
                         return
                     continue
                 self._handed = run
+                if self._woken:
+                    # Woken while it was read: either `wakeup` has seen the run, or this sees the wakeup.
+                    run.allow(0)
             yield run
             if deadline is not None:
                 deadline = self._clock.deadline_s(timeout_s)
@@ -219,7 +223,7 @@ class Consumer(Assignment):
             run = self._reading.run_of(place, self._read_bytes())
             if run is not None:
                 # Between two turns offsets are committed; without that a turn is all that was read.
-                return run.allow(self.config.max_poll_records if self._commits_itself else READ_BYTES)
+                return run.allow(self.config.max_poll_records if self._commits_itself else INT64_MAX)
         return None
 
     # -- for an event loop (`logstore.aio`), where no thread may wait
@@ -246,7 +250,10 @@ class Consumer(Assignment):
         return Listening(places, self._isolation, ring)
 
     def wakeup(self) -> None:
-        """Let a call that waits, or else the next one, raise `WakeupError`. For another thread."""
+        """Let a call that waits, a loop, or else the next call, raise `WakeupError`. For another thread.
+
+        A loop hands out no record more, and none is lost: the next call goes on with it.
+        """
         self._woken = True
         handed = self._handed
         if handed is not None:

@@ -79,6 +79,8 @@ class Reading:
             if run is not None:
                 if not run.exhausted and not run.failed:
                     return run
+                # A loop of another thread may be inside it, and would hand out what is now read again.
+                place.hold_up()
                 place.offset, place.run = run.position, None
             self.find(place)
             try:
