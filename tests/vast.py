@@ -13,7 +13,7 @@ from pathlib import Path
 
 from logstore.config import LogConfig
 from logstore.log import checkpoint, files
-from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.epochs import EpochEntry, Epochs
 from logstore.log.files import Directory
 from logstore.log.segments import Segments
@@ -51,7 +51,7 @@ def build(partition: Path, *, segments: int, segment_bytes: int = GIB, batch_byt
     directory = Directory(partition)
     _save_indexes(directory)
     Epochs([EpochEntry(0, 0)]).save(directory, durable=False)
-    point = RecoveryPoint(2, 0, offset, offset, 0, 0, offset, clean=True)
+    point = RecoveryPoint(2, 0, offset, offset, 0, 0, offset, clean=True, kind=LogKind.CONTIGUOUS)
     slots = directory.open(checkpoint.RECOVERY, create=True, writable=True)
     slots.write(checkpoint.encode_slot(point), checkpoint.slot_position(point.sequence))
     slots.close()

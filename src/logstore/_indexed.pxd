@@ -27,6 +27,7 @@ cdef class Indexed:
     cdef readonly int64_t first_timestamp_ms
     cdef readonly bint sealed
     cdef public bint index_stale
+    cdef readonly bint joined
     cdef int32_t _interval
     cdef int64_t _unindexed
     cdef bint _ready

@@ -43,6 +43,8 @@ class Indexed:
     def first_timestamp_ms(self) -> int: ...
     @property
     def sealed(self) -> bool: ...
+    @property
+    def joined(self) -> bool: ...
 
     index_stale: bool
 
@@ -75,6 +77,12 @@ class Indexed:
 
     def indexed_floor(self, offset: int) -> int:
         """Position of a batch that ends below an offset, near it if the index is sound; or 0."""
+
+    def is_joined(self) -> bool:
+        """Whether the last batch of a sealed segment ends where the next segment begins; looked up once."""
+
+    def batches_end(self) -> int:
+        """The offset behind the last batch, by its header, whatever the next segment is named for."""
 
     def position_of(self, offset: int) -> int:
         """Position of the batch that holds or follows ``offset``; the size if there is none."""

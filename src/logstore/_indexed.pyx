@@ -522,6 +522,26 @@ cdef class Indexed:
             entry -= 1
         return 0
 
+    def is_joined(self):
+        """Whether the last batch of a sealed segment ends where the next segment begins; looked up once.
+
+        Raises:
+            CorruptRecordError: a batch near its end is damaged.
+        """
+        cdef uint8_t window[WINDOW_BYTES]
+        cdef int64_t start = 0, got = 0
+        if not self.joined:
+            self.joined = self.next_offset == self.base_offset or self._find(
+                self.next_offset - 1, self.size, window, WINDOW_BYTES, &start, &got) >= 0
+        return self.joined
+
+    def batches_end(self):
+        """The offset behind the last batch, by its header, whatever the next segment is named for."""
+        end = self.base_offset
+        for _, last, _, _, _, _ in self.headers(self.indexed_floor(max(self.next_offset, end))):
+            end = last + 1
+        return end
+
     def position_of(self, int64_t offset):
         """Position of the batch that holds or follows ``offset``; the size if there is none."""
         cdef uint8_t window[HEADER_BYTES]

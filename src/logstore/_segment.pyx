@@ -429,6 +429,7 @@ cdef class Segment(Scanned):
     def set_end(self, int64_t next_offset):
         """Tell where a sealed segment ends, which its own last batch need not reach."""
         self.next_offset = next_offset
+        self.joined = False
 
     def release(self):
         """Give back the room that was taken ahead of the end.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from logstore._crc32c import crc32c
 from logstore.errors import CorruptRecordError
 from logstore.log import checkpoint
-from logstore.log.checkpoint import Published, RecoveryPoint
+from logstore.log.checkpoint import LogKind, Published, RecoveryPoint
 from logstore.records import TopicPartition
 from tests.log.fakes import MemoryDirectory, cuts, flips
 
@@ -38,6 +38,7 @@ def points(draw, sequence=UINT64):
         draw(OFFSETS),
         draw(st.booleans()),
         draw(st.booleans()),
+        draw(st.sampled_from(LogKind)),
     )
 
 
@@ -177,9 +178,23 @@ def test_a_slot_of_another_version_or_with_negative_offsets_is_unknown_even_with
         body = struct.pack(">2sBBQQqqqqq", b"lr", version, flags, 6, 1, recovery_point, base_offset, 0, 0, 0)
         return body + struct.pack(">I", crc32c(body))
 
-    assert checkpoint.decode_slots(sealed(1, 3, 5, 0)) is not None
-    for slot in (sealed(2, 0, 5, 0), sealed(1, 4, 5, 0), sealed(1, 0, -5, -9), sealed(1, 0, 5, 6)):
+    assert checkpoint.decode_slots(sealed(1, 11, 5, 0)) is not None
+    for slot in (
+        sealed(2, 0, 5, 0),
+        sealed(1, 12, 5, 0),
+        sealed(1, 16, 5, 0),
+        sealed(1, 0, -5, -9),
+        sealed(1, 0, 5, 6),
+    ):
         assert checkpoint.decode_slots(slot) is None
+
+
+@pytest.mark.row("S20")
+def test_a_slot_of_before_kinds_were_recorded_says_that_of_none():
+    body = struct.pack(">2sBBQQqqqqq", b"lr", 1, 3, 6, 1, 5, 0, 0, 0, 0)
+    point = checkpoint.decode_slots(body + struct.pack(">I", crc32c(body)))
+    assert point is not None
+    assert (point.clean, point.suspect, point.kind) == (True, True, LogKind.UNRECORDED)
 
 
 # --- the published end

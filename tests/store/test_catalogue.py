@@ -8,7 +8,9 @@ import random
 import pytest
 
 import logstore
+from logstore._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
 from logstore.testing import ManualClock, SimDisk
@@ -18,7 +20,11 @@ WHOLE = Catalogue(
     next_producer_id=2000,
     topics={
         "flights": TopicEntry(
-            id=new_id(random.Random(1)), partitions=4, settings={"retention.ms": "5"}, created_ms=7
+            id=new_id(random.Random(1)),
+            partitions=4,
+            settings={"retention.ms": "5"},
+            created_ms=7,
+            kind=LogKind.GAPPED,
         ),
         "weather": TopicEntry(id=new_id(random.Random(2)), partitions=2, state=TopicState.GROWING, target=5),
         "gone": TopicEntry(id=new_id(random.Random(3)), partitions=1, state=TopicState.DELETING),
@@ -30,6 +36,12 @@ def test_what_is_written_is_read():
     assert Catalogue.of_bytes(WHOLE.to_bytes(), "here") == WHOLE
     empty = Catalogue(cluster_id="")
     assert Catalogue.of_bytes(empty.to_bytes(), "here") == empty
+
+
+def test_an_entry_of_before_kinds_were_recorded_has_none():
+    before = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(b', "kind": "gapped"', b"")
+    found = Catalogue.of_bytes(before + b"crc32c %08x\n" % crc32c(before), "here")
+    assert {entry.kind for entry in found.topics.values()} == {LogKind.UNRECORDED}
 
 
 def test_the_bytes_do_not_depend_on_the_order_of_topics():
@@ -61,8 +73,6 @@ def test_every_flipped_byte_is_found(bit):
 def test_bytes_behind_it_and_a_later_version_are_refused():
     with pytest.raises(DamagedCatalogueError):
         Catalogue.of_bytes(WHOLE.to_bytes() + b"\n", "here")
-    from logstore._crc32c import crc32c
-
     body = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(b"topics 1\n", b"topics 2\n", 1)
     with pytest.raises(DamagedCatalogueError, match="its version is 2, this program knows 1"):
         Catalogue.of_bytes(body + b"crc32c %08x\n" % crc32c(body), "here")
@@ -78,8 +88,6 @@ def test_bytes_behind_it_and_a_later_version_are_refused():
     ],
 )
 def test_a_good_checksum_over_nonsense_is_damage_too(change):
-    from logstore._crc32c import crc32c
-
     body = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(*change, 1)
     with pytest.raises(DamagedCatalogueError):
         Catalogue.of_bytes(body + b"crc32c %08x\n" % crc32c(body), "here")

@@ -18,7 +18,7 @@ different sectors so that one torn write leaves the other. Big-endian::
 
      0  2  magic "lr"
      2  1  version 1
-     3  1  flags: 1 clean, 2 suspect
+     3  1  flags: 1 clean, 2 suspect, 4 contiguous, 8 gapped (`LogKind`; neither: never recorded)
      4  8  sequence (unsigned); even ones stand at 0, odd ones at 4096
     12  8  generation (unsigned)
     20  8  recovery point
@@ -32,6 +32,9 @@ The valid slot
 with the highest sequence counts. It is a lower bound of what is on disk and is not synced, except
 when a truncation lowers it: then *both* slots are written, so that no later tear of one can bring
 the higher recovery point back.
+
+**`logstore.start`** of a partition: the same two slots. Of them the log start offset and the kind count, and
+only where `logstore.recovery` is lost: its other fields say nothing.
 
 **`logstore.published`** of a partition: drawn in `_published`.
 
@@ -47,6 +50,7 @@ would let a tombstone go while a value before it is still there::
 
 from __future__ import annotations
 
+import enum
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -66,6 +70,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY = "logstore.recovery"
+START = "logstore.start"
 PUBLISHED = "logstore.published"
 COMPACTED = "logstore.compacted"
 
@@ -87,7 +92,7 @@ _OFFSET_LINE = re.compile(rb"([A-Za-z0-9._-]{1,249}) (0|[1-9][0-9]{0,9}) (0|[1-9
 _SLOT = struct.Struct(">2sBBQQqqqqq")
 _SLOT_MAGIC = b"lr"
 _SLOT_VERSION = 1
-_CLEAN, _SUSPECT = 1, 2
+_CLEAN, _SUSPECT, _CONTIGUOUS, _GAPPED = 1, 2, 4, 8
 
 _CRC = struct.Struct(">I")
 _COMPACTED = struct.Struct(">2sHq")
@@ -159,6 +164,22 @@ def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 # --- the recovery point ----------------------------------------------------------------------
 
 
+class LogKind(enum.StrEnum):
+    """What a gap between two segments of a log means."""
+
+    UNRECORDED = ""  #: of a log that was made before kinds were: a loss, or a gap that is meant
+    CONTIGUOUS = "contiguous"  #: each segment ends where the next begins: a gap is a loss
+    GAPPED = "gapped"  #: offsets are left out on purpose, as by Kafka's cleaner or in a replica: it says nothing
+
+    def with_other(self, other: LogKind) -> LogKind:
+        """What two places say together: one that knows of gaps is believed, one that says nothing is not asked.
+
+        >>> LogKind.CONTIGUOUS.with_other(LogKind.GAPPED)
+        <LogKind.GAPPED: 'gapped'>
+        """
+        return LogKind.GAPPED if LogKind.GAPPED in (self, other) else self or other
+
+
 class RecoveryPoint(NamedTuple):
     """What one slot of ``logstore.recovery`` says. Offsets are lower bounds."""
 
@@ -171,6 +192,11 @@ class RecoveryPoint(NamedTuple):
     replay_from: int  #: no producer had state at this offset: replay from it; -1: from the newest snapshot
     clean: bool = False  #: the log was closed; nothing was written since
     suspect: bool = False  #: a sync failed: the page cache may differ from the disk
+    kind: LogKind = LogKind.UNRECORDED
+
+
+_KIND_OF = {0: LogKind.UNRECORDED, _CONTIGUOUS: LogKind.CONTIGUOUS, _GAPPED: LogKind.GAPPED}
+_FLAG_OF = {kind: flag for flag, kind in _KIND_OF.items()}
 
 
 def slot_position(sequence: int) -> int:
@@ -182,7 +208,7 @@ def encode_slot(point: RecoveryPoint) -> bytes:
     """The 64 bytes to write at `slot_position` of the point's sequence."""
     assert 0 <= point.segment_base_offset <= point.recovery_point, point
     assert min(point.position, point.log_start_offset, point.replay_from + 1) >= 0, point
-    flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0)
+    flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0) | _FLAG_OF[point.kind]
     body = _SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7])
     return body + _CRC.pack(crc32c(body))
 
@@ -207,9 +233,11 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
     if not _is_whole(slot, SLOT_BYTES):
         return None
     magic, version, flags, *numbers = _SLOT.unpack_from(slot)
-    if magic != _SLOT_MAGIC or version != _SLOT_VERSION or flags & ~(_CLEAN | _SUSPECT):
+    kind = _KIND_OF.get(flags & ~(_CLEAN | _SUSPECT))
+    if magic != _SLOT_MAGIC or version != _SLOT_VERSION or kind is None:
         return None
-    point = RecoveryPoint(*numbers)._replace(clean=bool(flags & _CLEAN), suspect=bool(flags & _SUSPECT))
+    point = RecoveryPoint(*numbers)
+    point = point._replace(clean=bool(flags & _CLEAN), suspect=bool(flags & _SUSPECT), kind=kind)
     if min(numbers[:-1]) < 0 or point.replay_from < -1 or point.segment_base_offset > point.recovery_point:
         return None
     return point

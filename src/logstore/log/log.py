@@ -28,6 +28,7 @@ from logstore.errors import (
     OffsetOutOfRangeError,
 )
 from logstore.log import alteration, compaction, cut, image, retention
+from logstore.log.checkpoint import LogKind
 from logstore.log.compaction import Compacted, Throttle
 from logstore.log.dirty import Cleanable
 from logstore.log.epochs import Epochs
@@ -96,6 +97,7 @@ class Log(Writable):
         files: Files = LIBC,
         rng: random.Random | None = None,
         gate: Gate | None = None,
+        kind: LogKind = LogKind.UNRECORDED,
         **settings: Setting,
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
@@ -103,7 +105,8 @@ class Log(Writable):
         ``config`` and ``settings`` are Kafka's topic settings (`LogConfig`). With ``read_only`` the
         log may be written by another process at the same time; nothing is locked, recovered or
         written. A log that was not closed is recovered: what was synced is there, and so is what was
-        written unless the machine went down.
+        written unless the machine went down. ``kind`` is what a catalogue says of a log that has lost its own
+        record of it.
 
         Raises:
             NotALogError: the path is no partition, holds foreign files, or was written by Kafka.
@@ -115,8 +118,8 @@ class Log(Writable):
         settled = LogConfig.of(config, **settings)
         directory = Directory(path, files)
         if read_only:
-            return LogReader(directory, settled, clock)
-        return cls(directory, settled, owner or SoloOwner(settled), clock, rng, create, gate or OpenGate())
+            return LogReader(directory, settled, clock, kind)
+        return cls(directory, settled, owner or SoloOwner(settled), clock, rng, create, gate or OpenGate(), kind)
 
     def __init__(
         self,
@@ -127,13 +130,14 @@ class Log(Writable):
         rng: random.Random | None,
         create: bool,
         gate: Gate,
+        kind: LogKind,
     ) -> None:
         name = parse_partition(directory.path)
         above = Directory(os.path.dirname(directory.path), directory.files)
         check_place(above, directory, create=create)
         root = Root.open_for_writing(above, name, clock)
         try:
-            state = State(name, directory, root, config, owner, clock, rng, gate)
+            state = State(name, directory, root, config, owner, clock, rng, gate, kind)
         except BaseException:
             root.release(name, None)
             raise

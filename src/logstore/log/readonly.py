@@ -28,7 +28,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.log import aborted, checkpoint, files, recovery
-from logstore.log.checkpoint import Published
+from logstore.log.checkpoint import LogKind, Published
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.promises import PublishedReader
@@ -50,12 +50,15 @@ class LogReader(Readable):
     0
     """
 
-    def __init__(self, directory: Directory, config: LogConfig, clock: Clock) -> None:
+    def __init__(
+        self, directory: Directory, config: LogConfig, clock: Clock, kind: LogKind = LogKind.UNRECORDED
+    ) -> None:
         self.name: TopicPartition = files.parse_partition(directory.path)
         self.config = config
         self.path = directory.path
         self._directory = directory
         self._clock = clock
+        self._given_kind = kind
         self._lock = threading.RLock()
         self._fork = fork_generation()
         self._closed = False

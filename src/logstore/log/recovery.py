@@ -20,7 +20,7 @@ from logstore._segment import Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot, swaps
-from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.producers import ProducedBatch, Producers
@@ -45,6 +45,7 @@ class Recovered(NamedTuple):
     cut_bytes: int = 0
     scanned_bytes: int = 0
     swapped: bool = False  #: a compaction was finished: sealed files are others now
+    kind_is_new: bool = False  #: the recovery file does not say it yet
 
 
 class Seen(NamedTuple):
@@ -57,8 +58,16 @@ class Seen(NamedTuple):
 _NOTHING_SEEN = Seen(checkpoint.INT64_MAX, [])
 
 
-def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int) -> Recovered:
+def recover(
+    directory: Directory,
+    config: LogConfig,
+    facts: PartitionFacts,
+    now_ms: int,
+    kind: LogKind = LogKind.UNRECORDED,
+) -> Recovered:
     """Rebuild what a crash may have torn; touch nothing that it could not have.
+
+    ``kind`` is what the catalogue says of the log.
 
     Raises:
         DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
@@ -68,17 +77,23 @@ def recover(directory: Directory, config: LogConfig, facts: PartitionFacts, now_
     swapped = swaps.finish(directory, config)
     segments = Segments.open(directory, config, writable=True)
     try:
-        return _recover(directory, config, facts, now_ms, segments)._replace(swapped=swapped)
+        return _recover(directory, config, facts, now_ms, segments, kind)._replace(swapped=swapped)
     except BaseException:
         segments.close()
         raise
 
 
 def _recover(
-    directory: Directory, config: LogConfig, facts: PartitionFacts, now_ms: int, segments: Segments
+    directory: Directory,
+    config: LogConfig,
+    facts: PartitionFacts,
+    now_ms: int,
+    segments: Segments,
+    given_kind: LogKind,
 ) -> Recovered:
     known = read_point(directory)
     point = _lowered(known, facts)
+    kind = read_kind(directory, known).with_other(given_kind)
     if len(segments) == 0:
         # Nothing was ever written, or what was is gone: the offsets go on where they were known to be.
         start = 0 if point is None else point.log_start_offset
@@ -107,17 +122,22 @@ def _recover(
     producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
     snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all})
     epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end)
+    if kind is LogKind.UNRECORDED and _is_joined(segments, start):
+        # Nothing is missing between any two segments now, and nothing that is done here changes that.
+        kind = LogKind.CONTIGUOUS
+    point = point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1)
     return Recovered(
         segments=segments,
         producers=producers,
         epochs=epochs,
         highest_epoch=highest_epoch,
-        point=point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1),
+        point=point._replace(kind=kind),
         log_start_offset=start,
         was_clean=known is not None and known.clean and cut == 0 and known.recovery_point == end,
-        synced_end=start if point is None else min(max(point.recovery_point, start), end),
+        synced_end=start if known is None else min(max(point.recovery_point, start), end),
         cut_bytes=cut,
         scanned_bytes=scanned,
+        kind_is_new=kind is not point.kind,
     )
 
 
@@ -125,6 +145,22 @@ def read_point(directory: Directory) -> RecoveryPoint | None:
     """What ``logstore.recovery`` says, or None if it is missing or no slot of it is whole."""
     data = directory.read(checkpoint.RECOVERY)
     return None if data is None else checkpoint.decode_slots(data)
+
+
+def read_kind(directory: Directory, point: RecoveryPoint | None) -> LogKind:
+    """What the partition's files say a gap between segments means; ``point`` is what its recovery file says."""
+    if point is not None and point.kind:
+        return point.kind
+    noted = checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
+    return LogKind.UNRECORDED if noted is None else noted.kind
+
+
+def _is_joined(segments: Segments, start: int) -> bool:
+    """Whether each segment above the log start ends where the next one begins."""
+    try:
+        return all(segment.is_joined() for segment in segments.all[:-1] if segment.next_offset > start)
+    except RecordError:
+        return False
 
 
 def _lowered(point: RecoveryPoint | None, facts: PartitionFacts) -> RecoveryPoint | None:

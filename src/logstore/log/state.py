@@ -29,7 +29,7 @@ from logstore.errors import (
     StorageFailedError,
 )
 from logstore.log import checkpoint, recovery
-from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.owner import Owner
@@ -76,6 +76,7 @@ class State:
         clock: Clock,
         rng: random.Random | None,
         gate: Gate,
+        kind: LogKind,
     ) -> None:
         self.name = name
         self.path = directory.path
@@ -101,7 +102,7 @@ class State:
         self.counters = Counters()
         if not directory.exists():
             directory.create()
-        found = recovery.recover(directory, config, root.found, clock.now_ms())
+        found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)
         root.begin()
         self.segments = found.segments
         self.transactions = Transactions(directory, found.segments, config, found.producers)
@@ -163,6 +164,8 @@ class State:
             if found.point.suspect:
                 self.synced.advance(end)
             self.recovery.write(self.point_now(clean=False))
+        elif found.kind_is_new:
+            self.recovery.write(found.point)
         # A clean mark goes before the first write, durably: it must not come back over a torn log.
         self.must_unmark = found.point.clean
         with self.lock:
@@ -345,7 +348,10 @@ class State:
             self.directory.sync()
             self.root.directory.sync()
             self.transactions.sync()
-            self.recovery.write(self.point_now(clean=False)._replace(recovery_point=old.next_offset))
+            # From here on a gap between segments may be meant; said before there is one.
+            self.recovery.write(
+                self.point_now(clean=False)._replace(recovery_point=old.next_offset, kind=LogKind.GAPPED)
+            )
             # With an unknown recovery point the gap would be damage.
             self.recovery.sync()
             self.segments.add(offset)

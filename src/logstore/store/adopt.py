@@ -254,7 +254,14 @@ def _look(directory: Directory, given: StoreConfig, clock: Clock, rng: random.Ra
         own, without = _settings(name, cluster, given)
         if without:
             ignored[name] = without
-        topics[name] = TopicEntry(id=topic_id, partitions=count, settings=own, created_ms=clock.now_ms())
+        topics[name] = TopicEntry(
+            # Kafka's cleaner and its replicas leave gaps between segments.
+            id=topic_id,
+            partitions=count,
+            settings=own,
+            created_ms=clock.now_ms(),
+            kind=checkpoint.LogKind.GAPPED,
+        )
     meta = layout.read_meta_properties(directory)
     return Adopted(directory.path, meta.get("cluster.id") or new_id(rng), topics, cluster is not None, ignored)
 

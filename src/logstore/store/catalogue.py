@@ -11,7 +11,8 @@ the topic before it begins, and the next open for writing finishes or undoes it 
 
 The second line is JSON, as it may be edited by nobody: the third is the CRC-32C of the two above it,
 newlines included. An entry has the topic's ``id`` (128 bits, in Kafka's text form), ``partitions``, ``state``,
-``settings`` (the topic's own, by dotted key), ``created_ms``, and ``target`` while partitions are being added.
+``settings`` (the topic's own, by dotted key), ``created_ms``, ``target`` while partitions are being added, and
+``kind`` (`LogKind`) unless it was never recorded: that of its logs, for one whose own files have lost it.
 
 May be called from any thread; the store's lock keeps writers apart.
 """
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from logstore._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class TopicEntry:
     settings: Mapping[str, str] = field(default_factory=dict)
     created_ms: int = -1
     target: int = 0  #: the number of partitions that a growing topic shall have
+    kind: LogKind = LogKind.UNRECORDED  #: what a gap between segments means, for a log that has lost its own record
 
     def replace(self, **fields: Any) -> TopicEntry:
         """A copy with some fields changed."""
@@ -102,6 +105,7 @@ class Catalogue:
                     "settings": dict(sorted(entry.settings.items())),
                     "created_ms": entry.created_ms,
                     **({"target": entry.target} if entry.target else {}),
+                    **({"kind": entry.kind.value} if entry.kind else {}),
                 }
                 for name, entry in sorted(self.topics.items())
             },
@@ -145,6 +149,7 @@ class Catalogue:
                     settings={str(key): str(value) for key, value in entry["settings"].items()},
                     created_ms=int(entry["created_ms"]),
                     target=int(entry.get("target", 0)),
+                    kind=LogKind(entry.get("kind", "")),
                 )
                 for name, entry in facts["topics"].items()
             },

@@ -14,6 +14,7 @@ from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.errors import NotALogError, StoreClosedError
 from logstore.log import Log, LogReader
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.reader import Readable
@@ -31,12 +32,14 @@ class Partitions:
         *,
         read_only: bool,
         config_of: Callable[[str], LogConfig],
+        kind_of: Callable[[str], LogKind],
         clock: Clock,
         files: Files,
     ) -> None:
         self._root = root
         self._read_only = read_only
         self._config_of = config_of
+        self._kind_of = kind_of
         self._clock = clock
         self._files = files
         self._open: dict[TopicPartition, Opened] = {}
@@ -75,16 +78,16 @@ class Partitions:
 
     def _open_log(self, name: TopicPartition) -> Opened:
         path = self._root.join(str(name))
-        config = self._config_of(name.topic)
+        config, kind = self._config_of(name.topic), self._kind_of(name.topic)
         if self._read_only:
-            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files)
+            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files, kind=kind)
         if not Directory(path, self._files).exists():
             raise NotALogError(
                 f"{name}: the catalogue names this partition, but its directory is gone; restore it from a copy, "
                 "or delete the topic",
                 path=path,
             )
-        return Log.open(path, config, clock=self._clock, files=self._files, gate=self.gate_of(name))
+        return Log.open(path, config, clock=self._clock, files=self._files, gate=self.gate_of(name), kind=kind)
 
     def _check_open(self) -> None:
         if self._closed:

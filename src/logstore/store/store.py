@@ -122,7 +122,14 @@ class Store(Consuming, Administering):
             except BaseException:
                 hold.release()
                 raise
-        partitions = Partitions(root, read_only=read_only, config_of=table.config_of, clock=clock, files=files)
+        partitions = Partitions(
+            root,
+            read_only=read_only,
+            config_of=table.config_of,
+            kind_of=lambda topic: table.entry(topic).kind,
+            clock=clock,
+            files=files,
+        )
         table.manage(partitions)
         self._table: TopicTable = table
         self._partitions = partitions

@@ -30,6 +30,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.log import Log, files
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import layout
@@ -261,6 +262,7 @@ class Topics(TopicTable):
                 state=TopicState.CREATING,
                 settings=own,
                 created_ms=self._clock.now_ms(),
+                kind=LogKind.CONTIGUOUS,
             )
             self._save_locked(name, entry)
             try:
