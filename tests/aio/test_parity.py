@@ -28,7 +28,7 @@ TWINS = [
 WITHOUT = {
     # For what stands on a store (`store.source`): an asynchronous program has the objects themselves.
     Store: {
-        *("attach", "detach", "next_producer_id", "partition", "partition_count", "partitions_of"),
+        *("attach", "detach", "next_producer_id", "partition", "partition_count", "partitions_of", "added_from"),
         *(
             "topic_to_send_to",
             "topic_id",
@@ -45,7 +45,7 @@ WITHOUT = {
     # What an asynchronous producer is made of.
     Producer: {"append", "pause", "resume", "use", "forget", "known", "offer"},
     # What an asynchronous consumer is made of.
-    Consumer: {"ready", "listen"},
+    Consumer: {"ready", "listen", "look_around", "has_grown", "assign_share"},
     TopicScan: set(),
 }
 

@@ -110,6 +110,7 @@ class Consumer(Twin[_consumer.Consumer], Closing):
     position = awaited(_consumer.Consumer.position)
     positions = awaited(_consumer.Consumer.positions)
     topic_id = awaited(_consumer.Consumer.topic_id)
+    was_added = awaited(_consumer.Consumer.was_added)
     leader_epoch = awaited(_consumer.Consumer.leader_epoch)
     seek_to_stored = awaited(_consumer.Consumer.seek_to_stored)
     seek = awaited(_consumer.Consumer.seek)
@@ -170,17 +171,18 @@ class Consumer(Twin[_consumer.Consumer], Closing):
 
     async def _wait(self, left: float | None, loop: asyncio.AbstractEventLoop) -> None:
         """Until a log moves, somebody wakes the consumer, or the time is over. Occupies no thread."""
+        news = self._news
 
         def ring() -> None:
             try:
-                loop.call_soon_threadsafe(self._news.set)
+                loop.call_soon_threadsafe(news.set)
             except RuntimeError:
                 pass  # the loop is closed, and nobody waits any more
 
         listening = self.sync.listen(ring)
         listening.begin()
         try:
-            if listening.is_there():
+            if listening.is_there() or self.sync.has_grown():
                 return
             if listening.must_look:
                 left = listening.LOOK_S if left is None else min(left, listening.LOOK_S)

@@ -89,7 +89,8 @@ def consume(
             "isolation.level": isolation,
         }
         with store.consumer(group, settings) as consumer:
-            consumer.assign(names)
+            # A topic is followed as it grows; what is read until its end has the partitions of now.
+            consumer.assign(names if partitions or until_end else [topic])
             if begin is not None:
                 seek(store, consumer, names, begin)
             ends = dict(consumer.end_offsets(names)) if until_end else None

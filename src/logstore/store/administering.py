@@ -77,6 +77,10 @@ class Administering(ABC):
         """The catalogue, for writing."""
 
     @abstractmethod
+    def _tell_consumers(self) -> None:
+        """Let consumers that wait look for the partitions that a topic has got."""
+
+    @abstractmethod
     def _check_open(self) -> None:
         """Raise if the store is closed."""
 
@@ -179,7 +183,8 @@ class Administering(ABC):
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
 
-        Records that are there stay where they are: a key may go to another partition from now on.
+        Records that are there stay where they are: a key may go to another partition from now on. Consumers
+        that were assigned the topic by its name read the new partitions too, from offset 0.
 
         Raises:
             UnknownTopicError: there is none.
@@ -187,6 +192,7 @@ class Administering(ABC):
         """
         self._check_writable()
         self._topics.grow(name, total)
+        self._tell_consumers()
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from logstore._encode import timestamp_of
 from logstore.client_config import ConsumerConfig
-from logstore.errors import ConcurrentUseError, ConsumerClosedError, InvalidOffsetError, NotAssignedError
+from logstore.errors import (
+    ConcurrentUseError,
+    ConsumerClosedError,
+    InvalidOffsetError,
+    NotAssignedError,
+    UnknownTopicError,
+)
 from logstore.groups.offsets import is_whole
 from logstore.log.reader import Time
 from logstore.records import TimestampOffset, TopicPartition
@@ -25,6 +32,18 @@ from logstore.store.source import Source
 Wanted = TopicPartition | tuple[str, int] | str
 
 
+class _Followed(NamedTuple):
+    """A topic that is read as it grows: partitions from ``looked_at`` on have not been seen yet.
+
+    Of these, a consumer that shares the topic with others takes those that are ``turn`` modulo ``shares``.
+    """
+
+    topic_id: str
+    looked_at: int
+    turn: int = 0
+    shares: int = 1
+
+
 class Assignment:
     """The places of one consumer, of which it is the greater part."""
 
@@ -35,6 +54,8 @@ class Assignment:
         self._reading = Reading(store, config, offsets)
         self._places: dict[TopicPartition, Place] = {}
         self._turns: list[Place] = []  # the places, the one whose turn it is first
+        self._followed: dict[str, _Followed] = {}
+        self._may_have_grown = False  # set by any thread; cleared before the topics are looked at
         self._in_use = threading.Lock()
         self._closed = False
 
@@ -47,20 +68,70 @@ class Assignment:
         """Read these partitions from now on, and no others; a topic's name stands for all of its partitions.
 
         A partition that was assigned before keeps its position. The others begin at their group's committed
-        offset, else where ``auto.offset.reset`` says. On an error nothing has changed.
+        offset, else where ``auto.offset.reset`` says. Partitions that are added to a topic that was assigned by
+        its name are read too, from offset 0. On an error nothing has changed.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: one of them does not exist.
         """
+        wanted = [partitions] if isinstance(partitions, str) else list(partitions)
         with self._use():
-            wanted = self._named(partitions)
-            places = {name: self._places.get(name) or self._place_of(name) for name in wanted}
-            self._before_assignment()
-            for name, place in self._places.items():
-                if name not in places:
-                    place.hold_up()
-            self._places = places
-            self._turns = list(places.values())
+            followed = {
+                each: _Followed(self._store.topic_id(each), self._store.partition_count(each))
+                for each in wanted
+                if isinstance(each, str)
+            }
+            self._assign(self._named(wanted), followed)
+
+    def assign_share(self, topic: str, partition_count: int, turn: int, shares: int) -> None:
+        """Read one of so many shares of a topic, and no others, also if the topic has fewer partitions.
+
+        The first ``partition_count`` partitions are dealt out in ranges, those that are added later in turn.
+        """
+        share = range(turn * partition_count // shares, (turn + 1) * partition_count // shares)
+        with self._use():
+            topic_id = self._store.topic_id(topic)
+            self._assign(
+                [TopicPartition(topic, number) for number in share],
+                {topic: _Followed(topic_id, partition_count, turn, shares)},
+            )
+
+    def _assign(self, wanted: Iterable[TopicPartition], followed: dict[str, _Followed]) -> None:
+        places = {name: self._places.get(name) or self._place_of(name) for name in wanted}
+        self._before_assignment()
+        for name, place in self._places.items():
+            if name not in places:
+                place.hold_up()
+        self._places = places
+        self._turns = list(places.values())
+        self._followed = followed
+        self._may_have_grown = True
+
+    def _follow(self) -> None:
+        """Read the partitions, too, that were added to the topics that are followed."""
+        self._may_have_grown = False
+        try:
+            for topic, known in list(self._followed.items()):
+                try:
+                    count = self._store.partition_count(topic, known.topic_id)
+                except UnknownTopicError:
+                    continue  # the next read of its places says so
+                for number in range(known.looked_at, count):
+                    name = TopicPartition(topic, number)
+                    if name not in self._places and number % known.shares == known.turn:
+                        place = self._place_of(name, added=True)
+                        # Other threads may be looking at the places.
+                        self._places = {**self._places, name: place}
+                        self._turns.append(place)
+                self._followed[topic] = known._replace(looked_at=max(count, known.looked_at))
+            if self.config.auto_offset_reset not in ("none", "earliest"):
+                # Together: else the last of many would begin at what is the latest when its turn comes.
+                for place in self._turns:
+                    if not place.paused:
+                        self._reading.find(place)
+        except BaseException:
+            self._may_have_grown = True
+            raise
 
     def _named(self, partitions: Iterable[Wanted]) -> list[TopicPartition]:
         if isinstance(partitions, str):
@@ -74,10 +145,13 @@ class Assignment:
             found |= dict.fromkeys(names)
         return list(found)
 
-    def _place_of(self, name: TopicPartition) -> Place:
+    def _place_of(self, name: TopicPartition, *, added: bool = False) -> Place:
         topic_id = self._store.topic_id(name.topic)
         log = self._store.partition(name.topic, name.partition, topic_id=topic_id)
-        return Place(name, log, topic_id)
+        known = self._followed.get(name.topic)
+        if known is not None and known.topic_id == topic_id and name.partition >= known.looked_at:
+            added = True  # assigned again before it was seen to be there
+        return Place(name, log, topic_id, added=added)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -127,6 +201,11 @@ class Assignment:
     def topic_id(self, partition: Wanted) -> str:
         """The id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
         return self._chosen((partition,), one=True)[0].topic_id
+
+    def was_added(self, partition: Wanted) -> bool:
+        """Whether an assigned partition was added to its topic after that was made."""
+        (place,) = self._chosen((partition,), one=True)
+        return place.name.partition >= self._store.added_from(place.name.topic, place.topic_id)
 
     def leader_epoch(self, partition: Wanted, offset: int) -> int:
         """The epoch of the record before an offset, to be stored with it for `seek_to_stored`; -1 if unknown."""
@@ -231,7 +310,7 @@ class Assignment:
 
     def _check_assigned(self) -> None:
         self._check_open()
-        if not self._places:
+        if not self._places and not self._followed:
             raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
 
 

@@ -11,8 +11,9 @@ the topic before it begins, and the next open for writing finishes or undoes it 
 
 The second line is JSON, as it may be edited by nobody: the third is the CRC-32C of the two above it,
 newlines included. An entry has the topic's ``id`` (128 bits, in Kafka's text form), ``partitions``, ``state``,
-``settings`` (the topic's own, by dotted key), ``created_ms``, ``target`` while partitions are being added, and
-``kind`` (`LogKind`) unless it was never recorded: that of its logs, for one whose own files have lost it.
+``settings`` (the topic's own, by dotted key), ``created_ms``, ``target`` while partitions are being added,
+``made_with`` once some were: how many there were before the first of these; and ``kind`` (`LogKind`) unless it was
+never recorded: that of its logs, for one whose own files have lost it.
 
 May be called from any thread; the store's lock keeps writers apart.
 """
@@ -63,6 +64,7 @@ class TopicEntry:
     created_ms: int = -1
     target: int = 0  #: the number of partitions that a growing topic shall have
     kind: LogKind = LogKind.UNRECORDED  #: what a gap between segments means, for a log that has lost its own record
+    made_with: int = 0  #: how many partitions there were before any was added; 0 if none ever was
 
     def replace(self, **fields: Any) -> TopicEntry:
         """A copy with some fields changed."""
@@ -106,6 +108,7 @@ class Catalogue:
                     "created_ms": entry.created_ms,
                     **({"target": entry.target} if entry.target else {}),
                     **({"kind": entry.kind.value} if entry.kind else {}),
+                    **({"made_with": entry.made_with} if entry.made_with else {}),
                 }
                 for name, entry in sorted(self.topics.items())
             },
@@ -150,6 +153,7 @@ class Catalogue:
                     created_ms=int(entry["created_ms"]),
                     target=int(entry.get("target", 0)),
                     kind=LogKind(entry.get("kind", "")),
+                    made_with=int(entry.get("made_with", 0)),
                 )
                 for name, entry in facts["topics"].items()
             },

@@ -88,6 +88,7 @@ class Consumer(Assignment):
             offsets.hold(self._group, self)
         self._handed: RecordIterator | None = None  # what a loop is going through
         self._bell = Bell(clock=self._clock)
+        self._ring: Callable[[], None] | None = None
         self._woken = False
         self._committed_s = self._clock.monotonic_s()
         self._look_again_s = self._committed_s + LOOK_AROUND_S
@@ -118,6 +119,7 @@ class Consumer(Assignment):
             self._settle_and_commit()
             while True:
                 self._check_woken()
+                self._look_for_partitions()
                 records = self._take(limit)
                 if records or not self._wait(deadline):
                     return records
@@ -155,7 +157,6 @@ class Consumer(Assignment):
         if left is not None and left <= 0:
             return False
         if self._store.read_only:
-            # Nobody tells this process that a topic was deleted.
             left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
         waiting = [(place.log, place.position) for place in self._places.values() if not place.paused]
         return (
@@ -166,11 +167,25 @@ class Consumer(Assignment):
 
     def _check_there(self) -> None:
         """Raise if a topic was deleted, whose log would never have news."""
+        for place in self._turns:
+            self._reading.check_there(place)
+
+    def _look_for_partitions(self) -> None:
+        # Nobody tells this process what the writer does with its topics.
         if self._store.read_only and self._clock.monotonic_s() >= self._look_again_s:
             self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
             self._store.topics()
-        for place in self._turns:
-            self._reading.check_there(place)
+            self._may_have_grown = True
+        if self._may_have_grown:
+            self._follow()
+
+    def look_around(self) -> None:
+        """Let a call that waits look whether its topics have more partitions. For another thread."""
+        self._may_have_grown = True
+        self._bell.ring()
+        ring = self._ring
+        if ring is not None:
+            ring()
 
     def __iter__(self) -> Iterator[Record]:
         """Every record, for ever: at the end the loop waits for more. It ends with `close`. See `records`."""
@@ -203,6 +218,7 @@ class Consumer(Assignment):
                 self._check_assigned()
                 self._settle_and_commit()
                 self._check_woken()
+                self._look_for_partitions()
                 run = self._next_run()
                 if run is None:
                     if not self._wait(deadline):
@@ -238,6 +254,7 @@ class Consumer(Assignment):
             self._check_assigned()
             self._settle_and_commit()
             self._check_woken()
+            self._look_for_partitions()
             self._turns.append(self._turns.pop(0))
             runs = [run for place in self._turns if (run := self._reading.run_of(place, self._read_bytes()))]
             if not runs:
@@ -245,9 +262,17 @@ class Consumer(Assignment):
             return runs
 
     def listen(self, ring: Callable[[], None]) -> Listening:
-        """Something that calls ``ring()`` once there may be news behind the positions as they are now."""
+        """Something that calls ``ring()`` once there may be news behind the positions as they are now.
+
+        From now on ``ring()`` is also called when partitions are added; see `has_grown`.
+        """
+        self._ring = ring
         places = [(place.log, place.position) for place in self._places.values() if not place.paused]
         return Listening(places, self._isolation, ring)
+
+    def has_grown(self) -> bool:
+        """Whether partitions may have been added that have not been looked for. Does no I/O."""
+        return self._may_have_grown
 
     def wakeup(self) -> None:
         """Let a call that waits, a loop, or else the next call, raise `WakeupError`. For another thread.

@@ -108,11 +108,17 @@ class Consuming(ABC):
     ) -> list[Lag]:
         """How far a group is behind, in records and seconds, for each partition that it has committed.
 
-        Only records that a reader of that isolation will see are counted; see `logstore.store.lag`.
+        Partitions that were added to a topic that the group reads count from offset 0 until it has committed
+        there. Only records that a reader of that isolation will see are counted; see `logstore.store.lag`.
         """
         from logstore.store.lag import lag_of_group
 
         return lag_of_group(cast("Source", self), self.offsets, group, Isolation(isolation), partitions)
+
+    def _tell_consumers(self) -> None:
+        """Let consumers that wait look for the partitions that a topic has got."""
+        for consumer in list(self._consumers):
+            consumer.look_around()
 
     def _end_consumers(self) -> None:
         """Let every consumer commit what it is known to have processed, while there is a log to commit it to."""

@@ -107,6 +107,7 @@ class DatabaseOffsets:
         self.table = table
         self._mark = _mark_of(paramstyle or _paramstyle_of(connection))
         self._claims: dict[TopicPartition, int] = {}
+        self._joined: set[TopicPartition] = set()  # claimed by `save`; the row goes if that is rolled back
 
     # -- the table
 
@@ -128,13 +129,15 @@ class DatabaseOffsets:
 
         Part of the transaction that is open; commit it before the first records are processed. From then on no
         earlier claimant can save. A partition without an offset, or with one of an earlier topic of that name,
-        begins where the consumer stands, which is written down too. Returns where each begins.
+        begins where the consumer stands, which is written down too; one that was added to a topic of which the
+        group has offsets begins at the log start. Returns where each begins.
 
         Raises:
             NotAssignedError: the consumer has no partitions.
             NoOffsetError: the consumer has no position, since ``auto.offset.reset`` is none; seek first.
         """
         positions = consumer.positions()
+        begun = {partition.topic for partition in self.load()}
         found: dict[TopicPartition, int] = {}
         claims: dict[TopicPartition, int] = {}
         with closing(self._connection.cursor()) as cursor:
@@ -144,11 +147,15 @@ class DatabaseOffsets:
                 if row is not None and (row[2] == topic_id or not row[2] or not topic_id):
                     found[partition] = consumer.seek_to_stored(partition, row[0], row[1])
                 else:
+                    if row is None and partition.topic in begun and consumer.was_added(partition):
+                        consumer.seek_to_beginning(partition)
+                        positions[partition] = consumer.position(partition)
                     found[partition] = positions[partition]
                     epoch = consumer.leader_epoch(partition, found[partition])
                     self._begin(cursor, partition, found[partition], epoch, topic_id, is_new=row is None)
                 claims[partition] = 1 if row is None else row[3]
         self._claims = claims
+        self._joined.clear()
         return found
 
     def _claimed(self, cursor: Cursor, partition: TopicPartition) -> tuple[int, int, str, int] | None:
@@ -206,7 +213,8 @@ class DatabaseOffsets:
     def save(self, cursor: Cursor, offsets: Consumer | Mapping[TopicPartition, int]) -> None:
         """Store how far the group has come, in the transaction of ``cursor``: by default where a consumer stands.
 
-        Nothing is promised before the caller commits. On an error roll back: the effects must go too.
+        Nothing is promised before the caller commits. On an error roll back: the effects must go too. A partition
+        that was added while the consumer reads its topic is claimed by the first save.
 
         Raises:
             GroupFencedError: a partition was never claimed here, or somebody has claimed it since.
@@ -221,6 +229,11 @@ class DatabaseOffsets:
             partition = TopicPartition(*name)
             if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
                 raise InvalidOffsetError(f"{partition}: an offset is a whole number from 0 on, found {offset!r}")
+            if isinstance(offsets, Consumer) and self._joins(cursor, offsets, partition):
+                self._begin(cursor, partition, offset, epochs[partition], offsets.topic_id(partition), is_new=True)
+                self._claims[partition] = 1
+                self._joined.add(partition)
+                continue
             claim = self._claims.get(partition)
             if claim is None or not self._stored(cursor, partition, offset, epochs.get(partition, -1), claim):
                 why = "was never claimed here" if claim is None else "was claimed by another consumer since"
@@ -228,6 +241,16 @@ class DatabaseOffsets:
                     f"{partition} {why}, group {self.group!r}; roll back, and claim() before going on",
                     offset=offset,
                 )
+
+    def _joins(self, cursor: Cursor, consumer: Consumer, partition: TopicPartition) -> bool:
+        """Whether a partition came to the consumer after `claim`, and no other consumer has claimed it."""
+        if partition in self._claims and partition not in self._joined:
+            return False
+        if not consumer.was_added(partition):
+            return False
+        self._run(cursor, f"SELECT COUNT(*) FROM {self.table} WHERE {_KEY}", (self.group, *partition))
+        ((count,),) = cursor.fetchall()
+        return not count
 
     def _stored(self, cursor: Cursor, partition: TopicPartition, offset: int, epoch: int, claim: int) -> bool:
         place = (self.group, *partition, claim)
@@ -260,8 +283,12 @@ class DatabaseOffsets:
             self._connection.commit()
         except BaseException:
             self._connection.rollback()
-            for partition, offset in self.load(self._claims).items():
-                consumer.seek(partition, offset)
+            saved = self.load()
+            for partition in consumer.assignment:
+                if partition in saved and partition in self._claims:
+                    consumer.seek(partition, saved[partition])
+                elif consumer.was_added(partition):
+                    consumer.seek_to_beginning(partition)
             raise
         finally:
             cursor.close()

@@ -21,6 +21,8 @@ from logstore.store.source import Source
 class Lag(NamedTuple):
     """What lies between a committed offset and the end of one partition.
 
+    ``offset`` is 0 for a partition that was added later and that the group has not committed yet.
+
     ``records`` counts those that a reader of that isolation will see; ``lost`` the offsets below the log
     start that were never read and are gone. ``seconds`` is the age of the first unread record, by its own
     timestamp: 0 if there is none, or if the timestamp lies ahead of the clock.
@@ -64,16 +66,28 @@ def lag_of_group(
 ) -> list[Lag]:
     """How far a group is behind, by partition; one whose topic is gone is left out.
 
+    Partitions that were added to a topic since the group came to it count from offset 0, where it will begin.
+
     Raises:
         InvalidGroupError: the group's name cannot be used.
     """
+    commits = offsets.committed(group)
+    begins = {name: commit.offset for name, commit in commits.items()}
+    for topic in {name.topic for name in commits}:
+        try:
+            added = range(store.added_from(topic), store.partition_count(topic))
+        except UnknownTopicError:
+            continue
+        for number in added:
+            begins.setdefault(TopicPartition(topic, number), 0)
+    wanted = set(begins) if partitions is None else set(partitions)
     found = []
-    for name, commit in sorted(offsets.committed(group, partitions).items()):
+    for name in sorted(wanted & begins.keys()):
         try:
             log = store.partition(name.topic, name.partition)
         except (UnknownTopicError, UnknownPartitionError):
             continue
-        found.append(lag_of(log, commit.offset, store.clock.now_ms(), isolation))
+        found.append(lag_of(log, begins[name], store.clock.now_ms(), isolation))
     return found
 
 

@@ -1,7 +1,8 @@
 """One partition as a consumer reads it: where it stands, where it begins, and the next records of it.
 
-This module alone decides where reading begins: at the group's committed offset, else, and where an
-offset is out of the log's range, as ``auto.offset.reset`` says. One thread at a time: the consumer's.
+This module alone decides where reading begins: at the group's committed offset, else at the log start in a
+partition that was added to a topic since the group came to it, else, and where an offset is out of the log's
+range, as ``auto.offset.reset`` says. One thread at a time: the consumer's.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ class Place:
 
     ``offset`` is where the next read begins, -1 until that is known; while ``run`` is there, its own
     position counts. ``done`` is the offset below which everything that was handed out has been
-    processed, as far as is known, and ``stored`` what was committed last.
+    processed, as far as is known, and ``stored`` what was committed last. ``added``: the consumer had the whole
+    topic before this partition was there.
     """
 
-    __slots__ = ("done", "log", "name", "offset", "paused", "run", "stored", "topic_id")
+    __slots__ = ("added", "done", "log", "name", "offset", "paused", "run", "stored", "topic_id")
 
-    def __init__(self, name: TopicPartition, log: Opened, topic_id: str) -> None:
+    def __init__(self, name: TopicPartition, log: Opened, topic_id: str, *, added: bool = False) -> None:
         self.name = name
+        self.added = added
         self.log = log
         self.topic_id = topic_id
         self.offset = self.done = self.stored = -1
@@ -120,12 +123,26 @@ class Reading:
                 place.go_to(not_behind_its_epoch(place.log, commit.offset, commit.leader_epoch))
                 place.stored = commit.offset
                 return
+        if place.added or self._was_added(place):
+            # By auto.offset.reset=latest, what came before the consumer saw the partition would be passed over.
+            place.go_to(place.log.log_start_offset)
+            return
         if self._rule == "none":
             raise NoOffsetError(
                 f"{place.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; seek, "
                 "or commit an offset"
             )
         place.go_to(self._first_offset(place))
+
+    def _was_added(self, place: Place) -> bool:
+        """Whether the group reads the topic already, and the partition was added to it after it was made."""
+        topic, number = place.name
+        if not self._group or number < self._store.added_from(topic, place.topic_id):
+            return False
+        commits = self._offsets.committed(self._group)
+        return any(
+            name.topic == topic and commit.topic_id in ("", place.topic_id) for name, commit in commits.items()
+        )
 
     def _reset(self, place: Place, error: OffsetOutOfRangeError) -> None:
         """Begin anew: the offset lies below what is kept, or behind the end."""

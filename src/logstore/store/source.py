@@ -34,6 +34,9 @@ class Source(Protocol):
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
 
+    def added_from(self, topic: str, topic_id: str | None = None) -> int:
+        """The number of the first partition that was added after the topic was made, whether it is there or not."""
+
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """The settings of a topic's logs."""
 

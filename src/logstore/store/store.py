@@ -198,7 +198,13 @@ class Store(Consuming, Administering):
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
         self._check_open()
-        return self._table.entry(topic, topic_id).partitions
+        return self._table.entry_now(topic, topic_id).partitions
+
+    def added_from(self, topic: str, topic_id: str | None = None) -> int:
+        """The number of the first partition that was added after the topic was made, whether it is there or not."""
+        self._check_open()
+        entry = self._table.entry(topic, topic_id)
+        return entry.made_with or entry.partitions
 
     def topic_id(self, topic: str) -> str:
         """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""

@@ -24,26 +24,26 @@ from logstore.store.consuming import Consuming
 class MessageStream:
     """Records of some partitions, for ever. One thread iterates it.
 
-    A stream without partitions, since there are more streams than those, waits until the shutdown.
+    A stream without partitions, since there are more streams than those, waits until the topic has more.
     """
 
-    def __init__(self, topic: str, consumer: Consumer, partitions: tuple[TopicPartition, ...]) -> None:
+    def __init__(self, topic: str, consumer: Consumer) -> None:
         self.topic = topic
-        self.partitions = partitions
         self._consumer = consumer
         self._ended = threading.Event()
         self._commit_asked = False
-        if partitions:
-            consumer.assign(partitions)
         self._records: Iterator[Record] | None = None
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions that it reads now."""
+        return tuple(sorted(self._consumer.assignment))
 
     def __iter__(self) -> Iterator[Record]:
         return self
 
     def __next__(self) -> Record:
         """The next record, as soon as there is one; the record before counts as processed."""
-        if not self.partitions:
-            self._ended.wait()
         while not self._ended.is_set():
             try:
                 self._commit_if_asked()
@@ -116,8 +116,8 @@ class ConsumerConnector:
     def create_message_streams(self, topic_counts: Mapping[str, int]) -> dict[str, list[MessageStream]]:
         """For each topic so many streams; together they give every record of it, each record once.
 
-        Partitions are dealt out in ranges, as evenly as they go. Those that are added to a topic later belong
-        to no stream.
+        Partitions are dealt out in ranges, as evenly as they go, and those that are added to a topic later in
+        turn: they are read from offset 0.
 
         Raises:
             UnknownTopicError: there is no such topic. No stream was made.
@@ -134,10 +134,9 @@ class ConsumerConnector:
                 made[topic] = []
                 total = self._store.partition_count(topic)
                 for number in range(count):
-                    share = range(number * total // count, (number + 1) * total // count)
                     consumer = self._store.consumer(self._group, self._settings)
-                    partitions = tuple(TopicPartition(topic, partition) for partition in share)
-                    made[topic].append(MessageStream(topic, consumer, partitions))
+                    made[topic].append(MessageStream(topic, consumer))
+                    consumer.assign_share(topic, total, number, count)
         except BaseException:
             for streams in made.values():
                 for stream in streams:
@@ -150,8 +149,7 @@ class ConsumerConnector:
     def commit_offsets(self) -> None:
         """Let every stream commit when its thread asks for the next record, or at once where it waits for one."""
         for stream in self._streams:
-            if stream.partitions:
-                stream.ask_for_commit()
+            stream.ask_for_commit()
 
     def shutdown(self) -> None:
         """End every stream: those that wait end at once, others when their thread asks for the next record.

@@ -122,6 +122,10 @@ class TopicTable(ABC):
             )
         return entry
 
+    def entry_now(self, name: str, topic_id: str | None = None) -> TopicEntry:
+        """`entry`, as the catalogue has it at this moment. Raises as that does."""
+        return self.entry(name, topic_id)
+
     def check_partition(self, name: str, partition: int, topic_id: str | None = None) -> None:
         """Refuse a partition that the topic does not have.
 
@@ -335,7 +339,12 @@ class Topics(TopicTable):
             self._save_locked(name, entry.replace(state=TopicState.GROWING, target=total))
             try:
                 layout.make_partitions(self._root, name, range(entry.partitions, total), entry.id)
-                grown = entry.replace(partitions=total, state=TopicState.READY, target=0)
+                grown = entry.replace(
+                    partitions=total,
+                    state=TopicState.READY,
+                    target=0,
+                    made_with=entry.made_with or entry.partitions,
+                )
                 self._save_locked(name, grown)
             except BaseException:
                 self._catalogue = self._catalogue.with_topic(
@@ -423,6 +432,10 @@ class FollowedTopics(TopicTable):
     @property
     def catalogue(self) -> Catalogue:
         return self._catalogue
+
+    def entry_now(self, name: str, topic_id: str | None = None) -> TopicEntry:
+        self.refresh()
+        return self.entry(name, topic_id)
 
     def refresh(self) -> None:
         data = self._root.read(CATALOGUE)
