@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from logstore.store.lag import Lag
     from logstore.store.partitioners import Partitioner
     from logstore.store.producer import Producer
+    from logstore.store.rebuild import rebuild
     from logstore.store_config import StoreConfig
 
     __version__: str
@@ -79,6 +80,7 @@ _HOMES = {
     "Lag": "logstore.store.lag",
     "Partitioner": "logstore.store.partitioners",
     "Producer": "logstore.store.producer",
+    "rebuild": "logstore.store.rebuild",
 }
 
 __all__ = [
@@ -118,6 +120,7 @@ __all__ = [
     "hand_back",
     "open",
     "partition_of",
+    "rebuild",
 ]
 
 

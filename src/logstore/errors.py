@@ -418,7 +418,11 @@ class NotALogError(StorageError):
 
 
 class DamagedCatalogueError(StorageError):
-    """``logstore.topics``, which names the topics of a store, is damaged. Nothing was changed."""
+    """``logstore.topics``, which names the topics of a store, is damaged or missing. Nothing was changed."""
+
+
+class LaterCatalogueError(DamagedCatalogueError):
+    """``logstore.topics`` is whole, and was written by a later program. Nothing was changed."""
 
 
 class LogClosedError(LogstoreError, ValueError):

@@ -207,6 +207,21 @@ def test_a_damaged_catalogue_is_a_problem(flights):
     assert "catalogue-damaged" in names(flights, status=1)
 
 
+def test_a_catalogue_that_is_missing_is_a_problem_and_made_again(flights):
+    (flights.directory / "logstore.topics").unlink()
+    assert "catalogue-missing" in names(flights, status=1)
+    assert f"logstore rebuild --dir {flights.directory}" in flights.error("topic", "list")
+    (made,) = flights.json("rebuild")
+    assert (made["topic"], made["partitions"], made["missing"], made["damaged"]) == ("flights", 2, [], [])
+    assert "catalogue-missing" not in names(flights)
+    assert len(flights("consume", "flights", "-e").splitlines()) == 6
+    assert "it is whole" in flights.error("rebuild")
+    shutil.rmtree(flights.directory / "flights-0")
+    (flights.directory / "logstore.topics").write_bytes(b"")
+    assert "flights-0: its directory is missing" in flights.error("rebuild")
+    assert "flights-0" in flights.error("consume", "flights", "-e")
+
+
 def test_a_crash_is_told_and_what_comes_of_it(tmp_path, flights):
     with logstore.open(flights.directory, environ={}) as store:
         log = store.topic("flights")[0]

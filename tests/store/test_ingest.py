@@ -758,14 +758,16 @@ def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
     assert store.partition("flights", 0).segment_count <= 3
 
 
-def test_without_the_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):
+def test_in_a_rebuilt_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):
     store.ingest(stage(store, {F0: [[b"a"]]}))
     store.close()
     disk.unlink(f"{ROOT}/logstore.topics")
+    logstore.rebuild(ROOT, files=disk, clock=clock)
     with logstore.open(ROOT, files=disk, clock=clock) as store:
         config = store.topic_config("__logstore_sinks")
         assert (config.compacts, config.deletes) == (True, False)
         assert store.partition("__logstore_sinks", 0).config.compacts
+        assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
 
 
 def test_a_record_that_is_no_state_is_named_and_nothing_is_taken_in(store, disk, clock):

@@ -1,4 +1,4 @@
-"""``logstore adopt``, ``hand-back``, ``snapshot``, ``housekeep``: a store's directory as a whole."""
+"""``logstore adopt``, ``hand-back``, ``rebuild``, ``snapshot``, ``housekeep``: a store's directory as a whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from logstore.cli import terminal
 from logstore.cli.place import Place, json_option, place_options
 from logstore.store import Store
 from logstore.store import adopt as adoption
+from logstore.store import rebuild as rebuilding
 
 
 @click.command()
@@ -65,6 +66,45 @@ def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
         terminal.say("the store was not closed: Kafka will look at every log when it starts")
     if given.stray:
         terminal.say(f"Kafka does not know {', '.join(given.stray)}, and moves them aside as -stray")
+
+
+@click.command()
+@json_option
+@place_options
+def rebuild(as_json: bool, place: Place) -> int:
+    """Make the list of topics of a store, lost or damaged, again from the directories. The store must be closed.
+
+    Topics keep their ids and partitions. Their settings are lost: every record is kept until
+    `logstore topic alter` says otherwise. A damaged list is kept beside the new one. Status 1 if a
+    partition is missing or damaged.
+
+    JSON: topic, partitions, id, settings, missing, damaged.
+    """
+    made = rebuilding.rebuild(place.existing())
+    rows = []
+    for name, entry in sorted(made.topics.items()):
+        missing = [each.partition for each in made.missing if each.topic == name]
+        damaged = [each.partition for each in made.damaged if each.topic == name]
+        rows.append(
+            {
+                "topic": name,
+                "partitions": entry.partitions,
+                "id": entry.id,
+                "settings": dict(entry.settings),
+                "missing": missing,
+                "damaged": damaged,
+            }
+        )
+    columns = ("topic", "partitions", "missing", "damaged")
+    terminal.print_rows(rows, as_json=as_json, columns=columns)
+    terminal.say(f"{made.path}: {len(rows)} topic(s), kept for ever until `logstore topic alter` says otherwise")
+    if made.kept_as:
+        terminal.say(f"the damaged list is in {made.kept_as}")
+    for place_of in made.missing:
+        terminal.say(f"{place_of}: its directory is missing; restore it from a copy")
+    for place_of, what in made.damaged.items():
+        terminal.say(f"{place_of}: {what}")
+    return terminal.FAILED if made.missing or made.damaged else terminal.OK
 
 
 @click.command()

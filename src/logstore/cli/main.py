@@ -31,6 +31,7 @@ COMMANDS = {
     "offsets": ("offsets", "offsets", "List, set and delete committed offsets; show lag."),
     "pipeline": ("pipeline", "pipeline", "Run, list and describe the data pipelines for Spark."),
     "produce": ("produce", "produce", "Append records from standard input."),
+    "rebuild": ("directory", "rebuild", "Make the lost list of topics again from the directories."),
     "segment": ("segments", "segment", "List, dump, verify and mend the files of partitions."),
     "snapshot": ("directory", "snapshot", "Copy the whole store."),
     "topic": ("topics", "topic", "Create, list, describe, alter, delete and trim topics."),

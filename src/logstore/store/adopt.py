@@ -104,9 +104,9 @@ def adopt(
     try:
         _check_is_kafkas(directory)
         adopted = _look(directory, given, clock, rng)
-        Catalogue(cluster_id=adopted.cluster_id, next_producer_id=FIRST_PRODUCER_ID, topics=adopted.topics).save(
-            directory
-        )
+        Catalogue(
+            cluster_id=adopted.cluster_id, next_producer_id=first_producer_id(rng), topics=adopted.topics
+        ).save(directory)
     finally:
         hold.release()
     _logger.info(
@@ -201,7 +201,8 @@ def _remove_ours(directory: Directory, last: str = "") -> None:
         directory.sync()
 
 
-def _first_producer_id(rng: random.Random | None) -> int:
+def first_producer_id(rng: random.Random | None) -> int:
+    """The first id to give out in a directory of Kafka's."""
     # Another block at each adoption: the log may still know the producers of the time before.
     block = secrets.randbits(20) if rng is None else rng.getrandbits(20)
     return FIRST_PRODUCER_ID + (block << 20)

@@ -31,7 +31,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from logstore._crc32c import crc32c
-from logstore.errors import DamagedCatalogueError
+from logstore.errors import DamagedCatalogueError, LaterCatalogueError
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 
@@ -121,7 +121,8 @@ class Catalogue:
         """The catalogue in a file's bytes.
 
         Raises:
-            DamagedCatalogueError: they are not what `to_bytes` gives, or of a later version.
+            DamagedCatalogueError: they are not what `to_bytes` gives.
+            LaterCatalogueError: they are of a later version.
         """
         lines = data.split(b"\n")
         if len(lines) != 4 or lines[3] or not lines[0].startswith(_HEAD):
@@ -131,8 +132,10 @@ class Catalogue:
             raise _damaged("its checksum disagrees", path)
         version = lines[0].removeprefix(_HEAD)
         if version != b"%d" % _VERSION:
-            raise _damaged(
-                f"its version is {version.decode(errors='replace')}, this program knows {_VERSION}", path
+            raise LaterCatalogueError(
+                f"the catalogue of the store was written by a later program: its version is "
+                f"{version.decode(errors='replace')}, this program knows {_VERSION}; open it with that program",
+                path=path,
             )
         try:
             return cls._of_facts(json.loads(lines[1]))
@@ -197,7 +200,8 @@ def new_id(rng: random.Random | None = None) -> str:
 
 def _damaged(what: str, path: str) -> DamagedCatalogueError:
     return DamagedCatalogueError(
-        f"the catalogue of the store is damaged: {what}; restore it from a copy, or move it away: then the topics "
-        "are taken from the directories, and their own settings are lost",
+        f"the catalogue of the store is damaged: {what}; restore it from a copy, or make it again from the "
+        f"directories with `logstore rebuild --dir {os.path.dirname(path)}` or logstore.rebuild: the topics' own "
+        "settings are lost then, and records are kept for ever",
         path=path,
     )

@@ -90,8 +90,12 @@ def diagnose(
     try:
         catalogue = Catalogue.load(root)
     except DamagedCatalogueError as error:
-        advice = "restore logstore.topics from a copy; the partitions are not touched by it"
-        yield Finding(Level.PROBLEM, "catalogue-damaged", root.path, str(error), advice)
+        yield Finding(Level.PROBLEM, "catalogue-damaged", root.path, str(error))
+    if catalogue is None:
+        try:
+            layout.refuse_lost_catalogue(root)
+        except DamagedCatalogueError as error:
+            yield Finding(Level.PROBLEM, "catalogue-missing", root.path, str(error))
     seen = _Seen(
         root, config or StoreConfig(), holder_of(root), tuple(files.partitions_below(root)), catalogue, deep, step
     )
@@ -212,6 +216,14 @@ def _topics(seen: _Seen) -> Iterator[Finding]:
                     seen.root.join(str(name)),
                     "the catalogue has it, the disk has not",
                     "restore the directory from a copy",
+                )
+            elif not layout.holds_a_log(seen.directory_of(name).names()):
+                yield Finding(
+                    Level.PROBLEM,
+                    "partition-emptied",
+                    seen.root.join(str(name)),
+                    "the directory has lost the files of a log",
+                    "restore them from a copy",
                 )
     for name in seen.partitions:
         entry_of = seen.catalogue.topics.get(name.topic)

@@ -1,18 +1,21 @@
 """The directories below a store's root: whose they are, and making and removing those of a topic.
 
-Knows names and directories, not what is in a log and not the catalogue. Called under the store's lock,
-or before anybody else can have the root.
+Knows names and directories, not what is in a log, and of the catalogue only whether it is there. Called under
+the store's lock, or before another process can have the root.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logstore.errors import NotALogError
+from logstore.errors import DamagedCatalogueError, NotALogError
 from logstore.log import checkpoint, files
 from logstore.log.files import Directory
 from logstore.log.removal import remove_partition
+from logstore.log.root import CHECKPOINTS
 from logstore.records import TopicPartition
+from logstore.store.catalogue import CATALOGUE
+from logstore.store.names import INTERNAL
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
@@ -48,12 +51,14 @@ def check_root(root: Directory) -> list[TopicPartition]:
 
     Raises:
         NotALogError: Kafka wrote it, or it holds what belongs to no store.
+        DamagedCatalogueError: it was a store, and its catalogue is gone.
     """
     files.refuse_file(root)
     if not root.exists():
         return []
     names = root.names()
     refuse_incomplete(root, names)
+    refuse_lost_catalogue(root)
     strangers = files.foreign_directories(root)
     if strangers:
         raise NotALogError(
@@ -90,6 +95,56 @@ def refuse_incomplete(root: Directory, names: list[str]) -> None:
         raise NotALogError(
             "this is a snapshot that was never finished; remove it, and take another", path=root.path
         )
+
+
+def left_of_a_store(root: Directory) -> str:
+    """What a store has made in a root that has no catalogue; "" where that is nothing.
+
+    Nothing is left where Kafka wrote, nor where only single logs were opened: these bring no catalogue.
+    """
+    names = root.names()
+    if CATALOGUE in names:
+        return ""
+    partitions = files.partitions_below(root)
+    ours = [name for name in partitions if is_ours(partition_directory(root, name))]
+    # Written before the catalogue is: on its way in for the first time.
+    marks = [name for name in names if name.startswith(files.OURS) and name != CATALOGUE + files.TEMPORARY]
+    found = ""
+    if not partitions or ours or marks:
+        # Single logs leave checkpoints, and their mark.
+        told = [name for name in marks if name.removesuffix(files.TEMPORARY) != CHECKPOINTS]
+        told += [name for name in names if name == META_PROPERTIES]
+        for name in partitions:
+            if PARTITION_METADATA in partition_directory(root, name).names():
+                told.append(f"{name}/{PARTITION_METADATA}")
+        told += [str(name) for name in ours if name.topic in INTERNAL]
+        found = told[0] if told else ""
+    # Looked for last: a writer that makes the store at this moment has the catalogue in place before the rest.
+    return "" if CATALOGUE in root.names() else found
+
+
+def refuse_lost_catalogue(root: Directory) -> None:
+    """Tell a store without its catalogue from a new one: by the defaults its records would be deleted.
+
+    Raises:
+        DamagedCatalogueError: the root was a store.
+    """
+    found = left_of_a_store(root)
+    if found:
+        raise DamagedCatalogueError(
+            f"the catalogue of the store is missing: {found} is here, and nothing says which topics there are and "
+            "how long they keep their records; restore it from a copy, or make it again from the directories with "
+            f"`logstore rebuild --dir {root.path}` or logstore.rebuild (where Kafka has only formatted the "
+            "directory, take it over with adopt)",
+            path=root.join(CATALOGUE),
+        )
+
+
+def holds_a_log(names: list[str]) -> bool:
+    """Whether the names in a partition's directory are those of a log: one that lost its files is no new one."""
+    return checkpoint.RECOVERY in names or any(
+        files.belongs_to_a_segment(name) and files.LOG in name for name in names
+    )
 
 
 def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_id: str) -> None:

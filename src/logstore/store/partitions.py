@@ -19,6 +19,7 @@ from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.reader import Readable
 from logstore.records import TopicPartition
+from logstore.store import layout
 
 Opened = Log | LogReader
 
@@ -79,14 +80,19 @@ class Partitions:
     def _open_log(self, name: TopicPartition) -> Opened:
         path = self._root.join(str(name))
         config, kind = self._config_of(name.topic), self._kind_of(name.topic)
-        if self._read_only:
-            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files, kind=kind)
-        if not Directory(path, self._files).exists():
+        directory = Directory(path, self._files)
+        lost = "its directory is gone" if not directory.exists() else ""
+        if not lost and not layout.holds_a_log(directory.names()):
+            lost = "its directory has lost the files of a log"
+        if lost:
             raise NotALogError(
-                f"{name}: the catalogue names this partition, but its directory is gone; restore it from a copy, "
-                "or delete the topic",
+                f"{name}: the topic has this partition, but {lost}; restore it from a copy, or delete the "
+                "topic. Where its records are gone for good, close the store, and begin it again, empty, with "
+                f"logstore.Log.open({path!r}).close()",
                 path=path,
             )
+        if self._read_only:
+            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files, kind=kind)
         return Log.open(path, config, clock=self._clock, files=self._files, gate=self.gate_of(name), kind=kind)
 
     def _check_open(self) -> None:

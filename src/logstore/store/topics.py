@@ -70,6 +70,13 @@ def _check_internal(name: str, config: LogConfig) -> None:
         )
 
 
+def settings_unknown(name: str) -> dict[str, str]:
+    """The settings of a topic whose own are lost: nothing of it is deleted until its user says otherwise."""
+    if name in INTERNAL:
+        return {"cleanup.policy": "compact"}
+    return {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
+
+
 class TopicTable(ABC):
     """Looking at the topics, by whoever may."""
 
@@ -207,7 +214,11 @@ class Topics(TopicTable):
         return layout.read_meta_properties(self._root).get("cluster.id")
 
     def _take_in(self, catalogue: Catalogue) -> Catalogue:
-        """Make topics of the logs below the root that no store has made."""
+        """Make topics of the logs below the root that the catalogue does not know.
+
+        Single logs follow the store's settings. A topic that a store has made had settings of its own, which an
+        older catalogue in the place of the last one does not know: it is kept for ever.
+        """
         numbers: dict[str, set[int]] = {}
         for name in files.partitions_below(self._root):
             # Kafka's own log of a directory that was adopted: it stays Kafka's.
@@ -218,17 +229,14 @@ class Topics(TopicTable):
             if not all(layout.is_ours(directory) for directory in directories):
                 _logger.warning("passed over what is no log of ours: root=%s topic=%s", self._root.path, topic)
                 continue
-            topic_id = next(filter(None, map(layout.read_partition_metadata, directories)), None) or new_id(
-                self._rng
-            )
+            known_id = next(filter(None, map(layout.read_partition_metadata, directories)), None)
             count = max(found) + 1
-            layout.make_partitions(self._root, topic, sorted(set(range(count)) - found), topic_id)
             catalogue = catalogue.with_topic(
                 topic,
                 TopicEntry(
-                    id=topic_id,
+                    id=known_id or new_id(self._rng),
                     partitions=count,
-                    settings={"cleanup.policy": "compact"} if topic in INTERNAL else {},
+                    settings=settings_unknown(topic) if known_id or topic in INTERNAL else {},
                     created_ms=self._clock.now_ms(),
                 ),
             )
@@ -258,6 +266,7 @@ class Topics(TopicTable):
                 self._remove_locked(name, found)
             check_name(name, self._catalogue.topics)
             check_partition_count(partitions)
+            self._refuse_in_the_way(name, range(partitions))
             own = canonical(settings)
             _check_internal(name, self.effective(own))
             entry = TopicEntry(
@@ -278,6 +287,21 @@ class Topics(TopicTable):
                 raise
             _logger.info("created a topic: topic=%s partitions=%d id=%s", name, partitions, entry.id)
             return entry
+
+    def _refuse_in_the_way(self, name: str, numbers: range) -> None:
+        """Keep what stands where new partitions shall be: taken for them, it would be removed if that fails.
+
+        Raises:
+            NotALogError: there is a directory.
+        """
+        there = [each for each in files.partitions_below(self._root) if each.topic == name]
+        for each in there:
+            if each.partition in numbers:
+                raise NotALogError(
+                    f"a directory of this name is there already, which the catalogue does not know; move it away, "
+                    f"or copy its records with `logstore import {name} {self._root.join(str(each))}`",
+                    path=self._root.join(str(each)),
+                )
 
     def _undo_locked(self, name: str, entry: TopicEntry) -> None:
         """Take back a topic that could not be made; where that fails too, the next open does it."""
@@ -336,6 +360,7 @@ class Topics(TopicTable):
                 raise InvalidPartitionsError(
                     f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
                 )
+            self._refuse_in_the_way(name, range(entry.partitions, total))
             self._save_locked(name, entry.replace(state=TopicState.GROWING, target=total))
             try:
                 layout.make_partitions(self._root, name, range(entry.partitions, total), entry.id)
@@ -454,6 +479,7 @@ class FollowedTopics(TopicTable):
 
     def _listed(self) -> Catalogue:
         """What the directories alone tell, as of a root that Kafka wrote or in which only logs were opened."""
+        layout.refuse_lost_catalogue(self._root)
         topics: dict[str, TopicEntry] = {}
         for name in files.partitions_below(self._root):
             known = topics.get(name.topic)
