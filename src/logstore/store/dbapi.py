@@ -82,6 +82,7 @@ class DatabaseOffsets:
     ...     saved = offsets.save(database.cursor(), consumer)    # beside the effects of the records
     >>> offsets.load([("flights", 0)])
     {TopicPartition(topic='flights', partition=0): 1}
+    >>> database.close()
 
     Owns: nothing; connection and transactions are the caller's.
     """

@@ -60,9 +60,11 @@ class DatabaseConformance:
             offsets.save(connection.cursor(), consumer)
             connection.commit()
             other = self.connect()
-            found = DatabaseOffsets(other, "g", table=self.table, paramstyle=self.paramstyle).load()
-            other.rollback()
-            other.close()  # type: ignore[attr-defined]
+            try:
+                found = DatabaseOffsets(other, "g", table=self.table, paramstyle=self.paramstyle).load()
+                other.rollback()
+            finally:
+                other.close()  # type: ignore[attr-defined]
             assert found == {_PLACE: 2}
 
     def test_what_was_rolled_back_is_gone(self) -> None:
