@@ -260,11 +260,19 @@ java: $(VENV)/.built
 		printf '==> %s\n' 'apt-get could not bring it: see $(VENV)/java.log'; }
 
 $(VENV)/.built: $(SOURCES) $(VENV)/.requires
-	$(SAY) 'compile: $(words $(MODULES)) modules'
-	@$(PY) setup.py --quiet build_ext --inplace --parallel $(WORKERS) >$(VENV)/compile.log 2>&1 \
-		|| { cat $(VENV)/compile.log; exit 1; }
-	@grep -i warning $(VENV)/compile.log || true
+	$(SAY) 'compile: $(words $(MODULES)) modules, first to C and then by the C compiler'
+	@{ $(PY) -u setup.py build_ext --inplace --parallel $(WORKERS); echo $$? >$(VENV)/compile.status; } 2>&1 \
+		| $(call show-progress,$(VENV)/compile.log)
+	@test "$$(cat $(VENV)/compile.status)" = 0 || { cat $(VENV)/compile.log; exit 1; }
+	@grep -i warning: $(VENV)/compile.log || true
 	@touch $@
+
+# Write what a build prints to a file, and a line for every eighth module that it has begun.
+show-progress = { to_c=0; to_machine=0; while IFS= read -r line; do printf '%s\n' "$$line"; case "$$line" in \
+	*Cythonizing*) to_c=$$((to_c + 1)); test $$((to_c % 8)) != 0 || echo "    translated to C: $$to_c" >&3 ;; \
+	"building '"*) to_machine=$$((to_machine + 1)); \
+		test $$((to_machine % 8)) != 0 || echo "    compiled: $$to_machine" >&3 ;; \
+	esac; done; } 3>&1 >$(1)
 
 # A second, throw-away compilation in which every warning of Cython and C is an error.
 $(VENV)/.strict: $(SOURCES) $(VENV)/.requires
