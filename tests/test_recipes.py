@@ -70,7 +70,7 @@ def lives(recipe, directory, effects, kills):
     code = textwrap.dedent(_LIFE).format(recipe=recipe)
     for place, number in [*kills, ("never", 0)]:
         arguments = [sys.executable, "-c", code, str(directory), str(effects), place, str(number)]
-        done = subprocess.run(arguments, env=ENVIRONMENT, check=False, timeout=60)
+        done = subprocess.run(arguments, env=ENVIRONMENT, check=False, timeout=300)
         assert done.returncode == (0 if place == "never" else -signal.SIGKILL)
 
 
@@ -199,7 +199,7 @@ def test_a_service_that_is_rebuilt_from_offset_0_stands_where_it_stood(tmp_path)
 def test_each_recipe_runs_as_its_head_says(tmp_path, recipe, arguments, wanted):
     command = [sys.executable, "-W", "error", "-m", f"examples.{recipe}", "--directory", "data", *arguments]
     done = subprocess.run(
-        command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert wanted in done.stdout

@@ -86,5 +86,5 @@ def test_memory_threads_and_tasks_stay_as_they_were(tmp_path):
     # The threads end by themselves once the store is closed.
     for thread in threading.enumerate():
         if thread.name.startswith("logstore-aio"):
-            thread.join(60)
+            thread.join(300)
             assert not thread.is_alive()

@@ -253,7 +253,7 @@ def test_who_holds_a_root_is_asked_without_taking_its_lock(tmp_path, process):
         while holder_of(root) is None and other.poll() is None:
             pass
         holder = holder_of(root)
-        other.communicate(b"x\n", timeout=60)
+        other.communicate(b"x\n", timeout=300)
     assert holder is not None
     assert holder.pid == other.pid
 

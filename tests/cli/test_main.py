@@ -128,7 +128,7 @@ def test_beside_a_live_owner_reading_works_and_writing_names_its_pid(flights, pr
     with logstore.open(flights.directory, environ={}) as store:
         store.topic("flights").append(b"live", partition=0)
         with process("consume", "flights", "-e", "-f", "%s,") as reading:
-            told, said = reading.communicate(timeout=60)
+            told, said = reading.communicate(timeout=300)
         assert (reading.returncode, said) == (0, b"")
         assert told.endswith(b"value 4,live,") or b"live," in told
         store.commit_offsets("g", {TopicPartition("flights", 0): 4})
@@ -145,7 +145,7 @@ def test_beside_a_live_owner_reading_works_and_writing_names_its_pid(flights, pr
             ["config", "check"],
         ):
             with process(*words) as reading:
-                told, said = reading.communicate(timeout=60)
+                told, said = reading.communicate(timeout=300)
             assert reading.returncode == 0, (words, said)
             assert told or words == ["segment", "verify", "--deep"]
         for words in (
@@ -157,11 +157,11 @@ def test_beside_a_live_owner_reading_works_and_writing_names_its_pid(flights, pr
             ["segment", "repair", "--yes-cut-damage", flights.directory / "flights-0"],
         ):
             with process(*words) as writing:
-                _told, said = writing.communicate(b"one\n", timeout=60)
+                _told, said = writing.communicate(b"one\n", timeout=300)
             assert writing.returncode == terminal.RETRY, (words, said)
             assert f"pid {os.getpid()}".encode() in said
         with process("doctor", "--all") as doctor:
-            told, _said = doctor.communicate(timeout=60)
+            told, _said = doctor.communicate(timeout=300)
         assert (doctor.returncode, f"pid {os.getpid()}".encode() in told) == (0, True)
         assert store.topics() == ["flights"]
         assert store.topic("flights")[0].log_end_offset == 4
@@ -182,7 +182,7 @@ def test_a_message_stands_behind_the_data_before_it_also_where_both_go_into_one_
         file.seek(70)
         file.write(b"x")
     with process("segment", "verify", stderr=subprocess.STDOUT) as verifying:
-        told, _said = verifying.communicate(timeout=60)
+        told, _said = verifying.communicate(timeout=300)
     lines = told.decode().splitlines()
     assert [line.split()[0] for line in lines] == ["damage:", "2"]
     assert lines[-1] == "2 segment(s) of 2 partition(s): 1 problem(s)"
@@ -193,7 +193,7 @@ def test_a_pipe_that_is_closed_before_an_error_ends_quietly_too(flights, process
     os.close(reading)
     with process("topic", "describe", "flights", "nowhere", stdout=writing) as describing:
         os.close(writing)
-        _told, said = describing.communicate(timeout=60)
+        _told, said = describing.communicate(timeout=300)
     assert b"BrokenPipe" not in said
     assert b"Exception ignored" not in said
 
@@ -203,7 +203,7 @@ def test_ctrl_c_ends_a_command_that_follows_a_topic(flights, process):
         for _ in range(6):
             assert reading.stdout.readline().startswith(b"value")
         reading.send_signal(signal.SIGINT)
-        _told, said = reading.communicate(timeout=60)
+        _told, said = reading.communicate(timeout=300)
     assert reading.returncode == terminal.INTERRUPTED
     assert b"Traceback" not in said
 
@@ -218,7 +218,7 @@ def test_what_follows_a_topic_prints_records_as_they_come(flights, process):
                 if select.select([reading.stdout], [], [], 0.05)[0]:
                     seen = reading.stdout.readline()
             topic.append(b"new", partition=1)
-            told, said = reading.communicate(timeout=60)
+            told, said = reading.communicate(timeout=300)
         assert (seen + told, said, reading.returncode) == (b"new\nnew\n", b"", 0)
 
 
@@ -232,7 +232,7 @@ def test_completion_knows_commands_and_options(process, monkeypatch):
     monkeypatch.setenv("COMP_WORDS", "logstore top")
     monkeypatch.setenv("COMP_CWORD", "1")
     with process() as completing:
-        told, _said = completing.communicate(timeout=60)
+        told, _said = completing.communicate(timeout=300)
     assert told.split() == [b"plain,topic"]
 
 
@@ -245,6 +245,6 @@ def test_the_command_says_what_it_needs_where_click_is_not_installed():
 
 def test_verbose_logs_to_standard_error_and_quiet_does_not(flights, process):
     with process("-v", "topic", "create", "trains", "--set", "num.io.threads=3") as loud:
-        told, said = loud.communicate(timeout=60)
+        told, said = loud.communicate(timeout=300)
     assert (loud.returncode, told) == (0, b"")
     assert b"settings without effect here: num.io.threads" in said

@@ -112,7 +112,7 @@ def test_two_that_begin_at_once_both_find_their_topics(tmp_path):
     for each in begun:
         each.stdin.write("\n")
         each.stdin.flush()
-    assert [each.wait(60) for each in begun] == [0, 0]
+    assert [each.wait(300) for each in begun] == [0, 0]
     for each in begun:
         each.stdin.close()
     with logstore.open(tmp_path / "data", read_only=True, environ={}) as store:

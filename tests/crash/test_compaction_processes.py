@@ -65,7 +65,7 @@ def test_processes_that_read_beside_a_compaction_see_every_key_as_it_was_written
             log.compact()
         newest = {record.key: record.offset for record in log.scan(isolation="read_committed")}
         for reader in readers:
-            told, errors = reader.communicate(timeout=60)
+            told, errors = reader.communicate(timeout=300)
             assert reader.returncode == 0, errors
             rounds, keys, last = map(int, told.splitlines()[-1].split())
             assert rounds > 1

@@ -279,7 +279,7 @@ def run_trial(path: Path, kills: int, rng) -> Trial:
 
 @pytest.mark.crash
 @pytest.mark.row("S20", "M4", "M6")
-@pytest.mark.timeout(120 + KILLS * 2)
+@pytest.mark.timeout(600 + KILLS * 10)
 def test_no_kill_loses_what_was_acknowledged(ram_path):
     trial = run_trial(ram_path / "t-0", KILLS - KILLS // 5, seeded("kill"))
     assert trial.content
@@ -291,7 +291,7 @@ def test_no_kill_loses_what_was_acknowledged(ram_path):
 
 @pytest.mark.crash
 @pytest.mark.row("S20", "S4")
-@pytest.mark.timeout(120 + KILLS * 2)
+@pytest.mark.timeout(600 + KILLS * 10)
 def test_no_kill_on_a_real_disk_loses_what_was_acknowledged(tmp_path):
     """Syncs take their time here, so that appends gather behind them and kills fall into them."""
     trial = run_trial(tmp_path / "t-0", KILLS // 5, seeded("kill on disk"))

@@ -28,7 +28,7 @@ from tests.log.logs import NOW_MS, log_files, open_log, tree, values_of
 pytestmark = pytest.mark.crash
 
 SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 150}
-PATIENCE_S = 20  #: no test waits that long unless it fails
+PATIENCE_S = 300  #: no test waits that long unless it fails
 ROUNDS = 12
 
 PRELUDE = """

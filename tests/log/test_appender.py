@@ -113,6 +113,6 @@ def test_who_is_told_of_an_offset_may_use_the_appender_at_once(tmp_path):
             answered.set()
 
         threading.Thread(target=flush, daemon=True).start()
-        assert answered.wait(30)
+        assert answered.wait(300)
         appender.close()
         assert values_of(log) == [b"a", b"b"]

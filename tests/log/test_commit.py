@@ -24,7 +24,7 @@ def test_who_waits_while_another_syncs_is_served_by_the_next_round():
         target = written[0]
         rounds.append(target)
         entered.set()
-        assert go_on.wait(60)
+        assert go_on.wait(300)
         synced[0] = target
 
     def append():
@@ -35,7 +35,7 @@ def test_who_waits_while_another_syncs_is_served_by_the_next_round():
 
     first = threading.Thread(target=append)
     first.start()
-    assert entered.wait(60)
+    assert entered.wait(300)
     # These write while the first round is under way: its sync may not count for them.
     written[0] += 5
     late = [threading.Thread(target=lambda: commit.run(lambda: synced[0] >= 6, sync)) for _ in range(5)]
@@ -99,7 +99,7 @@ def test_a_waiter_of_a_failed_round_leads_the_next():
 
     def fail_slowly():
         entered.set()
-        assert go_on.wait(60)
+        assert go_on.wait(300)
         raise OSError("first")
 
     def fail_at_once():
@@ -113,7 +113,7 @@ def test_a_waiter_of_a_failed_round_leads_the_next():
 
     first = threading.Thread(target=run, args=(fail_slowly,))
     first.start()
-    assert entered.wait(60)
+    assert entered.wait(300)
     second = threading.Thread(target=run, args=(fail_at_once,))
     second.start()
     go_on.set()
@@ -138,7 +138,7 @@ class SlowDisk(SystemClock):
 
     def wait(self, condition, timeout_s):
         self.waits.append(timeout_s)
-        return condition.wait(60)
+        return condition.wait(300)
 
 
 def test_a_leader_waits_for_those_who_shared_the_last_round():
@@ -153,13 +153,13 @@ def test_a_leader_waits_for_those_who_shared_the_last_round():
         rounds.append(sorted(name for name, is_done in done.items() if not is_done))
         if len(rounds) == 1:
             first_began.set()
-            assert first_may_end.wait(60)
+            assert first_may_end.wait(300)
         clock.sync()
         done.update(a=True, b=True)
 
     a = threading.Thread(target=commit.run, args=(lambda: done["a"], sync))
     a.start()
-    assert first_began.wait(60)
+    assert first_began.wait(300)
     b = threading.Thread(target=commit.run, args=(lambda: done["b"], sync))
     b.start()
     while not commit._waiting:
@@ -300,6 +300,6 @@ def test_an_error_of_a_waiters_question_costs_no_other_waiter():
     with pytest.raises(KeyboardInterrupt):
         commit.run(lambda: "a" in done, sync)
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
     assert not commit._busy

@@ -79,7 +79,7 @@ def test_a_ticking_log_may_be_dropped(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         del log
-        assert dead.wait(30)
+        assert dead.wait(300)
         gc.collect()
     open_log(tmp_path).close()
 

@@ -186,7 +186,7 @@ def test_who_holds_a_root_for_a_moment_is_waited_for(tmp_path):
         assert opening.is_alive()
         process.stdin.write("\n")
         process.stdin.flush()
-        opening.join(60)
+        opening.join(300)
     (log,) = opened
     log.close()
 

@@ -24,7 +24,7 @@ from logstore.spark.source import PushdownReader
 from tests.spark import stores
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 FIRST = stores.FIRST_TIMESTAMP_MS
 

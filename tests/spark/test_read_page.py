@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 HOWTO = sessions.ROOT / "docs" / "howto"
 

@@ -18,7 +18,7 @@ from logstore.spark.source import BatchReader
 from tests.wire.fake_cluster import FakeCluster
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

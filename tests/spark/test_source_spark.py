@@ -13,7 +13,7 @@ import logstore
 from tests.spark import stores
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def read(spark: Any, root: Path | str, **options: str) -> Any:

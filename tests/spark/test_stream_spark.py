@@ -13,7 +13,7 @@ import logstore
 from logstore import Store
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 IDS = "@logstore"
 

@@ -444,7 +444,7 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
 
         def slow(now_ms=None):
             there.set()
-            assert begun.wait(10)
+            assert begun.wait(300)
             deleting.join(1)
             return retain(now_ms)
 
@@ -453,11 +453,11 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
         deleting = threading.Thread(target=store.delete_topic, args=("doomed",), daemon=True)
         making = threading.Thread(target=store._budget.make_room, args=(100 * KIB,), daemon=True)
         making.start()
-        assert there.wait(10)
+        assert there.wait(300)
         deleting.start()
         begun.set()
-        making.join(10)
-        deleting.join(10)
+        making.join(300)
+        deleting.join(300)
         assert not making.is_alive()
         assert not deleting.is_alive()
         assert store.topics() == ["kept"]

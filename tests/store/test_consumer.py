@@ -340,7 +340,7 @@ def test_a_waiting_poll_is_woken_by_any_of_its_partitions(tmp_path, partition, p
         waiting = threading.Thread(target=lambda: got.extend(consumer.poll(timeout_s=60)))
         waiting.start()
         store.topic("flights").append(b"new", partition=partition)
-        waiting.join(30)
+        waiting.join(300)
         assert values(got) == [b"new"]
 
 
@@ -355,7 +355,7 @@ def test_a_waiting_reader_beside_the_writer_is_woken_too(tmp_path):
                 waiting = threading.Thread(target=lambda c=consumer, to=got: to.extend(c.poll(timeout_s=60)))
                 waiting.start()
                 store.topic("flights").append(b"new", partition=seen % 2)
-                waiting.join(30)
+                waiting.join(300)
                 assert values(got) == [b"new"]
 
 
@@ -374,7 +374,7 @@ def test_a_wakeup_interrupts_a_wait_and_loses_nothing(tmp_path):
         waiting = threading.Thread(target=wait)
         waiting.start()
         consumer.wakeup()
-        waiting.join(30)
+        waiting.join(300)
         assert len(errors) == 1
         fill(store, 3)
         assert len(consumer.poll()) == 3
@@ -516,7 +516,7 @@ def test_two_threads_at_once_are_found_out(tmp_path):
             with pytest.raises(ConcurrentUseError, match="wakeup"):
                 use()
         consumer.wakeup()
-        waiting.join(30)
+        waiting.join(300)
         assert outcome == ["woken"]
         assert consumer.poll() == []
 
@@ -633,7 +633,7 @@ def test_a_store_that_is_closed_under_a_waiting_consumer_tells_it(tmp_path):
         waiting.start()
         while not consumer._in_use.locked():
             pass
-    waiting.join(30)
+    waiting.join(300)
     assert len(errors) == 1
 
 
@@ -779,7 +779,7 @@ def test_a_waiting_reader_learns_that_its_topic_is_gone(tmp_path):
         waiting = threading.Thread(target=wait)
         waiting.start()
         store.delete_topic("flights")
-        waiting.join(30)
+        waiting.join(300)
         assert len(errors) == 1
 
 

@@ -44,7 +44,7 @@ SCRIPT = """
         with logstore.open(root + "/child", environ={}) as own:
             own.create_topic("flights")
             with own.producer(linger_ms=1) as another:
-                assert another.send("flights", b"by the child's own ticker").result(timeout=30).offset == 0
+                assert another.send("flights", b"by the child's own ticker").result(timeout=300).offset == 0
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if locks[which] is not None:
@@ -62,5 +62,5 @@ SCRIPT = """
 @pytest.mark.parametrize("which", ["none", "the lane's", "the order's", "the producer's"])
 def test_a_child_meets_an_error_and_never_a_lock(tmp_path, which):
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path), which]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.returncode) == ("ok\n", 0), done.stderr

@@ -29,13 +29,13 @@ def opening(store, monkeypatch, *, is_open: bool):
     def slow(*args, **settings):
         log = really(*args, **settings) if is_open else None
         there.set()
-        go.wait(10)
+        go.wait(300)
         return log or really(*args, **settings)
 
     monkeypatch.setattr(partitions.Log, "open", slow)
     other = threading.Thread(target=lambda: store.partition("flights", 0))
     other.start()
-    assert there.wait(10)
+    assert there.wait(300)
     monkeypatch.setattr(partitions.Log, "open", really)
     try:
         yield lambda: threading.Timer(0.05, go.set).start()

@@ -119,7 +119,7 @@ def test_the_ticker_writes_what_has_lingered(tmp_path):
     with logstore.open(tmp_path / "data") as store:
         store.create_topic("flights")
         with store.producer(linger_ms=1) as producer:
-            assert producer.send("flights", b"v").result(timeout=60).offset == 0
+            assert producer.send("flights", b"v").result(timeout=300).offset == 0
 
 
 @pytest.mark.row("S7")
@@ -202,10 +202,10 @@ def test_a_flush_waits_for_answers_of_another_thread_and_not_for_its_callbacks(s
     files.fail("pwrite", 1, errno.ENOSPC, path_contains=".log")
     futures = [producer.send("flights", b"%d" % n) for n in range(2)]
     entered, go = threading.Event(), threading.Event()
-    futures[0].add_done_callback(lambda _done: (entered.set(), go.wait(60)))
+    futures[0].add_done_callback(lambda _done: (entered.set(), go.wait(300)))
     other = threading.Thread(target=producer.flush)
     other.start()
-    assert entered.wait(60)
+    assert entered.wait(300)
     producer.flush()
     assert all(future.done() for future in futures)
     go.set()
@@ -336,7 +336,7 @@ def test_synced_futures_are_answered_by_themselves(tmp_path):
         with store.producer() as producer:
             done = threading.Event()
             producer.send("sure", b"v").add_done_callback(lambda _future: done.set())
-            assert done.wait(60)
+            assert done.wait(300)
             assert store["sure"][0].synced_end == 1
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("logstore-syncing")]
 

@@ -53,9 +53,9 @@ def test_streams_share_the_partitions_and_give_each_record_once(store, count):
         assert sum(sizes) == 5
         assert max(sizes) - min(sizes) <= 1
         threads = read_all(streams, seen, enough)
-        assert enough[1].wait(30)
+        assert enough[1].wait(300)
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
     assert Counter((partition, offset) for _, partition, offset in seen) == Counter(
         (partition, offset) for partition in range(5) for offset in range(100)
@@ -76,10 +76,10 @@ def test_a_stream_waits_for_what_comes(store):
             stream._consumer.positions()
         threads = read_all(made["flights"], seen, enough)
         store.topic("flights").append(b"late", partition=4)
-        assert enough[1].wait(30)
+        assert enough[1].wait(300)
         assert seen == [(1, 4, 0)]
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
 
 
@@ -121,8 +121,8 @@ def test_a_waiting_stream_commits_at_once_and_goes_on_waiting(store):
         while not store.committed("crew"):
             connector.commit_offsets()
         store.topic("gates").append(b"B3")
-        assert enough[1].wait(30)
-    threads[0].join(30)
+        assert enough[1].wait(300)
+    threads[0].join(300)
     assert [offset for _, _, offset in seen] == [0, 1]
 
 

@@ -273,7 +273,7 @@ def test_a_log_that_is_being_opened_while_its_topic_goes_is_closed_with_it(disk,
 
         def slowly(path, *args, **options):
             opening.set()
-            assert go_on.wait(10)
+            assert go_on.wait(300)
             return honest(path, *args, **options)
 
         def ask():
@@ -285,13 +285,13 @@ def test_a_log_that_is_being_opened_while_its_topic_goes_is_closed_with_it(disk,
         monkeypatch.setattr(logstore.Log, "open", slowly)
         opener = threading.Thread(target=ask)
         opener.start()
-        assert opening.wait(10)
+        assert opening.wait(300)
         deleter = threading.Thread(target=lambda: store.delete_topic("flights"))
         deleter.start()
         deleter.join(0.05)
         go_on.set()
-        deleter.join(10)
-        opener.join(10)
+        deleter.join(300)
+        opener.join(300)
         assert "flights-0" not in disk.listdir("/data")
         if not isinstance(got[0], UnknownTopicError):
             with pytest.raises(LogClosedError):

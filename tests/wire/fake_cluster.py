@@ -245,7 +245,7 @@ class FakeBroker:
             except OSError:
                 pass
             each.close()
-        self._thread.join(10)
+        self._thread.join(300)
 
     def restart(self) -> None:
         """Listen on the same port again."""

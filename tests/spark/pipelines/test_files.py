@@ -56,7 +56,7 @@ def expected(folder: Path) -> collections.Counter[str]:
 
 
 @pytest.mark.row("D5", "U13")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_line_once_and_in_order_whatever_is_run_again(engine: Any, tmp_path: Path) -> None:
     told = parameters(tmp_path, key="carrier", files_per_trigger=2, partitions=3)
     for number in range(1, 6):
@@ -92,7 +92,7 @@ def check_contents(told: files.FilesParameters) -> None:
     assert all(numbers == sorted(numbers) for numbers in lines.values())
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_micro_batch_that_spark_does_again_leaves_nothing_twice(engine: Any, tmp_path: Path) -> None:
     """A kill between the store's commit and Spark's own is an offset without its commit in the checkpoint."""
     told = parameters(tmp_path, key="carrier", partitions=2)
@@ -104,7 +104,7 @@ def test_a_micro_batch_that_spark_does_again_leaves_nothing_twice(engine: Any, t
     check_contents(told)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_formats_of_files_and_of_values(engine: Any, tmp_path: Path) -> None:
     rows = [{"id": n, "name": f"n{n}", "price": n / 8} for n in range(20)]
     for format in ("json", "parquet", "text"):

@@ -57,7 +57,7 @@ def as_dict(told: latest.LatestParameters) -> dict[str, bytes]:
 
 
 @pytest.mark.row("D5")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_each_key_has_its_last_value_run_after_run(engine: Any, tmp_path: Path) -> None:
     told = parameters(tmp_path)
     rng = random.Random(3)
@@ -75,7 +75,7 @@ def test_each_key_has_its_last_value_run_after_run(engine: Any, tmp_path: Path) 
     assert as_dict(rebuilt) == expected(told)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_doing_it_all_again_over_the_table_changes_nothing(engine: Any, tmp_path: Path) -> None:
     """As after a kill before Spark's own commit, or with a checkpoint that was lost."""
     told = parameters(tmp_path)
@@ -86,7 +86,7 @@ def test_doing_it_all_again_over_the_table_changes_nothing(engine: Any, tmp_path
     assert as_dict(told) == expected(told)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_compacted_topic_gives_the_same_table(engine: Any, tmp_path: Path) -> None:
     told = parameters(tmp_path, schema="name STRING, age INT")
     with logstore.open(told.path, environ={}) as store:

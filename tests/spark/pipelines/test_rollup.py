@@ -116,7 +116,7 @@ def parameters(tmp_path: Path, **more: Any) -> rollup.RollupParameters:
 
 
 @pytest.mark.row("U1", "D5", "X2")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_services_push_metrics_and_pull_aggregates(engine: Any, tmp_path: Path) -> None:
     """Every level, in its topic and in Parquet, equals the reference; also after values that come late."""
     told = parameters(tmp_path, partitions=2, delay_s=5.0)

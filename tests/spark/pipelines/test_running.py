@@ -104,7 +104,7 @@ def test_a_column_that_is_not_there_is_named(engine: Any, tmp_path: Path) -> Non
     assert "\n" not in said
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(engine: Any, tmp_path: Path) -> None:
     places = {"path": tmp_path / "store", "checkpoint": tmp_path / "checkpoint", "table": tmp_path / "table"}
     told = latest.LatestParameters(topic="t", partitions=1, **{name: str(path) for name, path in places.items()})

@@ -89,7 +89,7 @@ def check(told: dict[str, Any], orders: pd.DataFrame) -> None:
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_both_stages_give_what_pandas_gives(engine: Any, tmp_path: Path) -> None:
     told = given(tmp_path)
     orders = fill(told["path"], 800, random.Random(2))
