@@ -135,7 +135,7 @@ LOG: dict[str, set[str]] = {
     "waiting": {"reader", "readonly", "watermark"},
     "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},
-    "image": {"checkpoint", "files", "promises", "state"},
+    "image": {"aborted", "checkpoint", "files", "promises", "state"},
     "cut": {"recovery", "state"},
     "retention": {"cut", "state"},
     "alteration": {"state"},

@@ -18,7 +18,8 @@ different sectors so that one torn write leaves the other. Big-endian::
 
      0  2  magic "lr"
      2  1  version 1
-     3  1  flags: 1 clean, 2 suspect, 4 contiguous, 8 gapped (`LogKind`; neither: never recorded)
+     3  1  flags: 1 clean, 2 suspect, 4 contiguous, 8 gapped (`LogKind`; neither: never recorded),
+           16 lists aborted transactions
      4  8  sequence (unsigned); even ones stand at 0, odd ones at 4096
     12  8  generation (unsigned)
     20  8  recovery point
@@ -92,7 +93,7 @@ _OFFSET_LINE = re.compile(rb"([A-Za-z0-9._-]{1,249}) (0|[1-9][0-9]{0,9}) (0|[1-9
 _SLOT = struct.Struct(">2sBBQQqqqqq")
 _SLOT_MAGIC = b"lr"
 _SLOT_VERSION = 1
-_CLEAN, _SUSPECT, _CONTIGUOUS, _GAPPED = 1, 2, 4, 8
+_CLEAN, _SUSPECT, _CONTIGUOUS, _GAPPED, _LISTS_ABORTED = 1, 2, 4, 8, 16
 
 _CRC = struct.Struct(">I")
 _COMPACTED = struct.Struct(">2sHq")
@@ -193,6 +194,7 @@ class RecoveryPoint(NamedTuple):
     clean: bool = False  #: the log was closed; nothing was written since
     suspect: bool = False  #: a sync failed: the page cache may differ from the disk
     kind: LogKind = LogKind.UNRECORDED
+    lists_aborted: bool = False  #: there is a ``logstore.aborted``, or it is lost
 
 
 _KIND_OF = {0: LogKind.UNRECORDED, _CONTIGUOUS: LogKind.CONTIGUOUS, _GAPPED: LogKind.GAPPED}
@@ -209,6 +211,7 @@ def encode_slot(point: RecoveryPoint) -> bytes:
     assert 0 <= point.segment_base_offset <= point.recovery_point, point
     assert min(point.position, point.log_start_offset, point.replay_from + 1) >= 0, point
     flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0) | _FLAG_OF[point.kind]
+    flags |= _LISTS_ABORTED if point.lists_aborted else 0
     body = _SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7])
     return body + _CRC.pack(crc32c(body))
 
@@ -233,11 +236,15 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
     if not _is_whole(slot, SLOT_BYTES):
         return None
     magic, version, flags, *numbers = _SLOT.unpack_from(slot)
-    kind = _KIND_OF.get(flags & ~(_CLEAN | _SUSPECT))
+    kind = _KIND_OF.get(flags & ~(_CLEAN | _SUSPECT | _LISTS_ABORTED))
     if magic != _SLOT_MAGIC or version != _SLOT_VERSION or kind is None:
         return None
-    point = RecoveryPoint(*numbers)
-    point = point._replace(clean=bool(flags & _CLEAN), suspect=bool(flags & _SUSPECT), kind=kind)
+    point = RecoveryPoint(*numbers)._replace(
+        clean=bool(flags & _CLEAN),
+        suspect=bool(flags & _SUSPECT),
+        kind=kind,
+        lists_aborted=bool(flags & _LISTS_ABORTED),
+    )
     if min(numbers[:-1]) < 0 or point.replay_from < -1 or point.segment_base_offset > point.recovery_point:
         return None
     return point

@@ -70,7 +70,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         end = target.base_offset
     producers = None
     stable = None
-    if not state.transactions.is_idle:
+    if not state.transactions.is_idle or state.transactions.lists_aborted:
         # Asked before anything goes: a transaction whose marker is cut off is open again, and hidden.
         known = state.recovery.point._replace(replay_from=-1)
         producers = recovery.replay_producers(

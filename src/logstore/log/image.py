@@ -10,18 +10,19 @@ Called by whoever backs up many logs (`store.snapshots`); any thread, without th
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from logstore._files import File, errno_of
 from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, ImageMovedError, StorageError
-from logstore.log import files
+from logstore.log import aborted, files
+from logstore.log.aborted import NOTHING, Sum
 from logstore.log.checkpoint import RecoveryPoint
 from logstore.log.files import Directory
 from logstore.log.promises import RecoveryFile
 from logstore.log.state import State
-from logstore.records import TopicPartition
+from logstore.records import AbortedTransaction, TopicPartition
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -43,6 +44,8 @@ class Image(NamedTuple):
     active: Segment
     active_bytes: int
     synced_end: int
+    aborted: tuple[AbortedTransaction, ...]  #: whose markers are in the active segment
+    sums: Mapping[int, Sum] | None  #: of the aborted indexes; None if nothing was aborted
 
 
 class Copied(NamedTuple):
@@ -60,6 +63,8 @@ def capture(state: State) -> Image:
         with state.change():
             state.drain_tail_locked()
         segments = state.segments.all
+        listed = state.transactions.listed(segments[-1].base_offset)
+        sums = state.transactions.sums
         return Image(
             name=state.name,
             log_start_offset=state.log_start,
@@ -69,6 +74,10 @@ def capture(state: State) -> Image:
             active=segments[-1],
             active_bytes=segments[-1].size,
             synced_end=state.synced.value,
+            aborted=tuple(listed),
+            sums=None
+            if sums is None
+            else {segment.base_offset: sums.get(segment.base_offset, NOTHING) for segment in segments},
         )
 
 
@@ -85,7 +94,16 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
     point = max(image.active.base_offset, image.log_start_offset)
     recovery = RecoveryFile(
         target,
-        RecoveryPoint(0, image.generation, point, image.active.base_offset, 0, image.log_start_offset, -1),
+        RecoveryPoint(
+            0,
+            image.generation,
+            point,
+            image.active.base_offset,
+            0,
+            image.log_start_offset,
+            -1,
+            lists_aborted=image.sums is not None,
+        ),
     )
     try:
         names = set(source.names())
@@ -106,6 +124,13 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             data = source.read(name)
             if data is not None:
                 target.replace(name, data, durable=False, whole=True)
+        if image.sums is not None:
+            # For readers: the first open for writing makes that of the active segment again.
+            if image.aborted:
+                index = files.segment_file(image.active.base_offset, files.ABORTED_INDEX)
+                target.replace(index, aborted.encode(image.aborted), durable=False, whole=True)
+            note = aborted.encode_note(image.active.base_offset, image.sums)
+            target.replace(aborted.NOTE, note, durable=False, whole=True)
         copied += _copy_bytes(
             image.active.file, target, files.segment_file(image.active.base_offset, files.LOG), image.active_bytes
         )
@@ -130,6 +155,7 @@ def verify(image: Image, target: Directory) -> int:
     """
     total = 0
     bases = files.base_offsets(target.names())
+    _verify_aborted(image, target)
     for base in bases:
         name = files.segment_file(base, files.LOG)
         file = target.open(name)
@@ -152,6 +178,18 @@ def verify(image: Image, target: Directory) -> int:
     if bases != [segment.base_offset for segment in (*image.sealed, image.active)]:
         raise CorruptRecordError(f"{image.name}: the copy has not all segments", path=target.path)
     return total
+
+
+def _verify_aborted(image: Image, target: Directory) -> None:
+    for base, known in (image.sums or {}).items():
+        name = files.segment_file(base, files.ABORTED_INDEX)
+        found = NOTHING.plus(target.read(name) or b"")
+        if found != known:
+            raise CorruptRecordError(
+                f"{image.name}: the copy is damaged: it lists {found.entries} aborted transactions, and "
+                f"{known.entries} were listed",
+                path=target.join(name),
+            )
 
 
 def _moved(image: Image) -> ImageMovedError:

@@ -280,6 +280,7 @@ def verify(
     if place.bases[-1] == all_bases[-1] and end is not None:
         yield from _promised(place, known, end)
     yield from _beside(place)
+    yield from _aborted(place, is_live=is_live)
 
 
 class _Checked(NamedTuple):
@@ -458,3 +459,23 @@ def _beside(place: Place) -> Iterator[Problem]:
                 None,
                 "neither slot is whole: what was promised is not known, and the next open scans everything",
             )
+
+
+def _aborted(place: Place, *, is_live: bool) -> Iterator[Problem]:
+    """Aborted indexes that are missing or cut: of themselves, they only say less."""
+    directory = place.directory
+    note = recovery.read_note(directory, recovery.read_point(directory))
+    mended = "readers ask the markers, and the next open for writing makes it again"
+    if note.is_lost:
+        what = f"it is missing or not whole: {mended}"
+        yield Problem(Kind.STATE, directory.join(aborted.NOTE), None, None, what)
+        return
+    bases = files.base_offsets(directory.names())
+    for base in bases[:-1] if is_live else bases:
+        name = files.segment_file(base, files.ABORTED_INDEX)
+        data = directory.read(name) or b""
+        if note.agrees(base, data, is_sealed=True):
+            continue
+        found, known = len(data) // aborted.ENTRY_BYTES, (note.sums or {}).get(base, aborted.NOTHING).entries
+        what = f"it lists {found} aborted transactions, and not the {known} that were listed: {mended}"
+        yield Problem(Kind.STATE, directory.join(name), None, None, what)

@@ -28,6 +28,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.log import aborted, checkpoint, files, recovery
+from logstore.log.aborted import Note
 from logstore.log.checkpoint import LogKind, Published
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
@@ -64,6 +65,7 @@ class LogReader(Readable):
         self._closed = False
         self._watch: Watch | None = None
         self._aborted: dict[int, list[AbortedTransaction]] = {}
+        self._note = Note(None)
         files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
         if not files.base_offsets(names) and not files.is_ours(names):
@@ -86,6 +88,7 @@ class LogReader(Readable):
                 files.refuse_swaps(self._directory)
                 self._segments = Segments.open(self._directory, self.config, writable=False)
                 self._aborted = {}
+                self._note = self._read_note()
                 if not self._watched:
                     self._published = self._measure()
                 self._take_published()
@@ -235,7 +238,9 @@ class LogReader(Readable):
         for segment in self._segments.from_offset(start_offset):
             entries = self._aborted.get(segment.base_offset)
             if entries is None:
-                entries = recovery.load_aborted(self._segments, segment, self.config)
+                # The sums of opening are for what a killed process has left; a live one has written on since.
+                note = self._read_note() if segment.sealed and self._watched else self._note
+                entries = recovery.load_aborted(self._segments, segment, self.config, note)
                 self._check_undisturbed()
                 if segment.sealed:
                     self._aborted[segment.base_offset] = entries
@@ -244,6 +249,9 @@ class LogReader(Readable):
             if collected.is_complete:
                 break
         return found
+
+    def _read_note(self) -> Note:
+        return recovery.read_note(self._directory, recovery.read_point(self._directory))
 
     def _check_undisturbed(self) -> None:
         """A compaction moves records and the list of what was aborted: both have to be of one moment.

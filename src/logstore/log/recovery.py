@@ -20,6 +20,7 @@ from logstore._segment import Segment
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot, swaps
+from logstore.log.aborted import Note
 from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
@@ -452,14 +453,25 @@ def _load_epochs(
     return epochs, max(highest, -1 if epochs.latest is None else epochs.latest.epoch)
 
 
-def load_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
-    """The aborted transactions of one segment: its ``.txnindex``, or a replay if that is damaged."""
-    data = segments.directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX))
-    if data is None:
-        return []
+def read_note(directory: Directory, point: RecoveryPoint | None) -> Note:
+    """What ``logstore.aborted`` says, and whether there has to be one."""
+    data = directory.read(aborted.NOTE)
+    sums = None if data is None else aborted.decode_note(data)
+    had_one = data is not None or (point is not None and point.lists_aborted)
+    return Note(sums, is_lost=sums is None and had_one)
+
+
+def load_aborted(segments: Segments, segment: Segment, config: LogConfig, note: Note) -> list[AbortedTransaction]:
+    """The aborted transactions of one segment: its ``.txnindex``, or a replay if that cannot be believed.
+
+    Without a note a missing file means that nothing was aborted, as in a directory that Kafka wrote.
+    """
+    data = segments.directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX)) or b""
     end = segment.next_offset if segment.next_offset >= 0 else checkpoint.INT64_MAX
     entries = aborted.decode(data, segment.base_offset, end)
-    return rebuild_aborted(segments, segment, config) if entries is None else entries
+    if entries is None or not note.agrees(segment.base_offset, data, is_sealed=segment.sealed):
+        return rebuild_aborted(segments, segment, config)
+    return entries
 
 
 def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:

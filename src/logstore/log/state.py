@@ -141,9 +141,11 @@ class State:
         #: When the active segment was begun by this process; -1: before.
         self.segment_began_ms = -1
         self.leader_epoch = max(found.highest_epoch, 0)
-        if not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0):
-            if not self.transactions.is_idle:
-                self.transactions.rebuild_from(found.synced_end)
+        was_unclean = not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0)
+        self.transactions.settle(
+            recovery.read_note(directory, found.point), found.synced_end if was_unclean else None
+        )
+        if was_unclean:
             # What came after an unclean stop is told from what came before: followers compare epochs.
             # Epoch 0 may have been here and be forgotten: its batches deleted, and its file lost.
             self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
@@ -316,6 +318,7 @@ class State:
             replay_from=synced if self.transactions.is_idle else -1,
             clean=clean,
             suspect=False,
+            lists_aborted=self.transactions.lists_aborted,
         )
 
     def roll_is_due_locked(self, size: int, last_offset: int, max_timestamp: int) -> bool:

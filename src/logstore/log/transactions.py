@@ -1,18 +1,20 @@
 """Producers and transactions of one log: producer state with its snapshots, and the aborted index.
 
-Keeps three things in step with the bytes: `Producers`, the ``.txnindex`` of each segment, and the
-snapshots at segment boundaries. Changes are made under the log's lock; `aborted_between` may be
-called by readers at any time.
+Keeps four things in step with the bytes: `Producers`, the ``.txnindex`` of each segment, the note of what is
+in those (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the log's
+lock; `aborted_between` may be called by readers at any time.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 
 from logstore._files import File
 from logstore.config import LogConfig
-from logstore.errors import StorageError
+from logstore.errors import DiskFullError, StorageError
 from logstore.log import aborted, files, recovery, snapshot
+from logstore.log.aborted import NOTHING, Note, Sum
 from logstore.log.files import Directory
 from logstore.log.producers import ProducedBatch, Producers
 from logstore.log.segments import Segments
@@ -27,6 +29,11 @@ class Transactions:
         self._segments = segments
         self._config = config
         self.producers = producers
+        # What `logstore.aborted` says, by base offset; None until something was aborted.
+        self._sums: dict[int, Sum] | None = None
+        self._note_file: File | None = None
+        self._note_base = -1  # of the segment in its head
+        self._note_behind = False  # it could not be written
         # By base offset. The lists only grow, and are replaced as a whole when they are cut.
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
@@ -55,6 +62,16 @@ class Transactions:
         """Whether the aborted indexes hold all that they should; until then no recovery point may rise."""
         return not self._unsaved
 
+    @property
+    def lists_aborted(self) -> bool:
+        """Whether any transaction was aborted here, as far as is known."""
+        return self._sums is not None
+
+    @property
+    def sums(self) -> Mapping[int, Sum] | None:
+        """What the index of each segment holds, by base offset; None if nothing was aborted."""
+        return self._sums
+
     # -- appending
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
@@ -82,6 +99,9 @@ class Transactions:
         base = self._segments.active.base_offset
         entries = self._entries(base)
         entries.append(entry)
+        if self._sums is None:
+            self._sums = {}
+        self._sums[base] = self._sums.get(base, NOTHING).plus(aborted.encode([entry]))
         if base in self._unsaved:
             return
         # Readers in this process go by the list; a file that could not be written is replaced at a sync.
@@ -94,6 +114,15 @@ class Transactions:
             self._index_file.write(data, (len(entries) - 1) * len(data))
         except StorageError:
             self._unsaved.add(base)
+        if self._note_base != base:
+            self._save_note()
+        elif self._note_file is not None:
+            # Behind the index: an index that has more than the note says is believed while it is written to.
+            try:
+                others = sum(1 for other, known in self._sums.items() if other != base and known.entries)
+                self._note_file.write(aborted.encode_head(base, self._sums[base], others), 0)
+            except StorageError:
+                self._note_behind = True
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The end for committed readers: the first offset that no transaction has decided yet."""
@@ -110,7 +139,8 @@ class Transactions:
         A transaction is listed in the segment of its marker, so later segments are asked until one
         says that it has all.
         """
-        if not self._has_producers and not self._aborted:
+        # Producers are forgotten in time, and what they have aborted stays aborted.
+        if not self._has_producers and self._sums is None and not self._aborted:
             return []
         found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(start_offset):
@@ -126,29 +156,87 @@ class Transactions:
             entries = []
             for segment in self._segments.all:
                 if segment.base_offset == base_offset:
-                    entries = recovery.load_aborted(self._segments, segment, self._config)
+                    entries = recovery.load_aborted(self._segments, segment, self._config, Note(self._sums))
             entries = self._aborted.setdefault(base_offset, entries)
         return entries
 
     # -- the life of the log
 
-    def rebuild_from(self, offset: int) -> None:
-        """After an unclean stop: the aborted index of each segment from an offset on, from its headers."""
-        for segment in self._segments.from_offset(offset):
-            entries = recovery.rebuild_aborted(self._segments, segment, self._config)
-            self._put(segment.base_offset, entries)
+    def settle(self, note: Note, rebuild_from: int | None) -> None:
+        """At opening: the index of each segment as its markers say it, where anything speaks against the file.
+
+        After an unclean stop those ``rebuild_from`` an offset on are made again without a look at them.
+        """
+        found = set(files.base_offsets(self._directory.names(), files.ABORTED_INDEX))
+        doubtful = 2**63 - 1
+        if rebuild_from is not None and (not self.is_idle or note.sums is not None or note.is_lost or found):
+            doubtful = self._segments.from_offset(rebuild_from)[0].base_offset
+        self._sums = None if note.sums is None else dict(note.sums)
+        for segment in self._segments.all:
+            base = segment.base_offset
+            is_named = base in found or (note.sums is not None and base in note.sums)
+            if base < doubtful and not note.is_lost and not is_named:
+                continue
+            data = self._directory.read(files.segment_file(base, files.ABORTED_INDEX)) or b""
+            entries = aborted.decode(data, base, segment.next_offset)
+            if base >= doubtful or entries is None or not note.agrees(base, data, is_sealed=True):
+                entries = recovery.rebuild_aborted(self._segments, segment, self._config)
+                try:
+                    self._put(base, entries)
+                except DiskFullError:
+                    # A full disk can be emptied only by a log that opens.
+                    self._unsaved.add(base)
+            elif entries:
+                self._sums = {**(self._sums or {}), base: NOTHING.plus(data)}
+        if self._sums is not None and (self._sums != note.sums or self._is_outdated()):
+            self._save_note()
+
+    def _is_outdated(self) -> bool:
+        """Whether the note names a segment that is gone."""
+        return bool(set(self._sums or ()) - {segment.base_offset for segment in self._segments.all})
 
     def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
         """Replace the index of a segment, durably: an empty or missing file means that nothing was aborted."""
         name = files.segment_file(base_offset, files.ABORTED_INDEX)
         self._aborted[base_offset] = entries
+        data = aborted.encode(entries)
+        self._note_sum(base_offset, NOTHING.plus(data))
         if base_offset == self._segments.active.base_offset:
             self._close_index()
         if entries:
-            self._directory.replace(name, aborted.encode(entries), durable=True)
+            self._directory.replace(name, data, durable=True)
         else:
             self._directory.remove(name)
         self._unsaved.discard(base_offset)
+
+    def _note_sum(self, base_offset: int, known: Sum) -> None:
+        if self._sums is not None:
+            self._sums.pop(base_offset, None)
+        if known.entries:
+            self._sums = {**(self._sums or {}), base_offset: known}
+
+    def _save_note(self) -> None:
+        """Write what the indexes hold, with the active segment in front.
+
+        It may be lost or behind: then the markers are asked. Whole after a power cut, since that takes time.
+        """
+        self._close_note()
+        if self._sums is None:
+            return
+        there = {segment.base_offset for segment in self._segments.all}
+        self._sums = {base: known for base, known in self._sums.items() if base in there and known.entries}
+        base = self._segments.active.base_offset
+        self._note_behind = True
+        with contextlib.suppress(StorageError):
+            self._directory.replace(aborted.NOTE, aborted.encode_note(base, self._sums), durable=False, whole=True)
+            self._index_name_dirty = True
+            self._note_file = self._directory.open(aborted.NOTE, writable=True)
+            self._note_base = base
+            self._note_behind = False
+
+    def listed(self, base_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions whose markers are in a segment."""
+        return list(self._entries(base_offset)) if self._sums is not None else []
 
     def rolled(self, base_offset: int, generation: int, *, is_current: bool = True) -> None:
         """A segment begins at an offset: keep the state that it begins with.
@@ -158,6 +246,9 @@ class Transactions:
         # Nobody syncs the index of a sealed segment later, and only an unclean open rebuilds the newest ones.
         self.sync()
         self._close_index()
+        if self._sums is not None and self._sums.get(self._note_base, NOTHING).entries:
+            # Before the next entry: that one only overwrites the head.
+            self._save_note()
         if is_current:
             self.save_snapshot(base_offset, generation)
 
@@ -185,11 +276,13 @@ class Transactions:
         """
         for base in sorted(self._unsaved):
             self._put(base, self._aborted[base])
+        if self._note_behind:
+            self._save_note()
         if self._index_file is not None:
             self._index_file.sync()
-            if self._index_name_dirty:
-                self._directory.sync()
-                self._index_name_dirty = False
+        if self._index_name_dirty:
+            self._directory.sync()
+            self._index_name_dirty = False
 
     def truncated(self, offset: int, producers: Producers, generation: int) -> None:
         """The log was cut to an offset: take the replayed state, forget what lies behind."""
@@ -208,6 +301,7 @@ class Transactions:
             # The file speaks of offsets that are gone by now, so it is read as it is, not as a hint.
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, aborted.truncate_to(entries, offset))
+        self._save_note()
 
     def exchanged(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
         """A compaction puts one segment, which begins at the first of these, in the place of all of them.
@@ -223,6 +317,11 @@ class Transactions:
         # Whoever holds the old tuple asks for these, too.
         self._superseded = set(base_offsets[1:])
         self._unsaved.difference_update(base_offsets)
+        if self._sums is not None:
+            for base in base_offsets:
+                self._sums.pop(base, None)
+            self._note_sum(base_offsets[0], NOTHING.plus(aborted.encode(listed)))
+            self._save_note()
 
     def dropped(self, base_offsets: list[int]) -> None:
         """Segments are gone."""
@@ -230,11 +329,20 @@ class Transactions:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
             self._unsaved.discard(base)
+            if self._sums is not None:
+                self._sums.pop(base, None)
 
     def _close_index(self) -> None:
         if self._index_file is not None:
             self._index_file.close()
             self._index_file = None
 
+    def _close_note(self) -> None:
+        self._note_base = -1
+        if self._note_file is not None:
+            self._note_file.close()
+            self._note_file = None
+
     def close(self) -> None:
         self._close_index()
+        self._close_note()
