@@ -178,11 +178,11 @@ def test_a_slot_of_another_version_or_with_negative_offsets_is_unknown_even_with
         body = struct.pack(">2sBBQQqqqqq", b"lr", version, flags, 6, 1, recovery_point, base_offset, 0, 0, 0)
         return body + struct.pack(">I", crc32c(body))
 
-    assert checkpoint.decode_slots(sealed(1, 11, 5, 0)) is not None
+    assert checkpoint.decode_slots(sealed(1, 27, 5, 0)) is not None
     for slot in (
         sealed(2, 0, 5, 0),
         sealed(1, 12, 5, 0),
-        sealed(1, 16, 5, 0),
+        sealed(1, 32, 5, 0),
         sealed(1, 0, -5, -9),
         sealed(1, 0, 5, 6),
     ):
