@@ -51,11 +51,12 @@ VOCABULARY: dict[str, set[str]] = {
     "metrics": {"errors", "records"},
     "settings": {"errors"},
     "kafka_keys": set(),
+    "paths": {"errors"},
     "config": {"errors", "records", "settings"},
     "config_text": {"errors", "settings"},
     "client_config": {"errors", "records", "settings", "kafka_keys"},
     "checks": {"client_config", "config", "settings", "store_config"},
-    "store_config": {"errors", "settings", "config", "config_text", "kafka_keys"},
+    "store_config": {"errors", "paths", "settings", "config", "config_text", "kafka_keys"},
 }
 
 _LEAVES = {"_bytes", "_crc32c", "_codec", "_files", "_ops"}

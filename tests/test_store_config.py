@@ -236,7 +236,7 @@ def test_the_directory_is_the_path_or_the_one_of_log_dirs(tmp_path):
     file.write_text("log.dirs=/a\n")
     assert StoreConfig().directory("/b") == "/b"
     assert StoreConfig.of({"log.dirs": "/a"}).directory() == "/a"
-    assert StoreConfig.of({"log.dir": "/a"}).directory("/a/") == "/a/"
+    assert StoreConfig.of({"log.dir": "/a"}).directory("/a/") == "/a"
     assert StoreConfig.load(file).directory("/b") == "/b"
     with pytest.raises(InvalidSettingError, match="names /a, but the path given is /b"):
         StoreConfig.of({"log.dirs": "/a"}).directory("/b")

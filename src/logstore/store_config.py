@@ -20,6 +20,7 @@ from logstore import config as log_config
 from logstore import config_text, kafka_keys
 from logstore.config import LogConfig
 from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
+from logstore.paths import local_path
 from logstore.settings import (
     INT32_MAX,
     INT64_MAX,
@@ -186,7 +187,7 @@ class StoreConfig:
             StorageError: the file cannot be read.
             UnknownSettingError, InvalidSettingError: as `of`; or the file has neither form.
         """
-        name = os.fspath(path)
+        name = local_path(path)
         try:
             with open(name, "rb") as file:
                 data = file.read()
@@ -231,11 +232,12 @@ class StoreConfig:
 
         Raises:
             InvalidSettingError: neither is given, they disagree, or ``log.dirs`` names several.
+            NotALogError: the path is empty, or a URL other than ``file:``.
         """
         named = [part.strip() for part in self.log_dirs.split(",") if part.strip()]
         if path is not None:
-            given = os.fspath(path)
-            differs = [part for part in named if os.path.abspath(part) != os.path.abspath(given)]
+            given = local_path(path)
+            differs = [part for part in named if local_path(part) != given]
             if differs and self.source("log.dirs").origin in (Origin.ARGUMENT, Origin.DEFAULT):
                 raise InvalidSettingError({"log.dirs": f"names {self.log_dirs}, but the path given is {given}"})
             return given
@@ -244,7 +246,7 @@ class StoreConfig:
                 f"names {len(named)} directories, a store has one" if named else "is not set, and no path is given"
             )
             raise InvalidSettingError({"log.dirs": what})
-        return named[0]
+        return local_path(named[0])
 
     def budget_bytes(self, total_bytes: int) -> int | None:
         """``logstore.disk.budget`` on a file system of so many bytes; None for no limit."""

@@ -15,14 +15,14 @@ from typing import Any
 import click
 
 from logstore.cli import terminal
-from logstore.cli.place import json_option
+from logstore.cli.place import LocalPath, json_option
 from logstore.store import Store, open_store
 
 BATCH = 1_000
 
 
 @click.command()
-@click.argument("directory", default=".", type=click.Path(exists=True, file_okay=False))
+@click.argument("directory", default=".", type=LocalPath(exists=True, file_okay=False))
 @click.option("-n", "--records", type=click.IntRange(1_000), default=200_000, show_default=True)
 @click.option(
     "-s", "--size", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Bytes of a value."
@@ -30,7 +30,7 @@ BATCH = 1_000
 @click.option("--syncs", type=click.IntRange(1), default=50, show_default=True, help="How many durable appends.")
 @json_option
 def bench(directory: str, records: int, size: int, syncs: int, as_json: bool) -> None:
-    """Measure appends, reads and syncs in a new store below DIRECTORY, which is removed again.
+    """Measure appends, reads and syncs in a new store below DIRECTORY (else here), which is removed again.
 
     JSON: what, records, seconds, records_per_s, mb_per_s.
     """

@@ -11,7 +11,7 @@ import click
 from logstore import client_config, config_text, kafka_keys, store_config
 from logstore.checks import Finding, GroupLag, Severity, check
 from logstore.cli import terminal
-from logstore.cli.place import Place, json_option, parse_settings, place_options
+from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
 from logstore.client_config import ConsumerConfig, ProducerConfig
 from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
 from logstore.errors import UnknownSettingError
@@ -236,7 +236,7 @@ def _facts(place: Place, groups: tuple[str, ...]) -> dict[str, Any]:
 
 
 @config.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=LocalPath(dir_okay=False))
 @click.option(
     "--to", "form", type=click.Choice(["toml", "properties", "environment"]), default="toml", show_default=True
 )

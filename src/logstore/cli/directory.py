@@ -7,7 +7,7 @@ import sys
 import click
 
 from logstore.cli import terminal
-from logstore.cli.place import Place, json_option, place_options
+from logstore.cli.place import LocalPath, Place, json_option, place_options
 from logstore.store import Store
 from logstore.store import adopt as adoption
 from logstore.store import rebuild as rebuilding
@@ -108,7 +108,7 @@ def rebuild(as_json: bool, place: Place) -> int:
 
 
 @click.command()
-@click.argument("target", type=click.Path())
+@click.argument("target", type=LocalPath())
 @click.option("--copy", is_flag=True, help="Copy sealed segments, too, instead of hard links to them.")
 @click.option("--verify", is_flag=True, help="Compare every checksum in the copy.")
 @json_option

@@ -11,10 +11,23 @@ import click
 
 from logstore.config import Setting
 from logstore.errors import NotALogError
+from logstore.paths import local_path
 from logstore.store import Store, open_store
 from logstore.store_config import StoreConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class LocalPath(click.Path):
+    """A path on the command line, as `local_path` takes it; ``-`` where standard input or output may be meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not (self.allow_dash and value in ("-", b"-")):
+            try:
+                value = local_path(value)
+            except NotALogError as error:
+                self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Place(NamedTuple):
@@ -99,7 +112,7 @@ def place_options(command: F) -> F:
             "config_file",
             envvar="LOGSTORE_CONFIG",
             metavar="FILE",
-            type=click.Path(dir_okay=False),
+            type=LocalPath(dir_okay=False),
             help="Settings: TOML, or a server.properties of Kafka. [env: LOGSTORE_CONFIG]",
         ),
         click.option(
@@ -108,7 +121,7 @@ def place_options(command: F) -> F:
             "directory",
             envvar="LOGSTORE_DIR",
             metavar="DIR",
-            type=click.Path(file_okay=False),
+            type=LocalPath(file_okay=False),
             help="The directory of the store. [env: LOGSTORE_DIR]",
         ),
     ):

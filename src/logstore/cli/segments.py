@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from logstore.cli import terminal
+from logstore.cli.place import LocalPath, json_option, place_options
 from logstore.cli.place import Place as Where
-from logstore.cli.place import json_option, place_options
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, LogstoreError
 from logstore.log import files, inspection, repair
@@ -21,7 +21,7 @@ from logstore.log.lock import holder_of
 from logstore.store.catalogue import Catalogue
 from logstore.store_config import StoreConfig
 
-PATHS = click.argument("paths", nargs=-1, type=click.Path())
+PATHS = click.argument("paths", nargs=-1, type=LocalPath())
 
 
 @click.group()
@@ -304,7 +304,7 @@ def rebuild_index(paths: tuple[str, ...], place: Where) -> None:
 
 
 @segment.command("repair")
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", nargs=-1, required=True, type=LocalPath())
 @click.option("--yes-cut-damage", is_flag=True, help="Do it: end the log in front of the first damage.")
 @click.option("--compacted", is_flag=True, help="Offsets may be missing between segments.")
 @json_option

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from logstore.cli import terminal
-from logstore.cli.place import Place, place_options
+from logstore.cli.place import LocalPath, Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import WHERE, Begin
 from logstore.errors import InvalidRecordError, NotALogError
@@ -65,7 +65,7 @@ def export_records(
 
 @click.command("import")
 @click.argument("topic")
-@click.argument("source", type=click.Path(exists=True, allow_dash=True), default="-")
+@click.argument("source", type=LocalPath(exists=True, allow_dash=True), default="-")
 @click.option("--keep-partitions", is_flag=True, help="Into the partitions that the source has, instead of by key.")
 @click.option(
     "--keep-offsets", is_flag=True, help="From a directory: offsets, batches and transactions as they are."

@@ -15,6 +15,7 @@ from typing import Final
 
 from logstore._files import LIBC, File, Files, errno_of
 from logstore.errors import NotALogError, StorageError
+from logstore.paths import local_path
 from logstore.records import TopicPartition
 
 LOG: Final = ".log"
@@ -63,7 +64,7 @@ def parse_partition(path: str) -> TopicPartition:
     >>> parse_partition("/data/flights-0")
     TopicPartition(topic='flights', partition=0)
     """
-    name = os.path.basename(os.path.abspath(path))
+    name = os.path.basename(local_path(path))
     match = _PARTITION.fullmatch(name)
     if match is None or match[1] in (".", "..") or int(match[2]) > INT32_MAX:
         raise NotALogError(
@@ -82,7 +83,7 @@ class Directory:
     """
 
     def __init__(self, path: str | os.PathLike[str], files: Files = LIBC) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = local_path(path)
         self.files = files
 
     def join(self, name: str) -> str:

@@ -7,13 +7,13 @@ by those who read and write. Knows no Spark: imports the vocabulary only. Any th
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from logstore import kafka_keys
-from logstore.errors import SparkOptionError
+from logstore.errors import NotALogError, SparkOptionError
+from logstore.paths import local_path
 from logstore.settings import INT64_MAX, nearest
 
 __all__ = [
@@ -101,8 +101,6 @@ def list_of(value: str) -> tuple[str, ...]:
         raise ValueError(f"expected names with commas between, found {value!r}")
     return tuple(dict.fromkeys(names))
 
-
-_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -203,15 +201,13 @@ def place_of(
     """(path, bootstrap): where the records are, or are to go; one of them."""
     path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
     if path is not None:
-        scheme, _, rest = path.partition(":")
-        if scheme == "file" and rest.startswith("/"):
-            path = "/" + rest.lstrip("/")
-        elif _URL.match(path):
+        try:
+            path = local_path(path)  # an absolute one: executors stand in other directories than the driver
+        except NotALogError as error:
             problems["path"] = (
-                f"{path} is a URL; a store is a directory that the driver and all executors see under one path: "
-                "mount it, or read and write through a broker (option bootstrap)"
+                f"{error}. The driver and all executors have to see it under one path; else read and write through "
+                "a broker (option bootstrap)"
             )
-        path = os.path.abspath(path)  # executors stand in other directories than the driver
     if ours is not None and kafkas is not None and ours != kafkas:
         problems["bootstrap"] = f"{ours}, but kafka.bootstrap.servers is {kafkas}; set one of them"
     bootstrap = ours if ours is not None else kafkas

@@ -461,6 +461,7 @@ def open_store(
 ) -> Store:
     """Open the store in a directory, which is made if there is none.
 
+    ``path`` may begin with ``~``, or be a ``file:`` URL; an empty one, and any other URL, is refused.
     ``settings`` are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or of
     a ``server.properties`` with them, or a `StoreConfig`; ``more_settings`` the same keys with underscores. What
     they say of logs holds for every topic that does not say otherwise. Arguments win over variables
@@ -473,7 +474,7 @@ def open_store(
     Raises:
         DirectoryLockedError: another process writes here; its pid is named. One that only commits what Spark has
             staged is waited for, up to ten seconds.
-        NotALogError: the directory is somebody else's, or Kafka's.
+        NotALogError: the directory is somebody else's, or Kafka's; or the path is none.
         DamagedCatalogueError: the list of topics is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range; every one is named.
         ReadOnlyError: the directory cannot be written.

@@ -31,6 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logstore.errors import NotALogError
+from logstore.paths import local_path
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream
@@ -54,7 +56,7 @@ class LatestParameters(Parameters):
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
-        self.require("table", "://" not in self.table, "a directory on a file system with symbolic links")
+        self.require("table", _is_local(self.table), "a directory on a file system with symbolic links")
         self.require("rebuild", not (self.rebuild and self.continuous), "to be used without continuous")
 
 
@@ -98,18 +100,26 @@ def merge(table: DataFrame | None, new: DataFrame) -> DataFrame:
 # -- versions of the table
 
 
+def _is_local(table: str) -> bool:
+    try:
+        local_path(table)
+    except NotALogError:
+        return False
+    return True
+
+
 def table_path(table: str | os.PathLike[str]) -> str | None:
     """The directory of the version of a table that is to be read now; None as long as there is none.
 
     It stays while the next version takes its place, and goes with the one after that.
     """
-    current = Path(table) / "current"
+    current = Path(local_path(table)) / "current"
     return os.path.realpath(current) if current.is_symlink() else None
 
 
 def publish(table: str, version: str) -> None:
     """Make a version the current one, in one step; those before the last one go."""
-    root = Path(table)
+    root = Path(local_path(table))
     before = table_path(table)
     link = root / f"current.{version}"
     link.symlink_to(os.path.join("versions", version))
@@ -123,8 +133,9 @@ def publish(table: str, version: str) -> None:
 def write(frame: DataFrame, table: str) -> None:
     """Write rows as the new version of a table. One writer at a time."""
     version = uuid.uuid4().hex
-    Path(table, "versions").mkdir(parents=True, exist_ok=True)
-    frame.write.parquet(os.path.join(os.path.abspath(table), "versions", version))
+    versions = Path(local_path(table), "versions")
+    versions.mkdir(parents=True, exist_ok=True)
+    frame.write.parquet(str(versions / version))
     publish(table, version)
 
 
