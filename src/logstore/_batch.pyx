@@ -290,8 +290,9 @@ cdef class BatchView:
             raise RecordTypeError("a batch is bytes, found str")
         try:
             PyObject_GetBuffer(source, &self._buffer, PyBUF_SIMPLE)
-        except TypeError:
-            raise RecordTypeError(f"a batch is bytes or another buffer, found {type(source).__name__}") from None
+        except (TypeError, BufferError, ValueError) as error:
+            raise RecordTypeError(
+                f"a batch is bytes or another contiguous buffer, found {type(source).__name__}: {error}") from None
         self._held = True
         p = <const uint8_t *>self._buffer.buf
         end = p + self._buffer.len

@@ -9,7 +9,7 @@ The format is drawn in `_batch.pyx`. One thread uses an encoder at a time.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_CheckExact
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -27,6 +27,7 @@ from logstore._bytes cimport store16, store32, store64
 from logstore._crc32c cimport logstore_crc32c_init
 
 import datetime
+import re
 
 from logstore._codec import compress
 from logstore.errors import (
@@ -71,12 +72,41 @@ cdef int _get_buffer(str what, object value, Py_buffer *out) except -1:
     if isinstance(value, str):
         raise _wrong_type(what, value)
     try:
-        PyObject_GetBuffer(value, out, PyBUF_SIMPLE)
+        # With its format, since without one an array of objects gives the bytes of its pointers.
+        PyObject_GetBuffer(value, out, PyBUF_ND | PyBUF_FORMAT)
     except TypeError:
         raise _wrong_type(what, value) from None
-    except BufferError as error:
-        raise RecordTypeError(f"{what} must be a contiguous buffer: {error}") from None
+    except (BufferError, ValueError) as error:
+        # numpy raises ValueError where others raise BufferError.
+        raise RecordTypeError(
+            f"{what} must be a contiguous buffer, found {type(value).__name__}: {error}; give its bytes, such as "
+            "value.tobytes()") from None
+    # One letter that means plain bytes, as of nearly every buffer.
+    if out.format != NULL and not (out.format[0] in b"Bbc" and out.format[1] == 0):
+        try:
+            _check_format(what, value, out.format.decode("utf-8", "replace"))
+        except BaseException:
+            PyBuffer_Release(out)
+            raise
     return 0
+
+
+# PEP 3118 and ctypes: object, function, char * and wchar_t * (Zf, Zd and Zg are complex numbers), any pointer.
+_REFERENCES = re.compile(r"[OXP&z]|Z(?![fdg])")
+_FIELD_NAMES = re.compile(r":[^:]*:")
+_TEXT = re.compile(r"\W?\d*[uw]")
+
+
+def _check_format(what, value, format):
+    found = f"{type(value).__name__} {getattr(value, 'dtype', '')}".strip()
+    if _REFERENCES.search(_FIELD_NAMES.sub("", format)):
+        raise RecordTypeError(
+            f"{what} must be bytes or another buffer, found {found}, which holds references and no bytes (format "
+            f"{format}); encode its items first")
+    if _TEXT.fullmatch(format):
+        raise RecordTypeError(
+            f"{what} must be bytes or another buffer, found {found}, which is text (format {format}); encode it "
+            "first, such as numpy.char.encode(value)")
 
 
 cdef bytes _varlong(int64_t value):
@@ -87,6 +117,7 @@ cdef bytes _varlong(int64_t value):
 cdef bytes _encoded_headers(object headers):
     """The header part of a record: count, then key and value of each."""
     cdef list parts = []
+    cdef Py_buffer view
     try:
         pairs = [(key, value) for key, value in headers]
     except (TypeError, ValueError):
@@ -105,12 +136,12 @@ cdef bytes _encoded_headers(object headers):
         if value is None:
             parts.append(_varlong(-1))
         else:
-            if isinstance(value, str):
-                raise _wrong_type("a header value", value)
-            try:
-                value = bytes(memoryview(value))
-            except TypeError:
-                raise _wrong_type("a header value", value) from None
+            if not PyBytes_CheckExact(value):
+                _get_buffer("a header value", value, &view)
+                try:
+                    value = PyBytes_FromStringAndSize(<char *>view.buf, view.len)
+                finally:
+                    PyBuffer_Release(&view)
             parts.append(_varlong(len(value)))
             parts.append(value)
     return b"".join(parts)

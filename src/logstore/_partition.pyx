@@ -21,7 +21,7 @@ cdef int32_t _hash(object key) except? -1:
         if isinstance(key, str):
             raise TypeError
         PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
-    except (TypeError, BufferError):
+    except (TypeError, BufferError, ValueError):
         advice = "; encode it first: text.encode()" if isinstance(key, str) else ""
         raise RecordTypeError(
             f"a key must be bytes or another contiguous buffer, found {type(key).__name__}{advice}") from None

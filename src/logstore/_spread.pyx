@@ -136,7 +136,7 @@ cdef class Spread:
                 "a key must be bytes or another buffer, found str; encode it first: text.encode()")
         try:
             PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
-        except (TypeError, BufferError):
+        except (TypeError, BufferError, ValueError):
             raise RecordTypeError(
                 f"a key must be bytes or another contiguous buffer, found {type(key).__name__}") from None
         chosen = partition_of_key(<const uint8_t *>view.buf, view.len, self._count)

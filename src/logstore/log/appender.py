@@ -267,5 +267,5 @@ def _size(data: Any) -> int:
     """Bytes of a key or value; 0 for what is none, which the encoder refuses."""
     try:
         return 0 if data is None else memoryview(data).nbytes
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # what numpy raises, too
         return 0

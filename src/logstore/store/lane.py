@@ -387,7 +387,7 @@ def _size(data: Any) -> int:
         return len(data)
     try:
         return 0 if data is None else memoryview(data).nbytes
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # what numpy raises, too
         return 0
 
 

@@ -174,6 +174,7 @@ def _look(directory: Directory, clock: Clock, rng: random.Random | None) -> tupl
             partitions=max(partitions) + 1,
             settings=settings,
             created_ms=clock.now_ms(),
+            made_with=1,  # how many there were at first is lost: a group shall pass over none that was added
         )
     cluster_id = layout.read_meta_properties(directory).get("cluster.id") or new_id(rng)
     kept_as = directory.join(DAMAGED) if CATALOGUE in directory.names() else ""
