@@ -15,8 +15,8 @@ ROWS = Path(__file__).resolve().parent.parent / "docs" / "rows.md"
 
 #: Nothing to say against these, with three replicas.
 SAFE = {"default.replication.factor": 3, "min.insync.replicas": 2}
-SAFE_TOPIC = {"segment.ms": 3_600_000}
 DAY_MS = 86_400_000
+SAFE_TOPIC = {"segment.ms": 3_600_000, "retention.ms": 7 * DAY_MS}
 
 #: name, severity, what brings it about: settings of store, topic, producer, consumer, and facts.
 COMBINATIONS = [

@@ -93,6 +93,7 @@ DIFFERENT = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
     "log.dirs": "",
+    "retention.ms": "-1",
 }
 
 

@@ -5,7 +5,7 @@ our own keys begin with ``logstore.``. A key belongs to one of three classes: ho
 here), Kafka's but without effect here (`WITHOUT_EFFECT`), or unknown, which is refused with all
 wrong keys named and the nearest known one. Ranges and defaults are those of Kafka 4.3's topic
 configuration reference except where a comment says otherwise: Kafka's least ``segment.bytes`` is one
-mebibyte, ours what holds one batch. No I/O.
+mebibyte, ours what holds one batch; Kafka's ``retention.ms`` is 7 days, ours for ever. No I/O.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class LogConfig:
 
     # -- retention and compaction
     cleanup_policy: str = word("delete", "delete", "compact", several=True)
-    retention_ms: int = number(604_800_000, -1, _FOREVER)  #: -1 keeps for ever
+    #: -1 keeps for ever. Kafka's default is 7 days, which a ``server.properties`` brings (`StoreConfig.load`).
+    retention_ms: int = number(-1, -1, _FOREVER)
     retention_bytes: int = number(-1, -1, _FOREVER)  #: -1 keeps all
     delete_retention_ms: int = number(86_400_000, 0, _FOREVER)
     min_cleanable_dirty_ratio: float = ratio(0.5, 0, 1)

@@ -42,14 +42,18 @@ def read_settings(data: bytes, name: str) -> dict[str, Setting]:
     Raises:
         InvalidSettingError: the text has no such form; the file and the line are named.
     """
-    if name.endswith(".toml"):
-        return read_toml(data, name)
-    if name.endswith((".properties", ".conf", ".cfg")):
-        return dict(read_properties(data, name))
+    return read_toml(data, name) if is_toml(data, name) else dict(read_properties(data, name))
+
+
+def is_toml(data: bytes, name: str) -> bool:
+    """Whether `read_settings` takes a file's bytes for TOML."""
+    if name.endswith((".toml", ".properties", ".conf", ".cfg")):
+        return name.endswith(".toml")
     try:
-        return read_toml(data, name)
+        read_toml(data, name)
     except InvalidSettingError:
-        return dict(read_properties(data, name))
+        return False
+    return True
 
 
 # --- TOML --------------------------------------------------------------------------------------

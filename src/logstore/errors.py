@@ -572,3 +572,10 @@ class OwnerTimeoutError(_TimedOutError):
 
     The manifest was withdrawn, unless the message says otherwise: committing it again is safe.
     """
+
+
+# --- warnings ----------------------------------------------------------------------------------
+
+
+class RetentionWarning(UserWarning):
+    """Records are appended that are older than ``retention.ms``: the next round of retention deletes them."""

@@ -43,6 +43,12 @@ from logstore.settings import (
 
 _logger = logging.getLogger(__name__)
 
+#: Kafka's default of ``retention.ms``, for topics that are made by its ``server.properties``.
+KAFKA_RETENTION_MS = 604_800_000
+
+#: What says which records of a topic are deleted; recorded with each topic when it is made.
+KEEPING = ("cleanup.policy", "retention.bytes", "retention.ms")
+
 MAX_FLOAT = 1.7976931348623157e308
 
 
@@ -118,6 +124,9 @@ class StoreConfig:
     disk_reserve: int | str = size_or_share(0, "logstore.disk.reserve")  #: what stays free on the file system
 
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    broker_file: str = field(
+        default="", repr=False, compare=False
+    )  #: path of a ``server.properties`` they are from
 
     def __post_init__(self) -> None:
         parse_fields(self)
@@ -181,7 +190,8 @@ class StoreConfig:
     def load(cls, path: str | os.PathLike[str]) -> StoreConfig:
         """Settings from a file: TOML, or a ``server.properties`` of Kafka as it is.
 
-        The form is chosen by the name's ending, else by what the file holds.
+        The form is chosen by the name's ending, else by what the file holds. What a ``server.properties`` says of
+        retention holds for topics that are made with it, by Kafka's defaults where it says nothing (7 days).
 
         Raises:
             StorageError: the file cannot be read.
@@ -194,6 +204,7 @@ class StoreConfig:
         except OSError as error:
             raise StorageError(f"settings cannot be read: {error.strerror}", path=name) from error
         build = _Builder()
+        build.broker_file = "" if config_text.is_toml(data, name) else name
         build.take(config_text.read_settings(data, name), Origin.FILE, path=name)
         return build.config()
 
@@ -211,6 +222,19 @@ class StoreConfig:
     def changed(self) -> dict[str, Value]:
         """The keys that differ from their defaults."""
         return {key: value for key, value in self.items() if value != DEFAULTS[key]}
+
+    def said_of_logs(self) -> dict[str, Value]:
+        """What was said of all logs, by topic keys; what a ``server.properties`` says of deleting is left out.
+
+        Opened with such a file, a store changes no topic that is there already.
+        """
+        said = self.log.changed() | {key: value for key, value in self.log.items() if key in self.sources}
+        if not self.broker_file:
+            return said
+        return {key: value for key, value in said.items() if key not in KEEPING or self._overrides(key)}
+
+    def _overrides(self, key: str) -> bool:
+        return self.source(key).origin > Origin.FILE
 
     def source(self, key: str) -> Source:
         """Where the value of a key came from."""
@@ -273,10 +297,14 @@ class _Builder:
         self.problems: dict[str, str] = {}
         self.unknown: dict[str, str] = {}
         self.ignored: set[str] = set()
+        self.broker_file = ""
 
     def take_config(self, config: StoreConfig) -> None:
+        self.broker_file = config.broker_file
         changed = config.changed()
         changed |= {key: value for key, value in config.items() if key in config.sources}
+        if config.broker_file and "retention.ms" not in config.sources:
+            del changed["retention.ms"]  # Kafka's default, which `config` gives again
         for key, value in changed.items():
             if key in log_config.NAMES:
                 self.log_fields[log_config.NAMES[key].field] = value
@@ -327,6 +355,8 @@ class _Builder:
 
     def config(self) -> StoreConfig:
         """What was collected; every problem in one error."""
+        if self.broker_file:
+            self.log_fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
         made: list[Any] = []
         for cls, fields in ((LogConfig, self.log_fields), (StoreConfig, self.fields)):
             try:
@@ -342,7 +372,7 @@ class _Builder:
         if self.ignored:
             _logger.info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
         log, _ = made
-        return StoreConfig(log=log, sources=self.sources, **self.fields)
+        return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.fields)
 
 
 def _with_underscores() -> set[str]:

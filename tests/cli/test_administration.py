@@ -95,7 +95,7 @@ def test_settings_are_shown_with_their_source(flights, tmp_path):
         "key": "retention.ms",
         "value": 5,
         "source": f"file {file} (retention.ms)",
-        "default": 604_800_000,
+        "default": -1,
     }
     assert rows["segment.ms"]["source"] == "argument (segment.ms)"
     assert (rows["flush.messages"]["source"], rows["flush.messages"]["value"]) == ("topic flights", 7)

@@ -10,6 +10,7 @@ from logstore.errors import (
     LogClosedError,
     OffsetOutOfRangeError,
     ReadOnlyError,
+    RetentionWarning,
     UnknownSettingError,
 )
 from logstore.testing import ManualClock
@@ -37,13 +38,12 @@ def bases(log) -> list[int]:
 @pytest.mark.row("R1")
 @pytest.mark.row("V8")
 @pytest.mark.parametrize(
-    ("retention_ms", "days"), [(None, 7), (3 * DAY_MS, 3), (14 * DAY_MS, 14), (30 * DAY_MS, 30)]
+    ("retention_ms", "days"), [(7 * DAY_MS, 7), (3 * DAY_MS, 3), (14 * DAY_MS, 14), (30 * DAY_MS, 30)]
 )
 def test_a_segment_goes_when_its_newest_record_is_older_than_retention_ms(tmp_path, retention_ms, days):
     """At +7 d 1 min the segment is gone, at +6 d it is there; whether it was read does not matter."""
     clock = ManualClock()
-    settings = {} if retention_ms is None else {"retention_ms": retention_ms}
-    with filled(tmp_path, clock, segments=2, segment_ms=400 * DAY_MS, **settings) as log:
+    with filled(tmp_path, clock, segments=2, segment_ms=400 * DAY_MS, retention_ms=retention_ms) as log:
         clock.advance((days - 1) * DAY_MS)
         assert log.retain().deleted_segments == 0
         assert len(list(log.scan())) == 3
@@ -61,7 +61,8 @@ def test_a_segment_goes_when_its_newest_record_is_older_than_retention_ms(tmp_pa
 def test_a_record_of_the_future_keeps_its_segment_and_all_behind_it(tmp_path):
     clock = ManualClock()
     with open_log(tmp_path, clock=clock, retention_ms=1_000, message_timestamp_after_max_ms=10**12) as log:
-        log.append([(None, b"old", clock.now_ms() - 5_000)])
+        with pytest.warns(RetentionWarning):
+            log.append([(None, b"old", clock.now_ms() - 5_000)])
         log.roll()
         log.append([(None, b"future", clock.now_ms() + 5_000), (None, b"old", clock.now_ms() - 9_000)])
         log.roll()

@@ -46,7 +46,7 @@ def fill(topic, count=10, partition=0, size=50):
 @pytest.mark.row("V8")
 def test_at_seven_days_and_a_minute_old_segments_are_gone_and_at_six_days_they_are_there(tmp_path, clock):
     with open_store(tmp_path, clock) as store:
-        topic = store.create_topic("flights", segment_bytes=500)
+        topic = store.create_topic("flights", segment_bytes=500, retention_ms=7 * DAY_MS)
         fill(topic)
         end = topic[0].log_end_offset
         clock.advance(6 * DAY_MS)
@@ -79,7 +79,7 @@ def test_without_limits_everything_is_kept(tmp_path, clock):
 
 def test_logs_that_nobody_has_used_are_kept_house_too(tmp_path, clock):
     with open_store(tmp_path, clock) as store:
-        topic = store.create_topic("flights", 3, segment_bytes=500)
+        topic = store.create_topic("flights", 3, segment_bytes=500, retention_ms=7 * DAY_MS)
         for partition in range(3):
             fill(topic, partition=partition)
     clock.advance(8 * DAY_MS)
@@ -90,7 +90,7 @@ def test_logs_that_nobody_has_used_are_kept_house_too(tmp_path, clock):
 
 def test_a_damaged_partition_is_reported_once_and_the_others_are_kept_house(tmp_path, clock, caplog):
     with open_store(tmp_path, clock) as store:
-        topic = store.create_topic("flights", 2, segment_bytes=500)
+        topic = store.create_topic("flights", 2, segment_bytes=500, retention_ms=7 * DAY_MS)
         fill(topic, partition=0)
         fill(topic, partition=1)
     segment = sorted((tmp_path / "data" / "flights-0").glob("*.log"))[-1]
@@ -469,7 +469,7 @@ def test_a_pause_keeps_every_task_from_running():
 
 def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_path, clock, monkeypatch):
     with open_store(tmp_path, clock) as store:
-        store.create_topic("flights", 20)
+        store.create_topic("flights", 20, retention_ms=7 * DAY_MS)
     store = open_store(tmp_path, clock)
     opened = []
 

@@ -16,7 +16,7 @@ from logstore.client_config import ConsumerConfig, ProducerConfig
 from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
 from logstore.errors import UnknownSettingError
 from logstore.settings import keys_of, nearest
-from logstore.store_config import StoreConfig
+from logstore.store_config import KEEPING, StoreConfig
 
 
 @click.group()
@@ -61,9 +61,15 @@ def _row(key: str, value: Any, source: str) -> dict[str, Any]:
 def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict[str, Any]]:
     with place.open(read_only=True) as store:
         described = store.describe_topic(name)
+    said = settings.said_of_logs()
     for key, value in described.config.items():
-        own = key in described.settings
-        yield _row(key, value, f"topic {name}" if own else str(settings.source(key)))
+        if key in described.settings:
+            source = f"topic {name}"
+        elif key in KEEPING and key not in said:
+            source = "default" if value == store_config.DEFAULTS[key] else f"topic {name} (when it was made)"
+        else:
+            source = str(settings.source(key))
+        yield _row(key, value, source)
 
 
 # --- explain -----------------------------------------------------------------------------------

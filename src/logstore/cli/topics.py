@@ -12,6 +12,7 @@ from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import PAIR, WHERE, Begin
 from logstore.store.administering import TopicDescription
+from logstore.store.topics import RETENTION_UNRECORDED
 
 
 @click.group()
@@ -60,8 +61,9 @@ def create(
 def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
     """Where each partition stands, and the topic's own settings. Without a NAME, all topics.
 
-    JSON, one object for each topic: topic, id, created_ms, internal, settings, partitions (partition,
-    log_start_offset, high_watermark, log_end_offset, size, segment_count).
+    JSON, one object for each topic: topic, id, created_ms, internal, settings, retention_ms,
+    retention_recorded, partitions (partition, log_start_offset, high_watermark, log_end_offset, size,
+    segment_count).
     """
     with place.open(read_only=True) as store:
         for number, name in enumerate(names or store.topics()):
@@ -73,6 +75,8 @@ def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
                 terminal.line()
             settings = ",".join(f"{key}={value}" for key, value in described.settings.items())
             terminal.line(f"topic {described.name}  id {described.id or '-'}  settings {settings or '-'}")
+            if not described.retention_recorded:
+                terminal.line(f"{RETENTION_UNRECORDED}; set retention.ms to choose")
             terminal.print_rows([each._asdict() for each in described.partitions], as_json=False)
 
 
@@ -83,6 +87,8 @@ def _facts(described: TopicDescription) -> dict[str, Any]:
         "created_ms": described.created_ms,
         "internal": described.internal,
         "settings": dict(described.settings),
+        "retention_ms": described.config.retention_ms,
+        "retention_recorded": described.retention_recorded,
         "partitions": [each._asdict() for each in described.partitions],
     }
 
@@ -90,14 +96,17 @@ def _facts(described: TopicDescription) -> dict[str, Any]:
 @topic.command()
 @click.argument("name")
 @click.argument("settings", nargs=-1, type=PAIR)
-@click.option("--reset", multiple=True, metavar="KEY", help="Give a setting back to the store's default.")
+@click.option("--reset", multiple=True, metavar="KEY", help="Give a setting back to the topic's default.")
+@click.option("--drop-keyless", is_flag=True, help="Compact it, and lose the records that have no key.")
 @place_options
-def alter(name: str, settings: tuple[tuple[str, str], ...], reset: tuple[str, ...], place: Place) -> None:
+def alter(
+    name: str, settings: tuple[tuple[str, str], ...], reset: tuple[str, ...], drop_keyless: bool, place: Place
+) -> None:
     """Change settings of a topic: KEY=VALUE ... All of them, or on an error none."""
     if not settings and not reset:
         raise click.UsageError("nothing to change: give KEY=VALUE, or --reset KEY")
     with place.open(read_only=False) as store:
-        left = store.alter_topic(name, {**dict(settings), **dict.fromkeys(reset)})
+        left = store.alter_topic(name, {**dict(settings), **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
     for key, value in left.items():
         terminal.line(f"{key}={value}")
 

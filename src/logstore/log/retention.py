@@ -56,6 +56,7 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     with state.lock:
         state.check_whole_locked()
         expired = state.expire_producers_locked(now)
+        state.look_back(now)
         rolled = _roll_if_idle_locked(state, now)
     cut.drop_below_start(state)
     with state.lock:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from logstore.errors import (
     ForkedError,
     LogClosedError,
     LogstoreError,
+    RetentionWarning,
     StorageError,
     StorageFailedError,
 )
@@ -134,6 +136,10 @@ class State:
         self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
         self.uncleanable: str | None = None  # the damage that a compaction has met
         self.positions = self._positions_of(config)
+        #: An append whose newest record is older would be deleted at once, of which its caller is warned once.
+        self.old_below_ms = -1
+        self._warned_of_old = False
+        self.look_back(clock.now_ms())
         self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
@@ -172,6 +178,25 @@ class State:
         self.must_unmark = found.point.clean
         with self.lock:
             self.move_marks_locked()
+
+    def look_back(self, now_ms: int) -> None:
+        """Note from which time on records are deleted for their age. Called at open, and by each retention."""
+        keeps = self.config.retention_ms < 0 or not self.config.deletes
+        self.old_below_ms = -1 if keeps or self._warned_of_old else now_ms - self.config.retention_ms
+
+    def warn_of_old(self, timestamp_ms: int) -> None:
+        """Tell the caller of an append that retention deletes its records: once, and before anything is written."""
+        if timestamp_ms < 0:
+            return  # as old as their file
+        self._warned_of_old = True
+        self.old_below_ms = -1
+        warnings.warn(
+            f"{self.name}: records of {timestamp_ms} ms are appended, which are older than "
+            f"retention.ms={self.config.retention_ms}: the next round of retention deletes them; set "
+            "retention.ms=-1 to keep them",
+            RetentionWarning,
+            stacklevel=2,
+        )
 
     def next_offset_locked(self) -> int:
         """The offset that the next append gets."""
@@ -436,6 +461,7 @@ class State:
         self.segments.reconfigure(config)
         self.transactions.reconfigure(config)
         self.roll_after_ms = self._new_roll_age()
+        self.look_back(self.clock.now_ms())
 
     def _positions_of(self, config: LogConfig) -> Positions | None:
         return Positions(self.segments) if config.offset_mode == "bytes" else None

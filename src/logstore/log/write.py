@@ -63,6 +63,8 @@ def write_locked(
     them. Raises as `Log.append_batch`.
     """
     state.check_whole_locked()
+    if max_timestamp < state.old_below_ms:
+        state.warn_of_old(max_timestamp)
     first = state.end.value
     leader_epoch = state.leader_epoch
     if origin is _REPLICATION:

@@ -14,7 +14,7 @@ from logstore.errors import PolicyViolationError
 from logstore.store.budget import Budget, may_go
 from logstore.store.names import INTERNAL, SINKS
 from logstore.store.topic import Topic
-from logstore.store.topics import Topics, TopicTable
+from logstore.store.topics import Topics, TopicTable, is_retention_unrecorded
 
 if TYPE_CHECKING:
     from logstore.store.offsets import CommittedOffsets
@@ -44,6 +44,8 @@ class TopicDescription(NamedTuple):
     config: LogConfig
     internal: bool
     created_ms: int
+    #: False for one made before retention was recorded, and kept for ever for want of a word: set ``retention.ms``.
+    retention_recorded: bool = True
 
 
 class Administering(ABC):
@@ -102,7 +104,9 @@ class Administering(ABC):
         """Create a topic. Durable on return; on an error there is nothing of it.
 
         ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
-        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store.
+        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store. Unless
+        either says otherwise, records are kept for ever; by a store that was opened with a ``server.properties``
+        a topic is made with the retention that Kafka would give it.
         With ``if_not_exists`` a topic that is there already is returned as it is.
 
         Raises:
@@ -158,27 +162,55 @@ class Administering(ABC):
             self._table.config_of(name),
             name in INTERNAL,
             entry.created_ms,
+            not is_retention_unrecorded(name, entry, self._table.config_of(name)),
         )
 
     def alter_topic(
-        self, name: str, settings: Mapping[str, Setting] | None = None, **more_settings: Setting
+        self,
+        name: str,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        drop_keyless: bool = False,
+        **more_settings: Setting,
     ) -> Mapping[str, str]:
-        """Change settings of a topic, also while it is used; None takes a key back to the store's default.
+        """Change settings of a topic, also while it is used; None takes a key back to the topic's default.
 
-        Durable on return. Returns the topic's own settings as they are now.
+        Durable on return. Returns the topic's own settings as they are now. Compaction deletes records without a
+        key: a topic that has any is made a compacted one only with ``drop_keyless``. Without it, its keys are read
+        up to the first record that has none.
 
         Raises:
             UnknownTopicError: there is none.
             ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
                 Nothing was changed.
+            PolicyViolationError: compaction would delete records that have no key. Nothing was changed.
             BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
         """
         self._check_writable()
         changes = {**(settings or {}), **more_settings}
+        after, own = self._topics.altered(name, changes)
         if self._budget.limits.is_set:
-            after = self._topics.altered(name, changes)
-            self._budget.check_pinned(lambda topic, config: may_go(topic, after if topic == name else config))
+            chosen = self._topics.is_retention_chosen(name, own)
+            self._budget.check_pinned(
+                lambda topic, config: (
+                    may_go(topic, after, chosen=chosen) if topic == name else self._budget.may_go(topic, config)
+                )
+            )
+        if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:
+            self._refuse_keyless(name)
         return dict(self._topics.alter(name, changes).settings)
+
+    def _refuse_keyless(self, name: str) -> None:
+        from logstore._unpack import objects_of  # with what scans bring, which few stores need
+
+        for number in range(self._topics.entry(name).partitions):
+            # The keys alone are made, and only up to the first that is missing.
+            for batch in self.topic(name).scan(partitions=number, columns=("key",)).batches():
+                if None in objects_of(batch, "key"):
+                    raise PolicyViolationError(
+                        f"partition {number} of topic {name!r} has records without a key, which compaction "
+                        "deletes; give drop_keyless=True (--drop-keyless) to lose them"
+                    )
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give a topic more partitions, up to ``total``, while it is used. Durable on return.

@@ -348,7 +348,8 @@ def _settings(
             own |= canonical({wanted: value})
         except ConfigError:
             without[key] = value
-    changed = given.log.changed()
+    # Of a file only what stands in it: not Kafka's default of retention, which would delete.
+    changed = {} if given.broker_file else given.log.changed()
     said_by_caller = {key: value for key, value in given.log.items() if key in given.sources or key in changed}
     own = {**canonical(said_by_caller), **own}
     if name.startswith("__"):

@@ -85,9 +85,12 @@ def _bytes_of(limit: int | str, total: int) -> int:
     return int(total * float(limit.rstrip("%")) / 100) if isinstance(limit, str) else limit
 
 
-def may_go(topic: str, config: LogConfig) -> bool:
-    """Whether old records of a topic may be deleted for want of room."""
-    keeps = config.retention_ms < 0 and config.retention_bytes < 0
+def may_go(topic: str, config: LogConfig, *, chosen: bool) -> bool:
+    """Whether old records of a topic may be deleted for want of room.
+
+    Not where it was ``chosen`` to keep them for ever; where that is so by default, the limit that was set counts.
+    """
+    keeps = chosen and config.retention_ms < 0 and config.retention_bytes < 0
     return topic not in INTERNAL and config.deletes and not config.compacts and not keeps
 
 
@@ -101,11 +104,13 @@ class Holdings:
         opened: Callable[[], Iterable[Log]],
         logs: Callable[[Callable[[str, LogConfig], bool]], Iterator[Log]],
         retain: Callable[[], None],
+        is_retention_chosen: Callable[[str], bool],
     ) -> None:
         self.root = root
         self.opened = opened  #: the logs that are open
         self.logs = logs  #: the logs of topics whose settings fit, opened if need be
         self.retain = retain  #: one pass of retention
+        self.is_retention_chosen = is_retention_chosen  #: of a topic: how long it is kept was said
 
 
 class Budget:
@@ -137,6 +142,10 @@ class Budget:
         """What they may take in all."""
         return self._limit
 
+    def may_go(self, topic: str, config: LogConfig) -> bool:
+        """Whether old records of a topic may be deleted for want of room."""
+        return may_go(topic, config, chosen=self._holdings.is_retention_chosen(topic))
+
     def gate(self, name: TopicPartition) -> Gate:
         """The gate of one log."""
         return _LogGate(self, name, refuses=name.topic not in INTERNAL)
@@ -150,7 +159,7 @@ class Budget:
         before, self._limits = self._limits, limits
         try:
             self.measure()
-            self.check_pinned(may_go)
+            self.check_pinned(self.may_go)
         except BaseException:
             self._limits = before
             self.measure()
@@ -166,7 +175,7 @@ class Budget:
             BudgetTooSmallError: what may not be deleted is more than that by a quarter.
         """
         self.measure()
-        self.check_pinned(may_go, slack=0.25)
+        self.check_pinned(self.may_go, slack=0.25)
 
     def check_pinned(self, goes: Callable[[str, LogConfig], bool], *, slack: float = 0.0) -> None:
         """Refuse what would leave more that may not be deleted than the budget has.
@@ -312,7 +321,7 @@ class Budget:
 
         if self.left() >= wanted:
             return
-        for log in self._holdings.logs(may_go):
+        for log in self._holdings.logs(self.may_go):
             push(log)
         while heap and self.left() < wanted:
             timestamp_ms, name, log = heapq.heappop(heap)
@@ -321,7 +330,7 @@ class Budget:
                 if oldest is None or oldest.timestamp_ms != timestamp_ms:
                     push(log)
                     continue
-                if not may_go(name.topic, log.config):
+                if not self.may_go(name.topic, log.config):
                     # Altered since, to keep for ever perhaps.
                     continue
                 log.delete_before(oldest.end_offset)

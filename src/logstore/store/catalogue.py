@@ -5,7 +5,7 @@ write beside, sync, rename, sync the directory; so after a crash either the old 
 there, whole. What a change needs besides (directories to make or to remove) is announced by the state of
 the topic before it begins, and the next open for writing finishes or undoes it (`store.topics`)::
 
-    logstore topics 1
+    logstore topics 2
     {"cluster_id": "…", "next_producer_id": 0, "topics": {"flights": {"id": "…", …}}}
     crc32c 1f9a2b44
 
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 CATALOGUE = "logstore.topics"
 
 _HEAD = b"logstore topics "
-_VERSION = 1
+_VERSION = 2
+#: Version 1 has no ``defaults``: its topics are kept for ever.
+_READ = (b"1", b"2")
 
 
 class TopicState(enum.Enum):
@@ -63,6 +65,8 @@ class TopicEntry:
     settings: Mapping[str, str] = field(default_factory=dict)
     created_ms: int = -1
     target: int = 0  #: the number of partitions that a growing topic shall have
+    #: What deletes its records, as it was when the topic was made; None for one made before it was recorded.
+    defaults: Mapping[str, str] | None = None
     kind: LogKind = LogKind.UNRECORDED  #: what a gap between segments means, for a log that has lost its own record
     made_with: int = 0  #: how many partitions there were before any was added; 0 if none ever was
 
@@ -106,6 +110,7 @@ class Catalogue:
                     "state": entry.state.value,
                     "settings": dict(sorted(entry.settings.items())),
                     "created_ms": entry.created_ms,
+                    **({} if entry.defaults is None else {"defaults": dict(sorted(entry.defaults.items()))}),
                     **({"target": entry.target} if entry.target else {}),
                     **({"kind": entry.kind.value} if entry.kind else {}),
                     **({"made_with": entry.made_with} if entry.made_with else {}),
@@ -131,7 +136,7 @@ class Catalogue:
         if lines[2] != b"crc32c %08x" % crc32c(body):
             raise _damaged("its checksum disagrees", path)
         version = lines[0].removeprefix(_HEAD)
-        if version != b"%d" % _VERSION:
+        if version not in _READ:
             raise LaterCatalogueError(
                 f"the catalogue of the store was written by a later program: its version is "
                 f"{version.decode(errors='replace')}, this program knows {_VERSION}; open it with that program",
@@ -152,9 +157,10 @@ class Catalogue:
                     id=str(entry["id"]),
                     partitions=int(entry["partitions"]),
                     state=TopicState(entry["state"]),
-                    settings={str(key): str(value) for key, value in entry["settings"].items()},
+                    settings=_texts(entry["settings"]),
                     created_ms=int(entry["created_ms"]),
                     target=int(entry.get("target", 0)),
+                    defaults=_texts(entry["defaults"]) if "defaults" in entry else None,
                     kind=LogKind(entry.get("kind", "")),
                     made_with=int(entry.get("made_with", 0)),
                 )
@@ -182,6 +188,10 @@ class Catalogue:
                 either may be found after a power cut, and the new one before.
         """
         root.replace(CATALOGUE, self.to_bytes(), durable=True)
+
+
+def _texts(found: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in found.items()}
 
 
 def new_id(rng: random.Random | None = None) -> str:

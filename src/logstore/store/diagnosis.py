@@ -24,6 +24,7 @@ from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
 from logstore.store.names import CLUSTER_METADATA, INTERNAL
+from logstore.store.topics import RETENTION_UNRECORDED, effective_config, is_retention_unrecorded
 from logstore.store_config import StoreConfig
 
 #: A file system with less than this share free is nearly full.
@@ -207,6 +208,10 @@ def _topics(seen: _Seen) -> Iterator[Finding]:
             continue
         if entry.state in (TopicState.CREATING, TopicState.DELETING):
             continue
+        if is_retention_unrecorded(topic, entry, effective_config(seen.config, entry)):
+            yield Finding(
+                Level.WARNING, "retention-unrecorded", where, RETENTION_UNRECORDED, "set retention.ms to choose"
+            )
         for number in range(entry.partitions):
             name = TopicPartition(topic, number)
             if name not in found:
@@ -285,7 +290,7 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
     place = inspection.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
     config = seen.config.log
     if seen.catalogue is not None and name.topic in seen.catalogue.topics:
-        config = seen.config.topic_config(dict(seen.catalogue.topics[name.topic].settings))
+        config = effective_config(seen.config, seen.catalogue.topics[name.topic])
     for problem in inspection.verify(place, is_live=seen.holder is not None, is_compacted=config.compacts):
         is_damage = problem.kind is inspection.Kind.DAMAGE
         advice = (
@@ -306,7 +311,7 @@ def _settings(seen: _Seen) -> Iterator[Finding]:
     topics = {}
     if seen.catalogue is not None:
         for name, entry in seen.catalogue.topics.items():
-            topics[name] = seen.config.topic_config(dict(entry.settings))
+            topics[name] = effective_config(seen.config, entry)
     total, _free = seen.root.files.space(seen.root.path)
     for found in check(seen.config, topics, disk_bytes=total):
         if found.severity is Severity.DANGER:

@@ -26,7 +26,7 @@ from logstore.store import layout, sinks
 from logstore.store.adopt import first_producer_id
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, new_id
 from logstore.store.names import CLUSTER_METADATA, INTERNAL
-from logstore.store.topics import PRODUCER_ID_BLOCK, settings_unknown
+from logstore.store.topics import FOR_EVER, PRODUCER_ID_BLOCK, settings_unknown
 
 if TYPE_CHECKING:
     import random
@@ -175,6 +175,7 @@ def _look(directory: Directory, clock: Clock, rng: random.Random | None) -> tupl
             settings=settings,
             created_ms=clock.now_ms(),
             made_with=1,  # how many there were at first is lost: a group shall pass over none that was added
+            defaults=FOR_EVER,
         )
     cluster_id = layout.read_meta_properties(directory).get("cluster.id") or new_id(rng)
     kept_as = directory.join(DAMAGED) if CATALOGUE in directory.names() else ""

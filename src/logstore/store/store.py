@@ -148,7 +148,13 @@ class Store(Consuming, Administering):
     def _keep_house(self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
         keeper = Housekeeper(self.clock, self.path)
         upkeep = Upkeep(topics, partitions, hold, self.config, keeper)
-        holdings = Holdings(root, opened=upkeep.opened, logs=upkeep.logs, retain=upkeep.retain)
+        holdings = Holdings(
+            root,
+            opened=upkeep.opened,
+            logs=upkeep.logs,
+            retain=upkeep.retain,
+            is_retention_chosen=topics.is_retention_chosen,
+        )
         self._budget = Budget(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
         if self._budget.limits.is_set:
             partitions.gate_of = self._budget.gate
@@ -464,9 +470,10 @@ def open_store(
     ``path`` may begin with ``~``, or be a ``file:`` URL; an empty one, and any other URL, is refused.
     ``settings`` are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or of
     a ``server.properties`` with them, or a `StoreConfig`; ``more_settings`` the same keys with underscores. What
-    they say of logs holds for every topic that does not say otherwise. Arguments win over variables
-    ``LOGSTORE_…`` of ``environ`` (the process's, if it is None), those over a file. Without a ``path``,
-    ``log.dirs`` names it.
+    they say of logs holds for every topic that does not say otherwise, but for what a ``server.properties`` says of
+    retention: that is for topics made with it. Unless told otherwise, a store keeps records for ever. Arguments
+    win over variables ``LOGSTORE_…`` of ``environ`` (the process's, if it is None), those over a file. Without a
+    ``path``, ``log.dirs`` names it.
 
     One process at a time writes a store; with ``read_only`` any number of others read it beside, and see
     what is written. A store that was not closed is recovered, each partition when it is first used.

@@ -16,6 +16,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from logstore.clock import Clock
@@ -43,7 +44,7 @@ from logstore.store.names import (
     check_name,
     check_partition_count,
 )
-from logstore.store_config import StoreConfig
+from logstore.store_config import KEEPING, StoreConfig
 
 if TYPE_CHECKING:
     import random
@@ -70,11 +71,36 @@ def _check_internal(name: str, config: LogConfig) -> None:
         )
 
 
+RETENTION_UNRECORDED = "made before retention was recorded: it is kept for ever"
+
+#: How a topic is kept that no user has said otherwise of.
+FOR_EVER: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
+)
+
+
 def settings_unknown(name: str) -> dict[str, str]:
     """The settings of a topic whose own are lost: nothing of it is deleted until its user says otherwise."""
     if name in INTERNAL:
         return {"cleanup.policy": "compact"}
-    return {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
+    return dict(FOR_EVER)
+
+
+def effective_config(
+    config: StoreConfig, entry: TopicEntry, settings: Mapping[str, Setting] | None = None
+) -> LogConfig:
+    """What a topic has in all: its own settings, or these instead; what was said of all logs; what it is made with.
+
+    A topic of an older catalogue was made with nothing that is known: it is kept for ever.
+    """
+    defaults = FOR_EVER if entry.defaults is None else entry.defaults
+    return LogConfig.of({**defaults, **config.said_of_logs(), **(entry.settings if settings is None else settings)})
+
+
+def is_retention_unrecorded(name: str, entry: TopicEntry, config: LogConfig) -> bool:
+    """Whether a topic was made before retention was recorded, and is kept for ever only because of that."""
+    keeps = config.deletes and config.retention_ms < 0 and config.retention_bytes < 0
+    return entry.defaults is None and keeps and name not in INTERNAL and "retention.ms" not in entry.settings
 
 
 class TopicTable(ABC):
@@ -149,19 +175,26 @@ class TopicTable(ABC):
             )
 
     def config_of(self, name: str) -> LogConfig:
-        """The settings of a topic's logs: its own, and the store's for all others.
+        """The settings of a topic's logs: see `effective_config`.
 
         What the store keeps for its own ends is compacted, also where its settings are not known, as after the
         catalogue was lost: by the defaults, the newest record of a group or of a sink would go by age.
         """
-        settings = self.entry(name).settings
-        if name in INTERNAL and "cleanup.policy" not in settings:
-            return self.effective({**settings, "cleanup.policy": "compact"})
-        return self.effective(settings)
+        entry = self.entry(name)
+        if name in INTERNAL and "cleanup.policy" not in entry.settings:
+            return self.effective(entry, {**entry.settings, "cleanup.policy": "compact"})
+        return self.effective(entry)
 
-    def effective(self, settings: Mapping[str, Setting]) -> LogConfig:
-        """What a topic with these settings of its own has in all."""
-        return LogConfig.of({**self._config.log.changed(), **settings})
+    def effective(self, entry: TopicEntry, settings: Mapping[str, Setting] | None = None) -> LogConfig:
+        """What a topic has in all, with its own settings or with these instead."""
+        return effective_config(self._config, entry, settings)
+
+    def is_retention_chosen(self, name: str, settings: Mapping[str, str] | None = None) -> bool:
+        """Whether it was said how long a topic is kept, or would be with these settings: else it is by default."""
+        entry = self.find(name)
+        own = settings if settings is not None or entry is None else entry.settings
+        said = {*(own or ()), *self._config.said_of_logs(), *self._config.sources}
+        return not said.isdisjoint(("retention.ms", "retention.bytes"))
 
 
 class Topics(TopicTable):
@@ -238,6 +271,7 @@ class Topics(TopicTable):
                     partitions=count,
                     settings=settings_unknown(topic) if known_id or topic in INTERNAL else {},
                     created_ms=self._clock.now_ms(),
+                    defaults=FOR_EVER,
                 ),
             )
             _logger.info("took in a topic: root=%s topic=%s partitions=%d", self._root.path, topic, count)
@@ -268,15 +302,16 @@ class Topics(TopicTable):
             check_partition_count(partitions)
             self._refuse_in_the_way(name, range(partitions))
             own = canonical(settings)
-            _check_internal(name, self.effective(own))
             entry = TopicEntry(
                 id=new_id(self._rng),
                 partitions=partitions,
                 state=TopicState.CREATING,
                 settings=own,
                 created_ms=self._clock.now_ms(),
+                defaults=self._new_defaults(),
                 kind=LogKind.CONTIGUOUS,
             )
+            _check_internal(name, self.effective(entry))
             self._save_locked(name, entry)
             try:
                 layout.make_partitions(self._root, name, range(partitions), entry.id)
@@ -287,6 +322,12 @@ class Topics(TopicTable):
                 raise
             _logger.info("created a topic: topic=%s partitions=%d id=%s", name, partitions, entry.id)
             return entry
+
+    def _new_defaults(self) -> Mapping[str, str]:
+        """What is recorded with a topic that is made now: for ever, but Kafka's with a ``server.properties``."""
+        if not self._config.broker_file:
+            return FOR_EVER
+        return {key: str(value) for key, value in self._config.log.items() if key in KEEPING}
 
     def _refuse_in_the_way(self, name: str, numbers: range) -> None:
         """Keep what stands where new partitions shall be: taken for them, it would be removed if that fails.
@@ -320,7 +361,7 @@ class Topics(TopicTable):
         with self._lock:
             entry = self.entry(name)
             own = _changed(entry.settings, changes)
-            before, after = self.effective(entry.settings), self.effective(own)
+            before, after = self.effective(entry), self.effective(entry, own)
             _check_internal(name, after)
             changed = entry.replace(settings=own)
             try:
@@ -338,9 +379,11 @@ class Topics(TopicTable):
                 raise
             return changed
 
-    def altered(self, name: str, changes: Mapping[str, Setting]) -> LogConfig:
-        """What a topic would have in all after `alter`."""
-        return self.effective(_changed(self.entry(name).settings, changes))
+    def altered(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
+        """What a topic would have in all after `alter`, and of its own."""
+        entry = self.entry(name)
+        own = _changed(entry.settings, changes)
+        return self.effective(entry, own), own
 
     def _reconfigure(self, name: str, config: LogConfig) -> None:
         if self._partitions is not None:
@@ -486,7 +529,7 @@ class FollowedTopics(TopicTable):
             topic_id = layout.read_partition_metadata(layout.partition_directory(self._root, name)) or ""
             count = max(name.partition + 1, 0 if known is None else known.partitions)
             topics[name.topic] = TopicEntry(
-                id=topic_id if known is None else known.id or topic_id, partitions=count
+                id=topic_id if known is None else known.id or topic_id, partitions=count, defaults=FOR_EVER
             )
         cluster_id = layout.read_meta_properties(self._root).get("cluster.id", "")
         return Catalogue(cluster_id=cluster_id, topics=topics)
