@@ -48,6 +48,7 @@ VOCABULARY: dict[str, set[str]] = {
     "errors": set(),
     "records": {"errors"},
     "clock": {"errors"},
+    "dropped": set(),
     "metrics": {"errors", "records"},
     "settings": {"errors"},
     "kafka_keys": set(),
