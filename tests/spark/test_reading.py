@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from logstore.errors import DataLossError, PayloadError, SparkNotReadyError, Spa
 from logstore.spark.backend import Range
 from logstore.spark.options import ReadOptions
 from logstore.spark.partition import Slice, check_version, read_slice
-from logstore.spark.reading import backend_of, read, runs
+from logstore.spark.reading import ahead, backend_of, read, runs
 from logstore.spark.schema import Table
 from tests.spark import stores
 
@@ -260,3 +261,26 @@ def test_sparks_stand_in_for_no_partition_reads_nothing(root: Path) -> None:
     assert list(read_slice(InputPartition(None), given, Table(given))) == []
     assert len(list(read_slice(Slice([Range("events", 0, 0, 5)]), given, Table(given)))) == 1
     assert stores.RECORDS == 1000
+
+
+def test_a_reading_that_is_dropped_waits_for_no_fetch():
+    """The collector of cycles may end it in the middle of what the fetch needs."""
+    needed, dropped = threading.Lock(), threading.Event()
+
+    def fetches():
+        yield 1
+        with needed:
+            yield 2
+
+    coming = ahead(fetches())
+    with needed:
+        assert next(coming) == 1
+        last = [coming]
+        del coming
+
+        def drop():
+            last.clear()
+            dropped.set()
+
+        threading.Thread(target=drop, daemon=True).start()
+        assert dropped.wait(30), "it waits for the fetch"

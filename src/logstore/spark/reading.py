@@ -142,8 +142,12 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
 
 def ahead(source: Iterator[Batches]) -> Iterator[Batches]:
     """The same, with one fetch under way while the one before is used."""
-    with ThreadPoolExecutor(1, thread_name_prefix="logstore-fetch") as thread:
+    thread = ThreadPoolExecutor(1, thread_name_prefix="logstore-fetch")
+    try:
         coming = thread.submit(next, source, None)
         while (batches := coming.result()) is not None:
             coming = thread.submit(next, source, None)
             yield batches
+    finally:
+        # Without waiting: the collector of cycles ends a generator in the middle of what the fetch may need.
+        thread.shutdown(wait=False)
