@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from logstore._batch import BatchView
 from logstore._encode import Encoder, encode
+from logstore.dropped import release_all
 from logstore.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -464,6 +465,20 @@ def test_a_broker_without_a_version_in_common_is_named(cluster: FakeCluster) -> 
         with pytest.raises(UnsupportedVersionError, match="versions 0 to 1 of ProduceRequest"):
             producer.send(ORDERS, batch(b"a"))
         producer.close()
+
+
+def test_a_producer_that_is_dropped_says_how_much_was_not_acknowledged(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    with quick(cluster) as client:
+        producer = IdempotentProducer(client)
+        producer.send(ORDERS, batch(b"0"))
+        cluster.brokers[1].plan(ProduceRequest, fake_cluster.silence)
+        delivery = producer.submit(ORDERS, batch(b"1"))
+        with pytest.warns(ResourceWarning, match=r"without close\(\): 1 were not acknowledged"):  # noqa: PT031
+            with producer._cluster._lock:
+                del producer  # waits for no lock: the collector of cycles runs in the middle of anything
+            release_all()
+        assert not delivery.is_done
 
 
 def test_a_delivery_ends_in_its_time_where_no_broker_is_left(cluster: FakeCluster) -> None:

@@ -11,13 +11,16 @@ from __future__ import annotations
 import logging
 import os
 import random
+import sys
 import threading
 import time
+import warnings
 from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from logstore._encode import Encoder
+from logstore.dropped import hand_over
 from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError
 from logstore.records import TopicPartition
 from logstore.settings import INT32_MAX
@@ -51,7 +54,8 @@ class IdempotentProducer:
     ...     producer.send(TopicPartition("orders", 0), encoder)
     0
 
-    Owns: the connections that its requests are on. The client stays the caller's.
+    Owns: the connections that its requests are on. The client stays the caller's. One that is dropped without
+    `close` while batches are not acknowledged warns, and waits for none of them.
     """
 
     def __init__(self, client: Client) -> None:
@@ -172,6 +176,16 @@ class IdempotentProducer:
                 self._cluster.give_back(line.connection)
             self._lines.clear()
             self._busy.clear()
+
+    def __del__(self) -> None:
+        if getattr(self, "_busy", None) and self._pid == os.getpid() and not sys.is_finalizing():
+            hand_over(self._release_dropped)
+
+    def _release_dropped(self) -> None:
+        count = sum(len(partition.pending()) for partition in self._busy.values())
+        self.abandon()
+        message = f"a producer of record batches was dropped without close(): {count} were not acknowledged"
+        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
 
     def __enter__(self) -> Self:
         return self
