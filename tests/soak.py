@@ -76,6 +76,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_AIO_ROUNDS": str(options.aio_rounds)},
         ),
         Step(
+            f"{options.drops} objects of each kind dropped under load",
+            ("tests/test_dropped.py",),
+            {"LOGSTORE_DROPS": str(options.drops)},
+        ),
+        Step(
             "a log against its model, 5 000 lives",
             ("tests/log/test_model.py",),
             {"HYPOTHESIS_PROFILE": "long"},
@@ -118,6 +123,7 @@ def main() -> int:
     parser.add_argument("--spark-kills", type=int, default=2)
     parser.add_argument("--pipeline-kills", type=int, default=20)
     parser.add_argument("--aio-rounds", type=int, default=1_000)
+    parser.add_argument("--drops", type=int, default=10_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()
     table = []

@@ -28,7 +28,8 @@ TWINS = [
 WITHOUT = {
     # For what stands on a store (`store.source`): an asynchronous program has the objects themselves.
     Store: {
-        *("attach", "detach", "next_producer_id", "partition", "partition_count", "partitions_of", "added_from"),
+        *("attach", "detach", "drop", "next_producer_id", "partition", "partition_count", "partitions_of"),
+        "added_from",
         *(
             "topic_to_send_to",
             "topic_id",

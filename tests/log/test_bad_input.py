@@ -306,11 +306,12 @@ def test_an_unknown_codec_or_acknowledgement_is_refused(log):
         lambda: log.appender(ack="sometimes"),
     ):
         refused(log, InvalidSettingError, "ack: expected 'written' or 'synced', found 'sometimes'", use)
-    for use in (
-        lambda: log.append([b"x"], ack=5),
-        lambda: log.appender().flush(ack=5),
-    ):
-        refused(log, InvalidSettingError, "ack: .* found 5", use)
+    with log.appender() as appender:
+        for use in (
+            lambda: log.append([b"x"], ack=5),
+            lambda: appender.flush(ack=5),
+        ):
+            refused(log, InvalidSettingError, "ack: .* found 5", use)
 
 
 def test_an_unknown_isolation_is_refused(log):

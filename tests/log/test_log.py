@@ -226,7 +226,7 @@ def test_no_public_method_changes_a_record(log):
     verbs = {name for name in dir(log) if not name.startswith("_") and callable(getattr(log, name))}
     writing = verbs - {
         *("open", "close", "read", "record_at", "scan", "locate", "offset_for_time", "wait_for"),
-        *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "is_busy", "oldest_segment"),
+        *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
         *("image", "copy_image", "verify_image"),
         *("flush", "tick", "roll", "advance_high_watermark"),

@@ -8,7 +8,9 @@ somebody flushes. A record that is still gathered is not acknowledged at all.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +18,15 @@ from logstore._encode import Encoder, Gatherer
 from logstore._files import fork_generation
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, ForkedError, LogClosedError, NotSyncedError, RecordError
+from logstore.dropped import hand_over
+from logstore.errors import (
+    DiskFullError,
+    ForkedError,
+    LogClosedError,
+    LogstoreError,
+    NotSyncedError,
+    RecordError,
+)
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
@@ -33,13 +43,18 @@ class Target(Protocol):
     @property
     def config(self) -> LogConfig: ...
 
+    @property
+    def _dropped_appenders(self) -> set[Appender]:
+        """Those that were not closed: the log closes them before itself."""
+
     def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None) -> AppendResult: ...
 
 
 class Appender(Gatherer):
     """Gathers single records for one log. Any thread may append; each thread's records keep their order.
 
-    Closing flushes; so does leaving a ``with`` block. `append(value, key, timestamp_ms, headers)`
+    Closing flushes; so does leaving a ``with`` block. One that is dropped without either warns, and is flushed by a
+    thread of its own, at the latest when its log is closed. `append(value, key, timestamp_ms, headers)`
     gathers one record: one without a timestamp gets the time at which its batch was begun, at most
     ``linger_ms`` ago. It blocks only while a full batch is written, and raises what an earlier
     background write has failed with.
@@ -255,6 +270,22 @@ class Appender(Gatherer):
             if self._closed:
                 TICKER.remove(self)
             self._settle()
+
+    def __del__(self) -> None:
+        if getattr(self, "_closed", True) or self._fork != fork_generation() or sys.is_finalizing():
+            return
+        self._target._dropped_appenders.add(self)
+        hand_over(self._release_dropped)
+
+    def _release_dropped(self) -> None:
+        try:
+            self.close()
+        except LogstoreError as error:
+            _logger.error("records of a dropped appender were not written: log=%s error=%s", self._target, error)
+        finally:
+            self._target._dropped_appenders.discard(self)
+        message = f"an appender of {self._target!r} was dropped without close(): it has been flushed"
+        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
 
     def __enter__(self) -> Appender:
         return self

@@ -38,10 +38,6 @@ class Flusher:
         """
         self._commit.run(lambda: self._is_synced(offset), self._sync_round)
 
-    def is_busy(self) -> bool:
-        """Whether a sync is under way."""
-        return self._commit.is_busy
-
     def _is_synced(self, offset: int) -> bool:
         state = self._state
         if state.synced.value >= offset:

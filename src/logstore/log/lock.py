@@ -178,11 +178,6 @@ class RootLock:
         cls._guard = threading.Lock()
 
     @classmethod
-    def is_guarded(cls) -> bool:
-        """Whether somebody, perhaps the caller itself, is opening or closing a log at this moment."""
-        return cls._guard.locked()
-
-    @classmethod
     def is_held(cls, root: Directory) -> bool:
         """Whether this process writes below the root already."""
         lock = cls._held.get(_lock_key(root))

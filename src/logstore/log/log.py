@@ -23,6 +23,7 @@ from logstore._files import LIBC, Files, fork_generation
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
+from logstore.dropped import hand_over
 from logstore.errors import (
     LogstoreError,
     OffsetOutOfRangeError,
@@ -157,6 +158,9 @@ class Log(Writable):
             return
         if self._ticking:
             TICKER.remove(self)
+        for appender in list(self._dropped_appenders):
+            with contextlib.suppress(LogstoreError):  # its own release tells
+                appender.close()
         if state.tail is not None and state.failed is None:
             # Before any lock: making room for the tail takes those of other logs, whose threads may wait for ours.
             with contextlib.suppress(LogstoreError):
@@ -198,9 +202,17 @@ class Log(Writable):
         state: State | None = getattr(self, "_state", None)
         if state is None or state.closed or state.fork != fork_generation() or sys.is_finalizing():
             return
-        # Left as a killed process leaves it. The root is free again, else nobody could open the log any more.
-        state.close_locked()
-        state.root.drop(self.name)
+        hand_over(self._release_dropped)
+
+    def _release_dropped(self) -> None:
+        """Leave the log as a killed process leaves it, with its root free: nothing else could open it any more."""
+        for appender in list(self._dropped_appenders):
+            with contextlib.suppress(LogstoreError):
+                appender.close()
+        state = self._state
+        with state.lock:
+            state.close_locked()
+        state.root.release(self.name, None)
         message = f"log {self.path} was dropped without close(): the next open recovers it"
         warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
 
@@ -423,11 +435,6 @@ class Log(Writable):
             CorruptRecordError: a batch is not as it was written, or records are missing.
         """
         return image.verify(taken, target)
-
-    def is_busy(self) -> bool:
-        """Whether somebody, perhaps the caller itself, is in the middle of a change, a sync or a compaction."""
-        state = self._state
-        return state.lock.locked() or state.compacting.locked() or self._flusher.is_busy()
 
     @property
     def room(self) -> int:

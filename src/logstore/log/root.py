@@ -21,16 +21,16 @@ import contextlib
 import logging
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 from logstore._crc32c import crc32c
 from logstore.clock import Clock
+from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
 from logstore.log import checkpoint, files
 from logstore.log.files import Directory
-from logstore.log.lock import RootLock
+from logstore.log.lock import BRIEFLY_S, RootLock
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -74,7 +74,6 @@ class Root:
     """One root as the logs of this process share it."""
 
     _shared: ClassVar[dict[RootLock, _Shared]] = {}
-    _dropped: ClassVar[deque[tuple[Root, TopicPartition]]] = deque()
 
     def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
         self.directory = directory
@@ -97,7 +96,9 @@ class Root:
         Raises:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
         """
-        cls._release_dropped()
+        if RootLock.is_taken(directory, str(name)):
+            # Perhaps by what was dropped. Not for ever: what is released may wait for the caller.
+            release_all(BRIEFLY_S)
         lock = RootLock.acquire(directory, str(name), clock, brief=brief, patient=patient)
         try:
             with RootLock.guarded():
@@ -152,7 +153,6 @@ class Root:
                         self._write_checkpoints(shared)
                     del self._shared[lock]
         lock.release(str(name))
-        self._release_dropped()
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
         """Say no more of partitions that are about to be removed. Durable on return.
@@ -205,23 +205,6 @@ class Root:
             _write(self.directory, {**shared.facts, **facts}, whole=True)
             return True
 
-    def drop(self, name: TopicPartition) -> None:
-        """As `release` for a log that was never closed; may be called from the collector of cycles.
-
-        That runs in the middle of anything, perhaps of an open or a close in this very thread: then
-        the root is given back by whoever opens or closes the next log.
-        """
-        self._dropped.append((self, name))
-        if not RootLock.is_guarded():
-            self._release_dropped()
-
-    @classmethod
-    def _release_dropped(cls) -> None:
-        while cls._dropped:
-            with contextlib.suppress(IndexError):  # another thread has taken it
-                root, name = cls._dropped.popleft()
-                root.release(name, None)
-
     def _write_checkpoints(self, shared: _Shared) -> None:
         try:
             _write(self.directory, shared.facts, whole=False)
@@ -255,7 +238,11 @@ class RootHold:
             DirectoryLockedError: another process writes below it, or another store of this one.
             ReadOnlyError: it cannot be written.
         """
-        if RootLock.is_taken(directory, str(cls._NAME)):
+        name = str(cls._NAME)
+        if RootLock.is_taken(directory, name):
+            # Perhaps by a store that was dropped.
+            release_all(BRIEFLY_S)
+        if RootLock.is_taken(directory, name):
             raise DirectoryLockedError(
                 f"pid {os.getpid()}, this process, has the store open for writing already; share that Store, or "
                 "open this one with read_only=True",

@@ -48,6 +48,7 @@ class Writable(Readable):
         self._flusher = Flusher(state)
         self._ticking = False
         self._special_encoders: list[Encoder] = []
+        self._dropped_appenders: set[Appender] = set()  #: that were not closed; finalizers add to it
         self._settle(config)
 
     def _settle(self, config: LogConfig) -> None:

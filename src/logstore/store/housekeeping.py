@@ -59,7 +59,6 @@ class Housekeeper:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._fork = fork_generation()
-        self._last_call: Callable[[], None] | None = None
 
     def add(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> Task:
         """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s.
@@ -159,19 +158,8 @@ class Housekeeper:
             except Exception:
                 # Nobody waits for this thread: what it met is told in the log, and tried again in its time.
                 _logger.exception("housekeeping failed: store=%s task=%s", self._name, task.name)
-        if self._last_call is not None:
-            self._last_call()
 
     # -- ending
-
-    def is_current(self) -> bool:
-        """Whether the caller is the housekeeping thread."""
-        return threading.current_thread() is self._thread
-
-    def at_last(self, call: Callable[[], None]) -> None:
-        """Stop, and have the thread call this as the last thing it does: for who runs in that thread now."""
-        self._last_call = call
-        self._stopping = True
 
     def close(self) -> None:
         """Run nothing any more. Returns when the task that is running has ended. May be called again."""
@@ -181,7 +169,7 @@ class Housekeeper:
             self._stopping = True
             self._changed.notify_all()
         thread = self._thread
-        if thread is not None and not self.is_current():
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
         with self._turn:
             # One that another thread was running.

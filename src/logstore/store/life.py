@@ -1,4 +1,4 @@
-"""The end of a store: what has to be given back, in which order, also if nobody closes it.
+"""The end of a store: what has to be given back, in which order, also if it is never closed.
 
 A store that was dropped warns and is flushed and closed; so is one that is open when the program ends. This
 module knows logs, members (producers, consumers) and the hold on the root only as things to be closed. Any
@@ -10,12 +10,14 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
+import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from logstore._files import fork_generation
-from logstore.log.lock import RootLock
+from logstore.dropped import hand_over, release_all
+from logstore.errors import LogstoreError
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.partitions import Partitions
 
@@ -31,6 +33,9 @@ class Closeable(Protocol):
     def close(self) -> None: ...
 
 
+#: How long the end of a dropped store waits for the finalizers of its producers, which come in the same moment.
+_FINALIZERS_S: Final = 10.0
+
 #: Of every store that was opened and is not yet gone.
 _LIVES: weakref.WeakSet[Life] = weakref.WeakSet()
 
@@ -38,8 +43,9 @@ _LIVES: weakref.WeakSet[Life] = weakref.WeakSet()
 @atexit.register
 def _close_forgotten() -> None:
     """The program ends: whatever is still open is flushed and closed."""
+    release_all()
     for life in list(_LIVES):
-        life.forgotten_now()
+        life.release_dropped()
 
 
 class Life:
@@ -52,11 +58,28 @@ class Life:
         self._hold = hold
         self._fork = fork_generation()
         self._lock = threading.RLock()
-        self.members: weakref.WeakSet[Closeable] = weakref.WeakSet()
+        self._members: weakref.WeakSet[Closeable] = weakref.WeakSet()
+        self._attached: set[int] = set()  #: the ids of members that are not closed, also of those that are garbage
+        self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
         self.keepers: list[
             Housekeeper
         ] = []  #: each runs tasks in a thread of its own, which ends before anything else
         _LIVES.add(self)
+
+    def attach(self, member: Closeable) -> None:
+        """Close a member before the logs are. It is not kept alive."""
+        self._members.add(member)
+        self._attached.add(id(member))
+
+    def detach(self, member: Closeable) -> None:
+        """Forget a member that has been closed."""
+        self._members.discard(member)
+        self._attached.discard(id(member))
+        self._dropped.discard(member)
+
+    def drop(self, member: Closeable) -> None:
+        """Close a member that was dropped before the logs are. For its finalizer: takes no lock."""
+        self._dropped.add(member)
 
     def close(self) -> None:
         with self._lock:
@@ -64,7 +87,7 @@ class Life:
                 return
             failure: BaseException | None = None
             # A producer writes what it holds: the store is still open for it.
-            for member in (*self.keepers, *self.members, self._partitions):
+            for member in (*self.keepers, *self._members, *self._dropped, self._partitions):
                 try:
                     member.close()
                 except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
@@ -76,32 +99,25 @@ class Life:
             raise failure
 
     def forgotten(self) -> None:
-        """The store was dropped: flush what it has, and say so.
+        """The store was dropped: have a thread flush what it has, and say so. Takes no lock, and does not block."""
+        if not self.closed and self._fork == fork_generation():
+            hand_over(self.release_dropped)
 
-        Its last user may have let it go anywhere, and the collector of cycles runs in the middle of anything,
-        perhaps of an append to one of its logs in this very thread: then a thread of its own closes it.
-        """
+    def release_dropped(self) -> None:
+        """Flush and close a store that was left open, and say so."""
         if self.closed or self._fork != fork_generation():
             return
-        current = [keeper for keeper in self.keepers if keeper.is_current()]
-        if current:
-            current[0].at_last(self.forgotten_now)
-        elif self._partitions.is_busy() or RootLock.is_guarded():
-            threading.Thread(target=self.forgotten_now, name="logstore-closing").start()
-        else:
-            self.forgotten_now()
-
-    def forgotten_now(self) -> None:
-        """As `forgotten`, where this thread is in the middle of nothing."""
-        if self.closed or self._fork != fork_generation():
-            return
-        if self._hold is not None:
-            message = f"store {self.path} was left open: it is flushed and closed now; use `with` or close()"
-            warnings.warn(message, ResourceWarning, stacklevel=1)
+        # What is garbage with the store is no member any more, and its own finalizer may come a moment later.
+        until_s = time.monotonic() + _FINALIZERS_S
+        while len(self._members) + len(self._dropped) < len(self._attached) and time.monotonic() < until_s:
+            time.sleep(0.001)
         try:
             self.close()
-        except OSError as error:
+        except (LogstoreError, OSError) as error:
             _logger.error("a store that was left open could not be closed: store=%s error=%s", self.path, error)
+        if self._hold is not None:
+            message = f"store {self.path} was left open: it has been flushed and closed; use `with` or close()"
+            warnings.warn(message, ResourceWarning, stacklevel=1)
 
 
 __all__ = ["Closeable", "Life"]

@@ -111,11 +111,6 @@ class Partitions:
         """The log end offsets of all open logs together: what any append changes."""
         return sum(log.log_end_offset for log in list(self._open.values()) if isinstance(log, Log))
 
-    def is_busy(self) -> bool:
-        """Whether somebody, perhaps the caller itself, is in the middle of a call to one of the logs."""
-        logs = list(self._open.values())
-        return self._lock.locked() or any(isinstance(log, Log) and log.is_busy() for log in logs)
-
     def settle(self, topic: str) -> None:
         """Wait for those who are opening logs of a topic: whoever comes later goes by the catalogue as it is now.
 

@@ -22,6 +22,7 @@ from logstore._files import fork_generation
 from logstore._produce import Lanes, Sender, SendFuture
 from logstore.client_config import ProducerConfig
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.dropped import hand_over
 from logstore.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
@@ -74,6 +75,9 @@ class Host(Protocol):
 
     def detach(self, member: Closeable) -> None: ...
 
+    def drop(self, member: Closeable) -> None:
+        """As `attach`, for a finalizer: takes no lock."""
+
 
 class Closeable(Protocol):
     """What lives no longer than its store."""
@@ -100,7 +104,8 @@ class Producer(Sender):
     `send` gathers; a batch is appended when it holds ``batch.size`` bytes, has lingered for
     ``linger.ms``, or somebody flushes. Each record has a future, which may be dropped: a failure that
     no future tells is raised by a later `send`, by `flush` or by `close`. Closing flushes; so does
-    leaving a ``with`` block, and closing the store.
+    leaving a ``with`` block, and closing the store. One that is dropped without any of these warns, and is
+    flushed by a thread of its own, at the latest when the store is closed.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=4)
@@ -152,6 +157,7 @@ class Producer(Sender):
         self._lanes: list[PartitionLane] = []
         self._lock = threading.Lock()  # of the two above
         self._waiting = threading.Condition()
+        self._closing = threading.RLock()  # while it is closed: a second caller returns once nothing is left
         self._closed = False
         self._fork = fork_generation()
         _producers.add(self)
@@ -337,12 +343,15 @@ class Producer(Sender):
             LogstoreError: as `flush`.
         """
         until_s = self._clock.deadline_s(timeout_s)
-        if self._closed:
-            return
         if self._fork != fork_generation():
             # The parent's records and its thread; the child only forgets them.
             self._closed = True
             return
+        with self._closing:
+            if not self._closed:
+                self._close(until_s, timeout_s)
+
+    def _close(self, until_s: float | None, timeout_s: float | None) -> None:
         with self._lock:
             self._closed = True
             self.forget()
@@ -363,11 +372,16 @@ class Producer(Sender):
     def __del__(self) -> None:
         if getattr(self, "_closed", True) or self._fork != fork_generation() or sys.is_finalizing():
             return
-        warnings.warn(f"{self!r} was dropped without close(): it is flushed now", ResourceWarning, stacklevel=1)
+        self._store.drop(self)
+        hand_over(self._release_dropped)
+
+    def _release_dropped(self) -> None:
+        message = f"{self!r} was dropped without close(): it has been flushed"
         try:
             self.close()
         except LogstoreError as error:
             _logger.error("records of a dropped producer were not written: error=%s", error)
+        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
 
     def __enter__(self) -> Producer:
         return self

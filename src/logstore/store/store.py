@@ -260,11 +260,15 @@ class Store(Consuming, Administering):
     def attach(self, member: Closeable) -> None:
         """Close ``member`` when the store is closed, before its logs are; it is not kept alive."""
         self._check_open()
-        self._life.members.add(member)
+        self._life.attach(member)
 
     def detach(self, member: Closeable) -> None:
         """Forget a member that has been closed."""
-        self._life.members.discard(member)
+        self._life.detach(member)
+
+    def drop(self, member: Closeable) -> None:
+        """As `attach`, for the finalizer of a member that was dropped without being closed: takes no lock."""
+        self._life.drop(member)
 
     def ingest(self, manifest: Manifest) -> Ingested:
         """Take in the staged files of a batch: all of them or none, durable and visible together on return.
