@@ -247,6 +247,13 @@ class OffsetMetadataTooLargeError(ConsumerError, ValueError):
     code = 12
 
 
+class NoTransactionError(ConsumerError, RuntimeError):
+    """The connection commits each statement by itself, so offsets and effects would not be kept together.
+
+    Nothing was stored. Turn its autocommit off, or begin a transaction; `DatabaseOffsets.transaction` does.
+    """
+
+
 class GroupFencedError(ConsumerError):
     """Another consumer has taken over these partitions of the group. Nothing was stored; stop, or begin anew."""
 

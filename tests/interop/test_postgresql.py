@@ -17,7 +17,7 @@ import pytest
 
 import logstore
 from logstore import DatabaseOffsets
-from logstore.errors import GroupFencedError
+from logstore.errors import GroupFencedError, NoTransactionError
 from logstore.records import TopicPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.row("C13")]
@@ -166,6 +166,31 @@ def test_a_second_claim_fences_the_first(store, connect):
     one.rollback()
     finish(store, two)
     assert seen(two) == WANTED
+
+
+def test_a_connection_in_autocommit_mode_keeps_both_together_too(store, connect):
+    database, beside = connect(), connect()
+    database.autocommit = beside.autocommit = True
+    consumer, offsets = consumer_of(store), DatabaseOffsets(database, "billing")
+    offsets.claim(consumer)
+    assert DatabaseOffsets(beside, "billing").load()[A] == 0
+    cursor = database.cursor()
+    with pytest.raises(NoTransactionError):
+        offsets.save(cursor, consumer)
+    for fails in (True, False):
+        with contextlib.suppress(RuntimeError), offsets.transaction(consumer) as cursor:
+            apply(cursor, consumer.poll(max_records=50))
+            assert not seen(beside)
+            if fails:
+                raise RuntimeError("in the middle")
+    assert sum(seen(beside).values()) == sum(DatabaseOffsets(beside, "billing").load().values()) == 50
+    # A transaction of the driver's own is one, too.
+    with database.transaction():
+        apply(database.cursor(), consumer.poll(max_records=50))
+        offsets.save(database.cursor(), consumer)
+        assert sum(seen(beside).values()) == 50
+    finish(store, database)
+    assert seen(database) == WANTED
 
 
 def test_a_claim_waits_for_the_transaction_that_is_saving(store, connect):

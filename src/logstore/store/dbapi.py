@@ -3,7 +3,9 @@
 A consumer that stores its position together with what it has made of the records reads each of them
 exactly once, as far as the database is concerned: after a crash both are there or neither is. This module
 alone knows the table; it needs a DB-API 2.0 connection of any driver. Only `transaction` commits or rolls back;
-else the transaction is the caller's. One thread at a time, as for the connection::
+else the transaction is the caller's. A connection in autocommit mode has none: there `transaction` and `claim`
+begin and commit one of their own, and `save` is refused outside of one. One thread at a time, as for the
+connection::
 
     CREATE TABLE logstore_offsets (
         consumer_group, topic, partition_number,       -- primary key
@@ -21,11 +23,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
-from logstore.errors import GroupFencedError, InvalidOffsetError
+from logstore.errors import GroupFencedError, InvalidOffsetError, NoTransactionError
 from logstore.groups.offsets import check_group, is_whole
 from logstore.records import TopicPartition
 from logstore.store.consumer import Consumer
@@ -39,6 +41,9 @@ _MARKS = {"qmark": "?", "numeric": ":{0}", "format": "%s", "pyformat": "%s"}
 _NAME_MAX = 249
 
 _INT64_MAX = 2**63 - 1
+
+#: The transaction_status of libpq's connections, as of psycopg, outside of a transaction.
+_IDLE = 0
 
 _KEY = "consumer_group = ? AND topic = ? AND partition_number = ?"
 
@@ -108,6 +113,7 @@ class DatabaseOffsets:
         self.table = table
         self._mark = _mark_of(paramstyle or _paramstyle_of(connection))
         self._claims: dict[TopicPartition, int] = {}
+        self._in_own = False  # inside of a transaction that was begun here
         self._joined: set[TopicPartition] = set()  # claimed by `save`; the row goes if that is rolled back
 
     # -- the table
@@ -133,10 +139,25 @@ class DatabaseOffsets:
         begins where the consumer stands, which is written down too; one that was added to a topic of which the
         group has offsets begins at the log start. Returns where each begins.
 
+        With a connection in autocommit mode, and no transaction open, it is committed on return.
+
         Raises:
+            NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
             NotAssignedError: the consumer has no partitions.
             NoOffsetError: the consumer has no position, since ``auto.offset.reset`` is none; seek first.
         """
+        if not _autocommits(self._connection) or _in_transaction(self._connection):
+            return self._claim(consumer)
+        end = self._begun_here()
+        try:
+            found = self._claim(consumer)
+        except BaseException:
+            end(False)
+            raise
+        end(True)
+        return found
+
+    def _claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
         positions = consumer.positions()
         begun = {partition.topic for partition in self.load()}
         found: dict[TopicPartition, int] = {}
@@ -218,9 +239,16 @@ class DatabaseOffsets:
         that was added while the consumer reads its topic is claimed by the first save.
 
         Raises:
+            NoTransactionError: the connection is in autocommit mode, and no transaction is known to be open.
             GroupFencedError: a partition was never claimed here, or somebody has claimed it since.
             InvalidOffsetError: an offset is no whole number from 0 on.
         """
+        if not self._in_own and _autocommits(self._connection) and not _in_transaction(self._connection):
+            raise NoTransactionError(
+                f"the offsets of group {self.group!r} would be committed without the effects of the records: the "
+                "connection is in autocommit mode and no transaction is known to be open; write the effects in a "
+                "block of transaction(), or turn autocommit off"
+            )
         if isinstance(offsets, Consumer):
             given: Mapping[TopicPartition, int] = offsets.positions()
             epochs = {name: offsets.leader_epoch(name, offset) for name, offset in given.items()}
@@ -275,15 +303,21 @@ class DatabaseOffsets:
         """A cursor for the effects of what the consumer has handed out; saves and commits at the end.
 
         On an error everything is rolled back, and the consumer goes back to what is saved: the records come
-        again.
+        again. Where the driver would begin no transaction by itself, or only before some statements, one is begun.
+
+        Raises:
+            NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
+            GroupFencedError, InvalidOffsetError: as `save`.
         """
+        end = self._begun_here()
         cursor = self._connection.cursor()
+        self._in_own = True
         try:
             yield cursor
             self.save(cursor, consumer)
-            self._connection.commit()
+            end(True)
         except BaseException:
-            self._connection.rollback()
+            end(False)
             saved = self.load()
             for partition in consumer.assignment:
                 if partition in saved and partition in self._claims:
@@ -292,7 +326,44 @@ class DatabaseOffsets:
                     consumer.seek_to_beginning(partition)
             raise
         finally:
+            self._in_own = False
             cursor.close()
+
+    def _begun_here(self) -> Callable[[bool], None]:
+        """Begin a transaction where the driver does not, or not before every statement; return what ends it.
+
+        Raises:
+            NoTransactionError: how to begin one is not known.
+        """
+        connection: Any = self._connection
+        is_open = _in_transaction(connection)
+        if not _autocommits(connection):
+            if _is_sqlite(connection) and not is_open:
+                # It would begin one before INSERT, and none before WITH … INSERT or CREATE.
+                self._execute(f"BEGIN {connection.isolation_level}")
+            return lambda good: connection.commit() if good else connection.rollback()
+        if is_open is None:
+            begin = getattr(connection, "begin", None) or getattr(connection, "start_transaction", None)
+            if begin is None:
+                raise NoTransactionError(
+                    f"the connection is in autocommit mode, and how {type(connection).__module__} begins a "
+                    "transaction is not known here; turn autocommit off"
+                )
+            begin()
+            return lambda good: connection.commit() if good else connection.rollback()
+        if not is_open:
+            self._execute("BEGIN")
+
+        def end(good: bool) -> None:
+            # In this mode commit() and rollback() of some drivers do nothing. An error may have ended it.
+            if _in_transaction(connection):
+                self._execute("COMMIT" if good else "ROLLBACK")
+
+        return end
+
+    def _execute(self, statement: str) -> None:
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(statement)
 
     def _run(self, cursor: Cursor, statement: str, parameters: tuple[Any, ...]) -> int:
         """Execute a statement that is written with question marks; how many rows it has changed."""
@@ -300,6 +371,32 @@ class DatabaseOffsets:
         marked = "".join(part + self._mark.format(n) for n, part in enumerate(parts[:-1], 1)) + parts[-1]
         cursor.execute(marked, parameters)
         return cursor.rowcount
+
+
+def _is_sqlite(connection: Any) -> bool:
+    """Whether it is a connection of `sqlite3`, or of a module that is made like it."""
+    return hasattr(connection, "isolation_level") and hasattr(connection, "in_transaction")
+
+
+def _autocommits(connection: Any) -> bool:
+    """Whether each statement is committed by itself, as far as the driver says; by PEP 249 it is not."""
+    # pymssql and the drivers of MySQL have a method of this name, which sets it.
+    for name in ("autocommit", "autocommit_state"):
+        found = getattr(connection, name, None)
+        if isinstance(found, int) and found in (False, True):
+            return bool(found)
+    if hasattr(connection, "get_autocommit"):
+        return bool(connection.get_autocommit())
+    return _is_sqlite(connection) and connection.isolation_level is None
+
+
+def _in_transaction(connection: Any) -> bool | None:
+    """Whether a transaction is open; None if the driver does not say."""
+    found = getattr(connection, "in_transaction", None)
+    if isinstance(found, bool):
+        return found
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)
+    return None if status is None else int(status) != _IDLE
 
 
 def _mark_of(paramstyle: str) -> str:
