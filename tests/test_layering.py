@@ -133,7 +133,8 @@ LOG: dict[str, set[str]] = {
     "appender": {"ticker"},
     "state": _READING,
     "inspection": {"files", "checkpoint", "recovery", "segments", "snapshot", "aborted", "epochs"},
-    "repair": {"files", "lock", "checkpoint", "recovery", "snapshot", "promises", "segments", "inspection"},
+    "repair": {"files", "lock", "checkpoint", "epochs", "recovery", "snapshot", "promises"}
+    | {"segments", "inspection"},
     "waiting": {"reader", "readonly", "watermark"},
     "listening": {"reader", "readonly", "watermark"},
     "flush": {"commit", "state"},

@@ -447,8 +447,14 @@ def _load_epochs(
     for _, extent in extents:
         for epoch, offset in extent.epochs:
             latest = epochs.latest
-            if epoch >= 0 and offset < end and (latest is None or epoch > latest.epoch):
+            if epoch < 0 or offset >= end or (latest is not None and epoch <= latest.epoch):
+                continue
+            if latest is None or offset > latest.start_offset:
                 epochs.assign(epoch, offset)
+            else:
+                # A lower epoch followed: that of a Kafka which led behind epochs that it had not given out. Its
+                # file says what its consumers go by; no record to come is given a lower epoch than one before.
+                highest = max(highest, epoch)
     epochs.truncate_from_start(start)
     return epochs, max(highest, -1 if epochs.latest is None else epochs.latest.epoch)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError
 from logstore.log import checkpoint, files, recovery, snapshot
 from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.inspection import Place
 from logstore.log.lock import RootLock
@@ -30,6 +32,7 @@ from logstore.records import TopicPartition
 _logger = logging.getLogger(__name__)
 
 KEPT = ".repaired"
+_EPOCH_AT, _EPOCH = 12, struct.Struct(">i")
 _COPY_BYTES = 1 << 20
 
 
@@ -88,6 +91,47 @@ def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clo
             file.close()
         directory.sync()
     return made
+
+
+def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Give the batches of leader epochs above ``most`` that one; how many there were. The log must be closed.
+
+    The epoch of a batch is outside of its checksum. Each segment is copied and takes its place whole, as it may be
+    a hard link of a snapshot. Durable on return; after a failure half way it may be done again.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        RecordError: a header is damaged.
+        DiskFullError, StorageError: a file cannot be read or written.
+    """
+    count = 0
+    with _locked(directory, clock):
+        segments = Segments.open(directory, LogConfig(), writable=True)
+        try:
+            for segment in segments.all:
+                places = [at for _, _, at, _, _, epoch in segment.headers() if epoch > most]
+                if not places:
+                    continue
+                name = recovery.copy_prefix(directory, segment, segment.size)
+                file = directory.open(name, writable=True)
+                try:
+                    for at in places:
+                        file.write(_EPOCH.pack(most), at + _EPOCH_AT)
+                    file.sync()
+                finally:
+                    file.close()
+                directory.rename(name, files.segment_file(segment.base_offset, files.LOG))
+                count += len(places)
+        finally:
+            segments.close()
+        directory.sync()
+        lowered = Epochs()
+        for entry in (Epochs.load(directory) or Epochs()).entries:
+            lowered.assign(min(entry.epoch, most), entry.start_offset)
+        # Last: as long as it names a higher one, this is done again.
+        lowered.save(directory, durable=True)
+    _logger.info("lowered leader epochs: log=%s most=%d batches=%d", directory.path, most, count)
+    return count
 
 
 def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Cut | None:
@@ -253,4 +297,4 @@ def _lowered(offsets: dict[TopicPartition, int], name: TopicPartition, end: int)
     return {**offsets, name: end}
 
 
-__all__ = ["KEPT", "Cut", "cut_damage", "rebuild_indexes"]
+__all__ = ["KEPT", "Cut", "cut_damage", "lower_epochs", "rebuild_indexes"]

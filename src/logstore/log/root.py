@@ -38,6 +38,11 @@ _logger = logging.getLogger(__name__)
 #: Tells recovery points of ours from Kafka's.
 CHECKPOINTS = "logstore.checkpoints"
 
+#: In a root that was adopted: Kafka's metadata name the leader epochs of what lies below, wherever they are.
+ADOPTED = "logstore.adopted"
+#: Those metadata, where they are in the root.
+_CLUSTER_METADATA = "__cluster_metadata-0"
+
 _MARK = re.compile(rb"logstore checkpoints 1\n([0-9a-f]{8}) ([0-9a-f]{8})\n")
 
 
@@ -114,6 +119,10 @@ class Root:
     def open_for_reading(cls, directory: Directory, name: TopicPartition) -> Root:
         """Read what the root says of one of its partitions, without the lock."""
         return cls(directory, None, _Shared(directory).found(name))
+
+    def is_kafkas(self) -> bool:
+        """Whether Kafka's metadata, and no log here, say which leader epochs there are."""
+        return is_kafkas(self.directory)
 
     def begin(self) -> None:
         """Take away what says that the root is at rest: the partition's log is whole and will change.
@@ -265,6 +274,12 @@ class RootHold:
     def release(self) -> None:
         """Give the right back. The logs are closed before, each with what it knows."""
         self._root.release(self._NAME, None)
+
+
+def is_kafkas(root: Directory) -> bool:
+    """Whether Kafka's metadata say which leader epochs there are below a root: it was adopted."""
+    names = root.names()
+    return ADOPTED in names or _CLUSTER_METADATA in names
 
 
 def _read(directory: Directory) -> tuple[dict[TopicPartition, PartitionFacts], bool]:

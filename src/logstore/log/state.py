@@ -152,9 +152,11 @@ class State:
             recovery.read_note(directory, found.point), found.synced_end if was_unclean else None
         )
         if was_unclean:
-            # What came after an unclean stop is told from what came before: followers compare epochs.
-            # Epoch 0 may have been here and be forgotten: its batches deleted, and its file lost.
-            self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
+            if not root.is_kafkas():
+                # What came after an unclean stop is told from what came before: followers compare epochs.
+                # Epoch 0 may have been here and be forgotten: its batches deleted, and its file lost.
+                self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
+            # Else Kafka gives out the epochs, and will lead with its next one: ours may not be above it.
             _logger.info(
                 "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
                 directory.path,

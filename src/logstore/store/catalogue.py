@@ -14,6 +14,8 @@ newlines included. An entry has the topic's ``id`` (128 bits, in Kafka's text fo
 ``settings`` (the topic's own, by dotted key), ``created_ms``, ``target`` while partitions are being added,
 ``made_with`` once some were: how many there were before the first of these; and ``kind`` (`LogKind`) unless it was
 never recorded: that of its logs, for one whose own files have lost it.
+``adopted`` says that Kafka's metadata name the leader epochs; where it is missing, the producer ids tell, which
+begin elsewhere in such a directory.
 
 May be called from any thread; the store's lock keeps writers apart.
 """
@@ -28,7 +30,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from logstore._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     import random
 
 CATALOGUE = "logstore.topics"
+
+#: Far above what any cluster of Kafka's has given out, or will: a producer id must mean one producer to both.
+FIRST_PRODUCER_ID: Final = 1 << 40
 
 _HEAD = b"logstore topics "
 _VERSION = 2
@@ -77,11 +82,12 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Every topic of a store, and the two numbers that belong to the store as a whole."""
+    """Every topic of a store, and what belongs to the store as a whole."""
 
     cluster_id: str
     next_producer_id: int = 0
     topics: Mapping[str, TopicEntry] = field(default_factory=lambda: MappingProxyType({}))
+    adopted: bool = False  #: Kafka's metadata name the leader epochs
 
     def with_topic(self, name: str, entry: TopicEntry | None) -> Catalogue:
         """A copy in which a topic has another entry, or none."""
@@ -103,6 +109,7 @@ class Catalogue:
         facts = {
             "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
+            "adopted": self.adopted,
             "topics": {
                 name: {
                     "id": entry.id,
@@ -149,9 +156,11 @@ class Catalogue:
 
     @classmethod
     def _of_facts(cls, facts: dict[str, Any]) -> Catalogue:
+        next_producer_id = int(facts["next_producer_id"])
         return cls(
             cluster_id=str(facts["cluster_id"]),
-            next_producer_id=int(facts["next_producer_id"]),
+            next_producer_id=next_producer_id,
+            adopted=bool(facts.get("adopted", next_producer_id >= FIRST_PRODUCER_ID)),
             topics={
                 name: TopicEntry(
                     id=str(entry["id"]),

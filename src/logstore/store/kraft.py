@@ -5,13 +5,15 @@ then the fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.js
 at::
 
      2  TopicRecord          name, id
-     3  PartitionRecord      partition, topic id, …
+     3  PartitionRecord      partition, topic id, four arrays of brokers, leader, leader epoch
      4  ConfigRecord         what (2 topic, 4 broker), whose, key, value or null
+     5  PartitionChange…     partition, topic id; tagged: 1 leader
      9  RemoveTopicRecord    topic id
 
-Strings are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. What follows the
-fields that are read here, tagged fields among it, is passed over. A snapshot (``OFFSET-EPOCH.checkpoint``)
-stands for all records below its offset.
+Strings and arrays are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. What
+follows the fields that are read here is passed over. The leader epoch of a partition rises by one with each change
+that names a leader, also none (-1); -2, or no field, says that the leader stays (`PartitionRegistration.merge`). A
+snapshot (``OFFSET-EPOCH.checkpoint``) stands for all records below its offset.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from logstore.errors import CorruptRecordError
 from logstore.log import Log, files
 from logstore.log.files import Directory
 
-_TOPIC, _PARTITION, _CONFIG, _REMOVE_TOPIC = 2, 3, 4, 9
+_TOPIC, _PARTITION, _CONFIG, _CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
+_LEADER_TAG, _LEADER_STAYS = 1, -2
 _OF_TOPIC, _OF_BROKER = 2, 4
 
 _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint", re.ASCII)
@@ -36,10 +39,11 @@ _FRAME_VERSION: Final = 1
 
 @dataclass
 class Cluster:
-    """The topics of a cluster: ids, partitions and settings, as far as the log says."""
+    """The topics of a cluster: ids, partitions, leader epochs and settings, as far as the log says."""
 
     ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, set[int]] = field(default_factory=dict)  #: by topic id
+    leader_epochs: dict[tuple[str, int], int] = field(default_factory=dict)  #: by topic id and partition
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)  #: by name
     broker_settings: dict[str, str] = field(default_factory=dict)  #: of the whole cluster, set while it ran
 
@@ -112,9 +116,18 @@ def apply(cluster: Cluster, value: bytes) -> None:
     elif kind == _PARTITION:
         number, topic_id = fields.int32(), fields.id()
         cluster.partitions.setdefault(topic_id, set()).add(number)
+        for _ in range(4):  # replicas, in-sync ones, removed ones, added ones
+            fields.pass_int32s()
+        fields.int32()  # the leader
+        cluster.leader_epochs[topic_id, number] = fields.int32()
+    elif kind == _CHANGE:
+        number, topic_id = fields.int32(), fields.id()
+        if fields.tagged_int32(_LEADER_TAG, _LEADER_STAYS) != _LEADER_STAYS:
+            cluster.leader_epochs[topic_id, number] = cluster.leader_epochs.get((topic_id, number), -1) + 1
     elif kind == _REMOVE_TOPIC:
         topic_id = fields.id()
-        cluster.partitions.pop(topic_id, None)
+        for number in cluster.partitions.pop(topic_id, ()):
+            cluster.leader_epochs.pop((topic_id, number), None)
         for name in [name for name, known in cluster.ids.items() if known == topic_id]:
             del cluster.ids[name]
             cluster.topic_settings.pop(name, None)
@@ -161,6 +174,17 @@ class _Fields:
 
     def int32(self) -> int:
         return int.from_bytes(self._take(4), "big", signed=True)
+
+    def pass_int32s(self) -> None:
+        self._take(4 * max(self.number() - 1, 0))
+
+    def tagged_int32(self, wanted: int, default: int) -> int:
+        """The tagged field of that number; nothing but tagged fields may be left."""
+        for _ in range(self.number()):
+            tag, data = self.number(), self._take(self.number())
+            if tag == wanted:
+                return int.from_bytes(data, "big", signed=True)
+        return default
 
     def id(self) -> str:
         return base64.urlsafe_b64encode(self._take(16)).decode().rstrip("=")

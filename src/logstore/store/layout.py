@@ -12,7 +12,7 @@ from logstore.errors import DamagedCatalogueError, NotALogError
 from logstore.log import checkpoint, files
 from logstore.log.files import Directory
 from logstore.log.removal import remove_partition
-from logstore.log.root import CHECKPOINTS
+from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE
 from logstore.store.names import INTERNAL
@@ -189,6 +189,11 @@ def write_meta_properties(root: Directory, cluster_id: str, node_id: int, direct
     if root.read(META_PROPERTIES) is None:
         text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
         root.replace(META_PROPERTIES, text.encode(), durable=True)
+
+
+def mark_adopted(root: Directory) -> None:
+    """Note for logs that are opened alone that Kafka's metadata name the leader epochs. Durable on return."""
+    root.replace(ADOPTED, b"the leader epochs are Kafka's\n", durable=True)
 
 
 def read_meta_properties(root: Directory) -> dict[str, str]:

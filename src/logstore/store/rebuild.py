@@ -20,11 +20,11 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, NotALogError, StorageError
 from logstore.log import files as log_files
 from logstore.log.files import Directory
-from logstore.log.root import RootHold
+from logstore.log.root import RootHold, is_kafkas
 from logstore.records import TopicPartition
 from logstore.store import layout, sinks
 from logstore.store.adopt import first_producer_id
-from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, new_id
+from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, new_id
 from logstore.store.names import CLUSTER_METADATA, INTERNAL
 from logstore.store.topics import FOR_EVER, PRODUCER_ID_BLOCK, settings_unknown
 
@@ -106,9 +106,12 @@ def rebuild(
         damaged = directory.read(CATALOGUE)
         if damaged is not None:
             directory.replace(DAMAGED, damaged, durable=True)
-        Catalogue(cluster_id=rebuilt.cluster_id, next_producer_id=next_producer_id, topics=rebuilt.topics).save(
-            directory
-        )
+        Catalogue(
+            cluster_id=rebuilt.cluster_id,
+            next_producer_id=next_producer_id,
+            topics=rebuilt.topics,
+            adopted=is_kafkas(directory),
+        ).save(directory)
     finally:
         hold.release()
     _logger.info(
@@ -154,9 +157,7 @@ def _look(directory: Directory, clock: Clock, rng: random.Random | None) -> tupl
     topics: dict[str, TopicEntry] = {}
     missing: list[TopicPartition] = []
     damaged: dict[TopicPartition, str] = {}
-    # An adopted directory still has Kafka's own log: an id must mean one producer to both.
-    kafkas = layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)).exists()
-    highest = first_producer_id(rng) if kafkas else -1
+    highest = first_producer_id(rng) if is_kafkas(directory) else FIRST_PRODUCER_ID
     for topic, partitions in sorted(found.items()):
         missing += [TopicPartition(topic, n) for n in range(max(partitions)) if n not in partitions]
         by_position = False

@@ -3,7 +3,8 @@
 A consumer may read, and have its offset synced, what is only in the page cache. A power cut then takes the
 records and not the offset, and others are written in their place, which the group would pass over. The
 leader epoch tells them apart: it rises at every unclean open. So an offset is stored with the epoch of the
-last record that was read, and whoever resumes goes back to where that epoch has ended (Kafka's KIP-320).
+last record that was read, and a consumer resumes where that epoch has ended (Kafka's KIP-320). Where Kafka's
+metadata name the epochs it does not rise; `docs/kafka.md` says what that leaves.
 """
 
 from __future__ import annotations

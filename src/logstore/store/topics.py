@@ -33,9 +33,10 @@ from logstore.errors import (
 from logstore.log import Log, files
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
+from logstore.log.root import ADOPTED, is_kafkas
 from logstore.records import TopicPartition
 from logstore.store import layout
-from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
+from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, TopicState, new_id
 from logstore.store.names import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
@@ -223,7 +224,11 @@ class Topics(TopicTable):
     # -- what a crash has left
 
     def _settle(self, found: Catalogue | None) -> Catalogue:
-        catalogue = found or Catalogue(cluster_id=self._known_cluster_id() or new_id(self._rng))
+        catalogue = found or Catalogue(
+            cluster_id=self._known_cluster_id() or new_id(self._rng),
+            next_producer_id=FIRST_PRODUCER_ID,
+            adopted=is_kafkas(self._root),
+        )
         settled = catalogue
         for name, entry in catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
@@ -240,6 +245,9 @@ class Topics(TopicTable):
         settled = self._take_in(settled)
         if settled != found:
             settled.save(self._root)
+        if settled.adopted and ADOPTED not in self._root.names():
+            # By an earlier version, or the mark is lost: a log that is opened alone goes by it.
+            layout.mark_adopted(self._root)
         layout.write_meta_properties(self._root, settled.cluster_id, self._config.node_id, new_id(self._rng))
         return settled
 
