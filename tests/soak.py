@@ -52,6 +52,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_FLIPS": str(options.flips)},
         ),
         Step(
+            "every step of handing a directory back, cut off",
+            ("tests/store/test_adopt.py",),
+            {"LOGSTORE_HAND_BACK_EVERY": "1"},
+        ),
+        Step(
             f"Spark's sink: {options.sink_kills} kills of its writers at each point",
             ("tests/spark/test_sink_kills.py",),
             {"LOGSTORE_KILLS": str(options.sink_kills)},

@@ -83,6 +83,8 @@ public class Client {
                 return send(command);
             case "read":
                 return read(command);
+            case "consume":
+                return consume(command);
             case "offsets":
                 return offsets(new TopicPartition(text(command, "topic"), 0));
             case "times":
@@ -149,6 +151,29 @@ public class Client {
                     found.add(fields(record));
                 }
             }
+        }
+        return found;
+    }
+
+    // What a group has not read yet, up to the end that it is told, or up to where it stands still; committed.
+    private static JsonNode consume(JsonNode command) {
+        TopicPartition partition = new TopicPartition(text(command, "topic"), 0);
+        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", text(command, "group"),
+                "auto.offset.reset", "earliest", "enable.auto.commit", "false");
+        ArrayNode found = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(partition.topic()));
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            long deadline = System.nanoTime() + 1_000_000L * command.get("patience").asLong();
+            boolean isDone = false;
+            while (!isDone && System.nanoTime() < deadline) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    found.add(fields(record));
+                }
+                isDone = consumer.assignment().contains(partition) && consumer.position(partition) >= end;
+            }
+            consumer.commitSync();
         }
         return found;
     }

@@ -125,6 +125,11 @@ class JavaClient:
         offsets = self._do("send", producer=producer, topic=topic, records=fields)
         return [Read(offset, row) for offset, row in zip(offsets, rows, strict=True)]
 
+    def consume(self, topic: str, group: str, patience_s: int = READ_S) -> list[Read]:
+        """What a group has not read yet of partition 0, and commit it; what came of it if that takes too long."""
+        found = self._do("consume", topic=topic, group=group, patience=1_000 * patience_s)
+        return [_read_of(fields) for fields in found]
+
     def delete(self, topic: str, before: int) -> None:
         self._do("delete", topic=topic, before=before)
 

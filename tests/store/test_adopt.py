@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 import logstore
+from logstore._encode import Encoder
 from logstore.errors import (
     ConfigError,
     CorruptRecordError,
     DirectoryLockedError,
     NotALogError,
+    OldBatchError,
     StorageError,
     UnsupportedFormatError,
 )
 from logstore.log import checkpoint
+from logstore.log.epochs import Epochs
+from logstore.log.files import Directory
+from logstore.log.root import Root
 from logstore.store import kraft
 from logstore.store.adopt import FIRST_PRODUCER_ID
+from logstore.store.staging import Manifest, StagingFile
 from logstore.testing import ManualClock
+from logstore.testing._faults import FaultyFiles
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KAFKA = FIXTURES / "kafka-4.3.1"
 EXPECTED = json.loads((FIXTURES / "kafka-4.3.1.json").read_text(encoding="utf-8"))
 YEAR_MS = 365 * 86_400_000
+#: Of the changes that a hand-back makes, each of so many is failed; `make soak` tries them all.
+EVERY = int(os.environ.get("LOGSTORE_HAND_BACK_EVERY", "7"))
 
 
 @pytest.fixture
@@ -52,15 +64,34 @@ def test_before_it_is_adopted_it_opens_read_only(root):
     assert tree(root) == before
 
 
-def test_adopting_writes_the_catalogue_and_nothing_else(root):
+def test_adopting_writes_the_catalogue_and_its_mark_and_nothing_else(root):
     before = tree(root)
     adopted = logstore.adopt(root)
     after = tree(root)
-    assert set(after) - set(before) == {"logstore.topics", ".lock"}
+    assert set(after) - set(before) == {"logstore.topics", "logstore.adopted", ".lock"}
     assert {name: after[name] for name in before} == before
     assert adopted.from_metadata
     assert adopted.cluster_id == "AFpKPn13QWYpNmdFiIX9Dg"
     assert set(adopted.topics) == {*EXPECTED, "__transaction_state"}
+
+
+def test_adopting_may_be_cut_off_anywhere(small, tmp_path):
+    """It is a store that knows what it is, or still Kafka's directory."""
+    for nth in itertools.count(1):
+        files = FaultyFiles()
+        files.fail("change", nth, errno=5)
+        copy = shutil.copytree(small, tmp_path / f"copy-{nth}")
+        with contextlib.suppress(StorageError):
+            logstore.adopt(copy, files=files)
+        if not files.fired():
+            break
+        if not (copy / "logstore.topics").exists():
+            with logstore.open(copy, read_only=True) as store:
+                assert len(offsets(store["records"][0])) == EXPECTED["records"]["end"]
+            logstore.adopt(copy)
+        with logstore.open(copy):
+            assert (copy / "logstore.adopted").exists()
+    assert nth > 5
 
 
 def test_every_topic_is_as_kafkas_client_read_it_and_goes_on(root):
@@ -202,7 +233,13 @@ def test_what_is_no_directory_of_kafkas_is_refused(tmp_path, root):
     refused(tmp_path / "ours", NotALogError, "a store already")
 
 
-@pytest.mark.parametrize("suffix", ["-delete", "-future", "-stray"])
+def test_what_kafka_has_moved_aside_is_named_with_what_helps(root):
+    """Kafka leaves such directories for good: to start it once more would not help."""
+    (root / "__logstore_sinks-0.0123456789abcdef-stray").mkdir()
+    refused(root, NotALogError, r"__logstore_sinks-0\.0123456789abcdef-stray aside.*move them out.*once more then")
+
+
+@pytest.mark.parametrize("suffix", ["-delete", "-future"])
 def test_what_kafka_has_not_finished_with_is_named(root, suffix):
     (root / f"gone-0.0123456789abcdef{suffix}").mkdir()
     refused(root, NotALogError, rf"gone-0\.0123456789abcdef{suffix}.*start and stop it once")
@@ -355,8 +392,6 @@ def test_topics_that_kafka_does_not_know_are_named_before_anything_changes(root)
 
 def test_handing_back_may_be_cut_off_anywhere(root):
     """Until its last step the directory is a store that opens, with all its records."""
-    from logstore.testing._faults import FaultyFiles
-
     logstore.adopt(root)
     with logstore.open(root) as store:
         store["records"].append(b"one")
@@ -375,6 +410,322 @@ def test_handing_back_may_be_cut_off_anywhere(root):
             logstore.hand_back(copy)
         assert not [name for name in tree(copy) if "logstore." in name]
     assert cut > 2
+
+
+# -- leader epochs
+
+
+def killed(root: Path, to: Path) -> Path:
+    """What a process leaves that has appended to a topic and is killed."""
+    with logstore.open(root) as store:
+        store["records"].append(b"one more", ack="synced")
+        with store.consumer("readers", auto_offset_reset="earliest") as consumer:
+            consumer.assign(["records"])
+            while consumer.poll():
+                pass
+            consumer.commit()
+        return shutil.copytree(root, to)
+
+
+def epochs_in(root: Path) -> list[int]:
+    """The leader epoch of each batch of a topic."""
+    found, offset = [], 0
+    with logstore.Log.open(root / "records-0", read_only=True) as log:
+        while offset < log.log_end_offset:
+            run = log.read(offset)
+            found += [batch.leader_epoch for batch in run.batches()]
+            offset = run.next_offset
+    return found
+
+
+def newest_epoch(root: Path) -> int:
+    """Of those that Kafka's metadata name for the topic."""
+    cluster = kraft.read(Directory(root / "__cluster_metadata-0"))
+    return cluster.leader_epochs[cluster.ids["records"], 0]
+
+
+@pytest.mark.parametrize("adopted_by", ["this version", "an earlier version"])
+@pytest.mark.parametrize("metadata", ["here", "elsewhere"])
+def test_killed_writers_of_an_adopted_directory_raise_no_leader_epoch(root, tmp_path, metadata, adopted_by):
+    """Kafka goes on with the next epoch of its own metadata, and its consumers wait for ever behind a later one."""
+    before = epochs_in(root)
+    newest = newest_epoch(root)
+    # That of a leader which wrote nothing.
+    known = Epochs.load(Directory(root / "records-0")).latest.epoch
+    if metadata == "elsewhere":
+        shutil.rmtree(root / "__cluster_metadata-0")
+    logstore.adopt(root)
+    if adopted_by == "an earlier version":
+        (root / "logstore.adopted").unlink()
+        rewrite_catalogue(root, lambda facts: facts.pop("adopted"))
+    for life in range(3):
+        root = killed(root, tmp_path / f"killed-{life}")
+    with logstore.open(root):
+        pass
+    # A log that is opened alone goes by the same.
+    with logstore.Log.open(root / "records-0") as log:
+        log.append([b"alone"])
+        again = shutil.copytree(root, tmp_path / "alone")
+    with logstore.Log.open(again / "records-0") as log:
+        assert not log.was_clean
+        log.append([b"alone again"])
+    after = epochs_in(again)
+    assert after == [*before, *[known] * 5]
+    assert max(after) <= newest
+
+
+def rewrite_catalogue(root: Path, change) -> None:
+    from logstore._crc32c import crc32c
+
+    head, facts, *_ = (root / "logstore.topics").read_bytes().split(b"\n")
+    told = json.loads(facts)
+    change(told)
+    body = head + b"\n" + json.dumps(told).encode() + b"\n"
+    (root / "logstore.topics").write_bytes(body + b"crc32c %08x\n" % crc32c(body))
+
+
+def test_a_store_of_its_own_still_tells_what_came_after_an_unclean_stop(tmp_path):
+    with logstore.open(tmp_path / "ours") as store:
+        store.create_topic("records").append(b"one")
+        copy = shutil.copytree(tmp_path / "ours", tmp_path / "copy")
+    with logstore.open(copy) as store:
+        store["records"].append(b"two")
+    assert epochs_in(copy) == [0, 1]
+
+
+def test_kafkas_metadata_tell_the_leader_epochs(root):
+    cluster = kraft.read(Directory(root / "__cluster_metadata-0"))
+    for name, topic_id in cluster.ids.items():
+        latest = Epochs.load(Directory(root / f"{name}-0")).latest
+        assert cluster.leader_epochs[topic_id, 0] >= (-1 if latest is None else latest.epoch)
+    # Each stop of the broker that had it, and each start, is a change of the leader.
+    assert cluster.leader_epochs[cluster.ids["epochs"], 0] >= 2
+
+
+def partition(number: int, epoch: int) -> bytes:
+    one = b"\x02" + (7).to_bytes(4, "big")
+    brokers = one + one + b"\x01\x01"
+    numbers = (7).to_bytes(4, "big") + epoch.to_bytes(4, "big") + bytes(4)
+    return b"\x01\x03\x00" + number.to_bytes(4, "big") + bytes(range(16)) + brokers + numbers + b"\0"
+
+
+def change(number: int, *tagged: tuple[int, bytes]) -> bytes:
+    fields = b"".join(bytes([tag, len(data)]) + data for tag, data in tagged)
+    return b"\x01\x05\x00" + number.to_bytes(4, "big") + bytes(range(16)) + bytes([len(tagged)]) + fields
+
+
+def test_a_leader_epoch_rises_with_each_change_of_the_leader():
+    topic_id = "AAECAwQFBgcICQoLDA0ODw"
+    none, seven = (-1).to_bytes(4, "big", signed=True), (7).to_bytes(4, "big")
+    isr = (0, b"\x02" + seven)
+    records = [TOPIC, partition(0, 3), change(0, (1, none)), change(0, isr, (1, seven)), change(0, isr), change(0)]
+    cluster = cluster_of(*records, change(0, (1, (-2).to_bytes(4, "big", signed=True))))
+    assert cluster.leader_epochs == {(topic_id, 0): 5}
+    # A snapshot, or an assignment by hand, names it again.
+    assert cluster_of(*records, partition(0, 9)).leader_epochs == {(topic_id, 0): 9}
+    assert cluster_of(*records, b"\x01\x09\x00" + bytes(range(16)) + b"\0").leader_epochs == {}
+    for record in (partition(0, 3), change(0, isr, (1, seven))):
+        for size in range(len(record) - 5):
+            with pytest.raises(CorruptRecordError):
+                cluster_of(TOPIC, record[:size])
+
+
+@pytest.fixture
+def small(root):
+    """One topic of it, so that trying every step takes no longer than it has to."""
+    for directory in root.iterdir():
+        if directory.is_dir() and directory.name not in ("records-0", "__cluster_metadata-0"):
+            shutil.rmtree(directory)
+    return root
+
+
+@pytest.fixture
+def raised(small, tmp_path, monkeypatch):
+    """A directory in which a version before this one was killed three times."""
+    root = small
+    logstore.adopt(root)
+    with logstore.open(root) as store, store.consumer("readers", auto_offset_reset="earliest") as consumer:
+        consumer.assign(["records"])
+        consumer.poll()
+        consumer.commit()
+        topic_id = store.topic_id("__consumer_offsets")
+    # As Kafka would know it.
+    monkeypatch.setattr(kraft, "read", with_topic(kraft.read, "__consumer_offsets", topic_id))
+    with monkeypatch.context() as before:
+        before.setattr(Root, "is_kafkas", lambda self: False)
+        for life in range(3):
+            root = killed(root, tmp_path / f"killed-{life}")
+    return root
+
+
+def with_topic(read, name, topic_id):
+    def read_more(directory):
+        cluster = read(directory)
+        cluster.ids[name] = topic_id
+        cluster.partitions[topic_id] = {0}
+        cluster.leader_epochs[topic_id, 0] = 0
+        return cluster
+
+    return read_more
+
+
+def test_leader_epochs_above_kafkas_are_lowered_when_a_directory_goes_back(raised, tmp_path):
+    kafkas = newest_epoch(raised)
+    assert max(epochs_in(raised)) > kafkas
+    with logstore.open(raised) as store:
+        store.snapshot(tmp_path / "snapshot")
+        everything = [record.value for record in store["records"][0].scan()]
+    snapshot = tree(tmp_path / "snapshot")
+    logstore.hand_back(raised)
+    told = epochs_in(raised)
+    assert max(told) <= kafkas
+    assert told == sorted(told)
+    assert Epochs.load(Directory(raised / "records-0")).latest.epoch <= kafkas
+    with logstore.open(raised, read_only=True) as store:
+        assert [record.value for record in store["records"][0].scan()] == everything
+        (commit,) = store.committed("readers").values()
+        assert (commit.offset, commit.leader_epoch) == (len(everything), kafkas)
+    # It may have segments in common with the directory.
+    assert tree(tmp_path / "snapshot") == snapshot
+
+
+def cut_off_anywhere(root: Path, tmp_path: Path):
+    """Hand copies back, each with another change that fails, and those again; (copy, another of the cut one)."""
+    for nth in itertools.count(1, EVERY):
+        files = FaultyFiles()
+        files.fail("change", nth, errno=5)
+        copy, cut = shutil.copytree(root, tmp_path / f"copy-{nth}"), None
+        try:
+            logstore.hand_back(copy, files=files)
+        except StorageError:
+            if (copy / "logstore.topics").exists():
+                cut = shutil.copytree(copy, tmp_path / f"cut-{nth}")
+                logstore.hand_back(copy)
+        if not files.fired():
+            return
+        yield copy, cut
+
+
+def test_lowering_epochs_may_be_cut_off_anywhere(raised, tmp_path):
+    with logstore.open(raised, read_only=True) as store:
+        everything = [record.value for record in store["records"][0].scan()]
+    kafkas = newest_epoch(raised)
+    count = 0
+    for copy, cut in cut_off_anywhere(raised, tmp_path):
+        if cut is not None:
+            count += 1
+            with logstore.open(cut) as store:
+                assert [record.value for record in store["records"][0].scan()] == everything
+        assert max(epochs_in(copy)) <= kafkas
+        with logstore.open(copy, read_only=True) as store:
+            assert [record.value for record in store["records"][0].scan()] == everything
+            assert [commit.leader_epoch for commit in store.committed("readers").values()] == [kafkas]
+    assert count > 20 // EVERY
+
+
+# -- what the store remembers
+
+
+def sink(store, batch: int, values: list[bytes]):
+    """Commit a batch as Spark's sink does."""
+    topic_id = store.topic_id("records")
+    file = StagingFile.create(store.path, "records", topic_id, 0, query="q", batch=batch, attempt=0)
+    encoder = Encoder().begin(timestamp_ms=store.clock.now_ms())
+    encoder.add_all(values)
+    file.write(encoder.finish())
+    return store.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))
+
+
+def test_a_batch_that_is_in_stays_in_when_the_directory_goes_to_kafka_and_comes_back(root):
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        for batch in range(3):
+            assert not sink(store, batch, [b"batch %d" % batch]).duplicate
+        end = store["records"][0].log_end_offset
+    for _ in range(2):
+        told = logstore.hand_back(root)
+        assert told.stray == ()
+        # Kafka knows no such topic, and would move it aside for good.
+        assert not (root / "__logstore_sinks-0").exists()
+        logstore.adopt(root)
+    with logstore.open(root) as store:
+        assert sink(store, 2, [b"batch 2"]).duplicate
+        assert store["records"][0].log_end_offset == end
+        with pytest.raises(OldBatchError):
+            sink(store, 1, [b"batch 1"])
+        assert not sink(store, 3, [b"batch 3"]).duplicate
+    logstore.hand_back(root)
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        assert sink(store, 3, [b"batch 3"]).duplicate
+
+
+def test_a_copy_of_a_store_that_came_back_remembers_too(root, tmp_path):
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        sink(store, 0, [b"batch 0"])
+    logstore.hand_back(root)
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        store.snapshot(tmp_path / "copy")
+    with logstore.open(tmp_path / "copy") as store:
+        assert sink(store, 0, [b"batch 0"]).duplicate
+
+
+def test_what_sinks_remember_outlives_a_cut_anywhere(small, tmp_path):
+    logstore.adopt(small)
+    with logstore.open(small) as store:
+        sink(store, 0, [b"batch 0"])
+    count = 0
+    for copy, cut in cut_off_anywhere(small, tmp_path):
+        count += cut is not None
+        logstore.adopt(copy)
+        for each in filter(None, (copy, cut)):
+            with logstore.open(each) as store:
+                assert sink(store, 0, [b"batch 0"]).duplicate
+    assert count > 10 // EVERY
+
+
+def test_what_is_remembered_and_damaged_is_named_before_anything_changes(root):
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        sink(store, 0, [b"batch 0"])
+    logstore.hand_back(root)
+    data = (root / "logstore-kept").read_bytes()
+    for damaged in (data[:-1], data.replace(b'"done":0', b'"done":1'), b"", b"logstore kept 2\n{}\n"):
+        (root / "logstore-kept").write_bytes(damaged)
+        refused(root, CorruptRecordError, "remembered of its sinks is damaged.*once more")
+    (root / "logstore-kept").write_bytes(data)
+    logstore.adopt(root)
+
+
+def test_no_producer_id_is_given_out_again_after_adopting_again(root):
+    """The logs know the producers of the time before, and would take records of a second one for repeated ones."""
+    given = []
+    for _ in range(3):
+        logstore.adopt(root)
+        with logstore.open(root) as store, store.producer() as producer:
+            given.append(store.next_producer_id())
+            producer.send("records", b"by a producer of its own").result()
+            end = store["records"][0].log_end_offset
+        logstore.hand_back(root)
+    assert len(set(given)) == 3
+    assert end == EXPECTED["records"]["end"] + 3
+
+
+def test_producer_ids_of_a_store_of_its_own_are_far_from_kafkas_too(tmp_path):
+    """Its partitions may be given to a Kafka, which begins with 0, and would take new records for repeated ones."""
+    with logstore.open(tmp_path / "ours") as store:
+        assert store.next_producer_id() >= FIRST_PRODUCER_ID
+
+
+def test_offsets_that_kafka_would_move_aside_are_named(root):
+    logstore.adopt(root)
+    with logstore.open(root) as store, store.consumer("readers") as consumer:
+        consumer.assign(["records"])
+        consumer.commit({logstore.TopicPartition("records", 0): 3})
+    with pytest.raises(NotALogError, match=r"__consumer_offsets.*what groups have committed is lost"):
+        logstore.hand_back(root)
 
 
 def test_there_is_nothing_to_hand_back_where_there_is_no_store(tmp_path, root):

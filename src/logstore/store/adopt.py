@@ -1,15 +1,22 @@
 """Taking over a directory that Kafka wrote, and giving it back: `logstore.adopt` and `logstore.hand_back`.
 
-`adopt` changes one thing: it writes the catalogue, in one step and last, and only after everything has been
-looked at. Files of Kafka's stay as they are until the store is opened for writing. Settings come, for each key,
-from what Kafka's log of metadata has of the topic, from what it has of the whole cluster, from the caller; what
-nobody says of retention is *for ever*, since Kafka may have had it in a file that is not here, and the store's
-own topics are compacted. They are written into each topic, so that no later default deletes anything.
+`adopt` changes nothing of Kafka's: it writes the catalogue, in one step, and only after everything has been looked
+at, and behind it a mark for logs that are opened alone. Files of Kafka's stay as they are until the store is opened
+for writing. Settings come, for each key, from what Kafka's log of metadata has of the topic, from what it has of
+the whole cluster, from the caller; what nobody says of retention is *for ever*, since Kafka may have had it in a
+file that is not here, and the store's own topics are compacted. They are written into each topic, so that no later
+default deletes anything.
 
 A directory goes back by closing the store and `hand_back`: every file of ours goes, the catalogue last, since Kafka
 keeps none of them up, and what they promise would no longer be true. What is left is a directory that Kafka
 wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others aside as
-``-stray``.
+``-stray``, for good. So what the sinks have taken in, and the producer ids given out, go into a file that Kafka
+passes over (`store.kept`), and come back with the next adoption.
+
+Kafka goes on with the leader epochs of its own metadata. An epoch of ours above them would have its consumers wait
+for a leader that never comes, and ours be told of a log that was cut; so no log raises one in a directory that was
+adopted. Earlier versions did: `hand_back` lowers those to the newest that Kafka has given out, in the headers of
+batches, in the epoch files, and in what groups have committed.
 """
 
 from __future__ import annotations
@@ -25,14 +32,18 @@ from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting, canonical
 from logstore.errors import ConfigError, NotALogError, UnsupportedFormatError
+from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
 from logstore.log import checkpoint
 from logstore.log import files as log_files
+from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.root import RootHold
-from logstore.records import TopicPartition
+from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store import kraft, layout
-from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, new_id
-from logstore.store.names import CLUSTER_METADATA, SINKS
+from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, TopicState, new_id
+from logstore.store.kept import Kept, newest
+from logstore.store.names import CLUSTER_METADATA, CONSUMER_OFFSETS, SINKS
+from logstore.store.sinks import SinkState, read_states
 from logstore.store.staging import staging_directory
 from logstore.store_config import StoreConfig
 
@@ -43,13 +54,13 @@ _logger = logging.getLogger(__name__)
 
 Path = str | os.PathLike[str]
 
-#: Far above what any cluster of Kafka's has given out, or will: a producer id must mean one producer to both.
-FIRST_PRODUCER_ID: Final = 1 << 40
-
 #: Kafka's name of its own for the same setting, used where segments are smaller than it allows.
 _INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 
 _MAGIC_AT, _MAGIC = 16, 2
+
+#: Producer ids of one adoption; that of another begins elsewhere.
+_ID_BLOCK: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -87,14 +98,15 @@ def adopt(
 
     ``settings`` are for topics of which Kafka's metadata do not say how long to keep records: a mapping, a
     `StoreConfig`, or the path of the broker's ``server.properties``. Without them such topics keep for ever.
-    Durable on return; nothing but ``logstore.topics`` has been written.
+    Durable on return; nothing but ``logstore.topics`` and ``logstore.adopted`` has been written. What sinks had
+    taken in before `hand_back` is remembered.
 
     Raises:
         DirectoryLockedError: Kafka, or another process, has the directory open.
         NotALogError: it is no directory of Kafka's, was taken over already, holds topics that Kafka is about to
             remove, or only some partitions of a topic. Nothing was changed.
         UnsupportedFormatError: a log is in a format from before Kafka 0.11. Nothing was changed.
-        CorruptRecordError: the log of metadata is damaged. Nothing was changed.
+        CorruptRecordError: the log of metadata, or what `hand_back` has kept, is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range.
     """
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else StoreConfig.of(settings)
@@ -104,9 +116,15 @@ def adopt(
     try:
         _check_is_kafkas(directory)
         adopted = _look(directory, given, clock, rng)
+        kept = Kept.load(directory)
         Catalogue(
-            cluster_id=adopted.cluster_id, next_producer_id=first_producer_id(rng), topics=adopted.topics
+            cluster_id=adopted.cluster_id,
+            next_producer_id=first_producer_id(rng) if kept is None else kept.next_producer_id,
+            topics=adopted.topics,
+            adopted=True,
         ).save(directory)
+        # Behind it: a file of ours without a catalogue says that one was lost. A store that opens makes up for it.
+        layout.mark_adopted(directory)
     finally:
         hold.release()
     _logger.info(
@@ -121,13 +139,17 @@ def hand_back(
     """Make a directory Kafka's again, for it to start on. The store must be closed.
 
     Records, topics and ids stay; settings that were changed here are not known to Kafka, which goes by its own. To
-    come back, `adopt` it again. May be called again after a failure half way: until the last step it is a store.
+    come back, `adopt` it again: what sinks have taken in is kept for that in a file of the root, ``logstore-kept``.
+    May be called again after a failure half way: until the last step it is a store. Leader epochs that an earlier
+    version has raised above Kafka's are lowered to those.
 
     Raises:
         DirectoryLockedError: a store, or Kafka, has the directory open.
         NotALogError: there is no store here, or it has topics that Kafka does not know: with ``leave_stray`` they
-            are left for Kafka to move aside; or a batch of a Spark query is undecided. Nothing was changed.
+            are left for Kafka to move aside, with the offsets that groups have committed if ``__consumer_offsets``
+            is one of them; or a batch of a Spark query is undecided. Nothing was changed.
         CorruptRecordError: Kafka's log of metadata is damaged. Nothing was changed.
+        DamagedLogError: a log whose leader epochs have to be lowered is damaged.
     """
     directory = Directory(path, files)
     log_files.refuse_file(directory)
@@ -135,14 +157,22 @@ def hand_back(
         raise NotALogError("there is no store here to be handed back; check the path", path=directory.path)
     hold = RootHold.acquire(directory, clock)
     try:
-        told = _compare(directory)
-        if told.stray and not leave_stray:
-            raise NotALogError(
-                f"Kafka does not know {', '.join(told.stray[:5])}, and would move them aside; delete them, or hand "
-                "back with leave_stray=True",
-                path=directory.path,
-            )
-        _refuse_undecided(directory, clock, files)
+        _compare(directory, leave_stray)
+        _states_of_sinks(directory, clock, files)
+        raised = _raised_epochs(directory)
+    finally:
+        hold.release()
+    if raised:
+        _settle_raised(directory, raised, clock, files)
+    hold = RootHold.acquire(directory, clock)
+    try:
+        told = _compare(directory, leave_stray)
+        states = _states_of_sinks(directory, clock, files)
+        for place, most in raised.items():
+            from logstore.log.repair import lower_epochs
+
+            lower_epochs(layout.partition_directory(directory, place), most, clock=clock)
+        _keep(directory, states)
         for name in log_files.partitions_below(directory):
             # Of what is staged there nobody takes anything in any more.
             staging_directory(directory, name).remove_tree()
@@ -155,39 +185,112 @@ def hand_back(
     return told
 
 
-def _refuse_undecided(directory: Directory, clock: Clock, files: Files) -> None:
-    """Keep the store while a transaction of a sink is open: Kafka could not end it, and would hold readers back.
+def _states_of_sinks(directory: Directory, clock: Clock, files: Files) -> dict[str, SinkState]:
+    """How far each query has come, also of an earlier time in which this was a store.
 
     Raises:
-        NotALogError: a batch is undecided.
+        NotALogError: a batch is undecided: Kafka could not end its transaction, and would hold readers back.
     """
+    kept = Kept.load(directory)
+    known: Mapping[str, SinkState] = {} if kept is None else kept.sinks
     place = TopicPartition(SINKS, 0)
-    if not layout.partition_directory(directory, place).exists():
-        return
+    entry = (Catalogue.load(directory) or Catalogue(cluster_id="")).topics.get(SINKS)
+    is_going = entry is not None and entry.state is TopicState.DELETING
+    # Going by a `hand_back` that was cut off: all of it is kept already.
+    if is_going or not layout.partition_directory(directory, place).exists():
+        return dict(known)
     from logstore.log import Log
-    from logstore.store.sinks import read_states
 
     with Log.open(directory.join(str(place)), read_only=True, clock=clock, files=files) as log:
-        undecided = sorted(query for query, state in read_states(log).items() if state.is_pending)
+        states = read_states(log)
+    undecided = sorted(query for query, state in states.items() if state.is_pending)
     if undecided:
         raise NotALogError(
             f"a batch of {', '.join(undecided[:5])} is undecided, and Kafka's readers would wait for its end for "
             "ever; open the store, call housekeep(), and close it, which decides it",
             path=directory.path,
         )
+    return newest(states, known)
 
 
-def _compare(directory: Directory) -> HandBack:
+def _keep(directory: Directory, states: Mapping[str, SinkState]) -> None:
+    """Put what Kafka would move aside, and what no log tells, where the next adoption finds it."""
+    catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
+    if states or catalogue.next_producer_id % _ID_BLOCK:
+        Kept(catalogue.next_producer_id, states).save(directory)
+    entry = catalogue.topics.get(SINKS)
+    if entry is not None:
+        # Announced, so that a crash leaves a store that opens: the next one finishes it, and takes in what is kept.
+        catalogue.with_topic(SINKS, entry.replace(state=TopicState.DELETING)).save(directory)
+        layout.remove_partitions(directory, SINKS)
+
+
+def _raised_epochs(directory: Directory) -> dict[TopicPartition, int]:
+    """The partitions that have leader epochs above the newest of Kafka's, and that one."""
     catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
     cluster = kraft.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
-    there = {name.topic for name in log_files.partitions_below(directory)} - {CLUSTER_METADATA}
+    raised: dict[TopicPartition, int] = {}
+    if cluster is None:
+        # It is elsewhere, and nothing here says which epochs Kafka has given out.
+        return raised
+    for place in log_files.partitions_below(directory):
+        entry = catalogue.topics.get(place.topic)
+        most = -1 if entry is None else cluster.leader_epochs.get((entry.id, place.partition), -1)
+        epochs = Epochs.load(layout.partition_directory(directory, place))
+        if most >= 0 and epochs is not None and epochs.latest is not None and epochs.latest.epoch > most:
+            raised[place] = most
+    return raised
+
+
+def _settle_raised(directory: Directory, raised: Mapping[TopicPartition, int], clock: Clock, files: Files) -> None:
+    """Before headers change: logs are recovered, and no commit names an epoch that is about to be gone."""
+    from logstore.log import Log
+
+    catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
+    for place in log_files.partitions_below(directory):
+        if place not in raised and place.topic != CONSUMER_OFFSETS:
+            continue
+        entry = catalogue.topics.get(place.topic)
+        if entry is None:
+            continue
+        with Log.open(directory.join(str(place)), entry.settings, clock=clock, files=files) as log:
+            if place.topic != CONSUMER_OFFSETS:
+                continue
+            commits: dict[OffsetKey, OffsetAndMetadata | None] = {}
+            for record in log.scan(isolation=Isolation.READ_COMMITTED):
+                key = decode_key(record.key)
+                if key is not None:
+                    commits[key] = None if record.value is None else decode_value(record.value)
+            lowered = [
+                (encode_key(key), encode_value(commit._replace(leader_epoch=raised[key.partition])))
+                for key, commit in commits.items()
+                if commit is not None and commit.leader_epoch > raised.get(key.partition, commit.leader_epoch)
+            ]
+            if lowered:
+                log.append(lowered, timestamp=clock.now_ms(), ack=Ack.SYNCED)
+
+
+def _compare(directory: Directory, leave_stray: bool) -> HandBack:
+    catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
+    cluster = kraft.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
+    # What the sinks know is kept elsewhere.
+    there = {name.topic for name in log_files.partitions_below(directory)} - {CLUSTER_METADATA, SINKS}
     if cluster is None:
         # Its metadata are elsewhere: with another controller, or with ZooKeeper.
         known = set(catalogue.topics)
     else:
         known = {name for name, entry in catalogue.topics.items() if cluster.ids.get(name) == entry.id}
     was_clean = checkpoint.was_shut_down_cleanly(directory)
-    return HandBack(directory.path, tuple(sorted(known & there)), tuple(sorted(there - known)), was_clean)
+    told = HandBack(directory.path, tuple(sorted(known & there)), tuple(sorted(there - known)), was_clean)
+    if told.stray and not leave_stray:
+        lost = ", and what groups have committed is lost with __consumer_offsets"
+        raise NotALogError(
+            f"Kafka does not know {', '.join(told.stray[:5])}, and would move them aside for good"
+            f"{lost if CONSUMER_OFFSETS in told.stray else ''}; delete them, have Kafka make topics of these names "
+            "and copy their records, or hand back with leave_stray=True",
+            path=directory.path,
+        )
+    return told
 
 
 def _remove_ours(directory: Directory, last: str = "") -> None:
@@ -205,7 +308,7 @@ def first_producer_id(rng: random.Random | None) -> int:
     """The first id to give out in a directory of Kafka's."""
     # Another block at each adoption: the log may still know the producers of the time before.
     block = secrets.randbits(20) if rng is None else rng.getrandbits(20)
-    return FIRST_PRODUCER_ID + (block << 20)
+    return FIRST_PRODUCER_ID + block * _ID_BLOCK
 
 
 # --- looking, before anything is written --------------------------------------------------------
@@ -219,7 +322,16 @@ def _check_is_kafkas(directory: Directory) -> None:
     if CATALOGUE in names:
         raise NotALogError("this is a store already; open it", path=directory.path)
     layout.refuse_incomplete(directory, names)
-    leaving = [name for name in names if name.endswith(("-delete", "-future", "-stray"))]
+    strays = [name for name in names if name.endswith("-stray")]
+    if strays:
+        lost = "; a sink's batch that is committed once more is taken in once more then"
+        raise NotALogError(
+            f"Kafka has moved {', '.join(strays[:5])} aside, of topics that it does not know, and leaves them "
+            "there; move them out of the directory to keep their records, or remove them"
+            f"{lost if any(name.startswith(SINKS + '-') for name in strays) else ''}",
+            path=directory.path,
+        )
+    leaving = [name for name in names if name.endswith(("-delete", "-future"))]
     if leaving:
         raise NotALogError(
             f"Kafka has not finished with {', '.join(leaving[:5])}: start and stop it once, so that it "

@@ -51,6 +51,7 @@ from logstore.log.files import Directory
 from logstore.records import AppendResult, Marker, TopicPartition
 from logstore.settings import INT32_MAX
 from logstore.store import staged
+from logstore.store.kept import KEPT, Kept
 from logstore.store.replay import Replay
 from logstore.store.side_by_side import side_by_side
 from logstore.store.sinks import ABORTED, COMMITTING, DONE, INTENT, Share, Sinks, SinkState
@@ -84,6 +85,7 @@ class Ingest:
         self._lock = threading.Lock()
         self._sinks = Sinks(source)
         self._is_settled = False
+        self._is_restored = False  # nothing is kept elsewhere any more
 
     def ingest(self, manifest: Manifest) -> Ingested:
         """See `Store.ingest`."""
@@ -216,11 +218,25 @@ class Ingest:
 
     def _load(self, *, create: bool) -> None:
         """Know the states, and have no query's undecided batch keep readers waiting."""
+        if not self._is_restored:
+            self._restore()
         if not self._sinks.load(create=create) or self._is_settled:
             return
         for query in self._sinks.pending():
             self._try_to_settle(query)
         self._is_settled = True
+
+    def _restore(self) -> None:
+        """Go on from what the directory has kept while it was Kafka's."""
+        kept = Kept.load(self._root)
+        if kept is not None:
+            if kept.sinks:
+                self._sinks.load(create=True)
+                self._sinks.take_in(kept.sinks)
+            # Durable before the next batch: it must not come back over what the topic says by then.
+            self._root.remove(KEPT)
+            self._root.sync()
+        self._is_restored = True
 
     def _try_to_settle(self, query: str) -> None:
         try:

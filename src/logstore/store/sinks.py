@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from logstore.config import Setting
@@ -192,6 +192,14 @@ class Sinks:
         self._log = log
         if durable:
             log.flush()
+
+    def take_in(self, states: Mapping[str, SinkState]) -> None:
+        """Go on from states that were kept elsewhere, where they are further. Durable on return."""
+        for query, state in states.items():
+            known = self._states.get(query)
+            if known is None or known.done < state.done:
+                self.put(query, state, durable=False)
+        self.flush()
 
     def flush(self) -> None:
         """Make what was read or written so far durable."""

@@ -29,6 +29,7 @@ from logstore.log.image import Image
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, Catalogue, TopicState
+from logstore.store.kept import KEPT
 from logstore.store.names import INTERNAL
 
 if TYPE_CHECKING:
@@ -181,6 +182,9 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
     meta = root.read(layout.META_PROPERTIES)
     if meta is not None:
         partial.replace(layout.META_PROPERTIES, meta, durable=False, whole=True)
+    sinks = root.read(KEPT)
+    if sinks is not None:
+        partial.replace(KEPT, sinks, durable=False, whole=True)
     # Kafka recovers what has no recovery point; where a log starts it could not know.
     starts = {name: image.log_start_offset for name, image in images.items()}
     partial.replace(checkpoint.LOG_START_OFFSETS, checkpoint.write_offsets(starts), durable=False, whole=True)
@@ -189,6 +193,7 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
     copy = Catalogue(
         cluster_id=catalogue.cluster_id,
         next_producer_id=catalogue.next_producer_id,
+        adopted=catalogue.adopted,
         topics={name: entry for name, entry in kept.items() if name in there},
     )
     copy.save(partial)
