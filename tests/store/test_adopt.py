@@ -68,7 +68,7 @@ def test_adopting_writes_the_catalogue_and_its_mark_and_nothing_else(root):
     before = tree(root)
     adopted = logstore.adopt(root)
     after = tree(root)
-    assert set(after) - set(before) == {"logstore.topics", "logstore.adopted", ".lock"}
+    assert set(after) - set(before) == {"logstore.topics", "logstore.newest", "logstore.adopted", ".lock"}
     assert {name: after[name] for name in before} == before
     assert adopted.from_metadata
     assert adopted.cluster_id == "AFpKPn13QWYpNmdFiIX9Dg"

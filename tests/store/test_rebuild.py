@@ -19,7 +19,7 @@ from logstore.errors import (
 )
 from logstore.records import TopicPartition
 from logstore.store import layout
-from logstore.store.catalogue import CATALOGUE
+from logstore.store.catalogue import CATALOGUE, NEWEST
 from logstore.store.diagnosis import diagnose
 from logstore.testing import ManualClock, SimDisk
 
@@ -216,6 +216,7 @@ def test_an_older_catalogue_deletes_nothing_of_a_topic_it_does_not_know(root):
         for _ in range(30):
             later.append(b"x" * 50, timestamp=1)
     (root / CATALOGUE).write_bytes(older)
+    (root / NEWEST).unlink()  # else it is refused
     with open_store(root, clock, retention_ms=1) as store:
         store.housekeep()
         assert count(store, "later") == [30]
@@ -228,6 +229,7 @@ def test_an_older_catalogue_removes_no_partitions_that_it_does_not_know(root):
         store.add_partitions("kept", 4)
         store["kept"].append(b"in the new one", partition=3)
     (root / CATALOGUE).write_bytes(older)
+    (root / NEWEST).unlink()  # else it is refused
     with open_store(root) as store:
         for total in (4, 5):
             with pytest.raises(NotALogError, match="kept-3"):

@@ -278,7 +278,7 @@ def verify(
         yield from found.problems
         end = found.end
     if place.bases[-1] == all_bases[-1] and end is not None:
-        yield from _promised(place, known, end)
+        yield from _promised(place, known, end, is_live=is_live)
     yield from _beside(place)
     yield from _aborted(place, is_live=is_live)
 
@@ -367,12 +367,19 @@ def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
             yield Problem(Kind.DAMAGE, path, position, batch.base_offset, str(error))
 
 
-def _promised(place: Place, known: Marks, end: int) -> Iterator[Problem]:
+def _promised(place: Place, known: Marks, end: int, *, is_live: bool) -> Iterator[Problem]:
     """Segments that are missing at the end: nothing else tells of them."""
     if known.promised is not None and end < known.promised:
         path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
         what = f"the log ends at offset {end}, but was synced up to {known.promised}"
         yield Problem(Kind.DAMAGE, path, None, end, what)
+    elif known.published is not None and end < known.published and not is_live:
+        path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
+        what = (
+            f"the log ends at offset {end}, but was written up to {known.published}: what was not synced is gone, "
+            "as after a power cut"
+        )
+        yield Problem(Kind.TAIL, path, None, end, what)
 
 
 # --- indexes -----------------------------------------------------------------------------------

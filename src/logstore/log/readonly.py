@@ -73,7 +73,7 @@ class LogReader(Readable):
                 "there is no log here: no segments and no logstore files; check the path", path=directory.path
             )
         self._published_file = PublishedReader(directory)
-        self._published = self._published_file.read()
+        self._published = self._read_published()
         if self._published is not None:
             self._refuse_gone(self._published)
         self._watched = self._published is not None
@@ -117,6 +117,18 @@ class LogReader(Readable):
                 "made again",
                 path=self.path,
             )
+
+    def _read_published(self) -> Published | None:
+        """What is published, or None if it is older than what the recovery file has promised: an earlier copy."""
+        # Promised first: its writer publishes before it promises, and promises before it deletes.
+        point = recovery.read_point(self._directory)
+        published = self._published_file.read()
+        if point is None or published is None or published.generation == checkpoint.GONE_GENERATION:
+            return published
+        is_behind = (
+            published.log_end_offset < point.recovery_point or published.log_start_offset < point.log_start_offset
+        )
+        return None if is_behind else published
 
     def _measure(self) -> Published:
         """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
@@ -170,6 +182,9 @@ class LogReader(Readable):
             self._refuse_gone(published)
             if not self._watched:
                 # Its writer was only opening when this reader did, or has come since.
+                published = self._read_published()
+                if published is None:
+                    return
                 self._watched = True
                 self._published = published
                 self._segments.close()

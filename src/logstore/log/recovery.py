@@ -11,6 +11,7 @@ Runs once, under the root's lock, before anybody reads or writes the log.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -122,7 +123,7 @@ def _recover(
     snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
     producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
     snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all})
-    epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end)
+    epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end, point)
     if kind is LogKind.UNRECORDED and _is_joined(segments, start):
         # Nothing is missing between any two segments now, and nothing that is done here changes that.
         kind = LogKind.CONTIGUOUS
@@ -428,19 +429,28 @@ def replay_producers(
 
 
 def _load_epochs(
-    directory: Directory, segments: Segments, extents: list[tuple[Segment, Extent]], start: int, end: int
+    directory: Directory,
+    segments: Segments,
+    extents: list[tuple[Segment, Extent]],
+    start: int,
+    end: int,
+    point: RecoveryPoint | None,
 ) -> tuple[Epochs, int]:
     """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged.
+
+    One that ends before the epoch of the last promised batch is a copy of an earlier moment: epochs that it does
+    not know would be given again. The headers say what it lacks.
 
     And the highest epoch in it before the cut: its records may be gone, but somebody may have read
     them, so it is never given to others.
     """
-    epochs = Epochs.load(directory)
-    if epochs is None or not epochs.entries:
-        epochs = Epochs()
-        for segment in segments.all:
+    epochs = Epochs.load(directory) or Epochs()
+    known = epochs.latest
+    if known is None or (point is not None and known.epoch < _epoch_before(segments, point.recovery_point)):
+        for segment in segments.all if known is None else segments.from_offset(known.start_offset):
             for epoch, offset in segment.scan(end=segment.size, check=False).epochs:
-                if epoch >= 0:
+                latest = epochs.latest
+                if epoch >= 0 and (known is None or latest is None or epoch > latest.epoch):
                     epochs.assign(epoch, offset)
     highest = -1 if epochs.latest is None else epochs.latest.epoch
     epochs.truncate_from_end(end)
@@ -457,6 +467,20 @@ def _load_epochs(
                 highest = max(highest, epoch)
     epochs.truncate_from_start(start)
     return epochs, max(highest, -1 if epochs.latest is None else epochs.latest.epoch)
+
+
+def _epoch_before(segments: Segments, offset: int) -> int:
+    """The leader epoch of the batch before an offset; -1 if there is none, or it cannot be read."""
+    place = segments.floor(offset - 1)
+    epoch = -1
+    if place >= 0:
+        segment = segments.all[place]
+        with contextlib.suppress(RecordError):
+            for base, _, _, _, _, found in segment.headers(segment.indexed_floor(offset - 1)):
+                if base >= offset:
+                    break
+                epoch = found
+    return epoch
 
 
 def read_note(directory: Directory, point: RecoveryPoint | None) -> Note:

@@ -17,23 +17,33 @@ never recorded: that of its logs, for one whose own files have lost it.
 ``adopted`` says that Kafka's metadata name the leader epochs; where it is missing, the producer ids tell, which
 begin elsewhere in such a directory.
 
+**`logstore.newest`** holds the number of the newest catalogue, with a CRC-32C of the line before it::
+
+    logstore newest 1
+    17 5f0c81aa
+
+A catalogue with a lower number is an earlier copy, restored without the rest: it would give producer ids
+that were given already, and delete by settings that were changed. Without the file every catalogue is the newest.
+
 May be called from any thread; the store's lock keeps writers apart.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import enum
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from logstore._crc32c import crc32c
-from logstore.errors import DamagedCatalogueError, LaterCatalogueError
+from logstore.errors import DamagedCatalogueError, LaterCatalogueError, StorageError
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 
@@ -41,6 +51,8 @@ if TYPE_CHECKING:
     import random
 
 CATALOGUE = "logstore.topics"
+#: The number of the newest catalogue, so that an earlier copy of it is known for one.
+NEWEST = "logstore.newest"
 
 #: Far above what any cluster of Kafka's has given out, or will: a producer id must mean one producer to both.
 FIRST_PRODUCER_ID: Final = 1 << 40
@@ -49,6 +61,8 @@ _HEAD = b"logstore topics "
 _VERSION = 2
 #: Version 1 has no ``defaults``: its topics are kept for ever.
 _READ = (b"1", b"2")
+
+_NEWEST = re.compile(rb"logstore newest 1\n(\d{1,18}) ([0-9a-f]{8})\n")
 
 
 class TopicState(enum.Enum):
@@ -88,6 +102,7 @@ class Catalogue:
     next_producer_id: int = 0
     topics: Mapping[str, TopicEntry] = field(default_factory=lambda: MappingProxyType({}))
     adopted: bool = False  #: Kafka's metadata name the leader epochs
+    number: int = field(default=0, compare=False)  #: rises with each replacement of the file
 
     def with_topic(self, name: str, entry: TopicEntry | None) -> Catalogue:
         """A copy in which a topic has another entry, or none."""
@@ -110,6 +125,7 @@ class Catalogue:
             "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
             "adopted": self.adopted,
+            **({"number": self.number} if self.number else {}),
             "topics": {
                 name: {
                     "id": entry.id,
@@ -161,6 +177,7 @@ class Catalogue:
             cluster_id=str(facts["cluster_id"]),
             next_producer_id=next_producer_id,
             adopted=bool(facts.get("adopted", next_producer_id >= FIRST_PRODUCER_ID)),
+            number=int(facts.get("number", 0)),
             topics={
                 name: TopicEntry(
                     id=str(entry["id"]),
@@ -184,10 +201,21 @@ class Catalogue:
         """What the root's file says, or None if there is none.
 
         Raises:
-            DamagedCatalogueError: the file is not whole.
+            DamagedCatalogueError: the file is not whole, or a newer one was written since.
         """
+        # Its number first: a writer beside replaces the catalogue before it.
+        newest = _newest(root)
         data = root.read(CATALOGUE)
-        return None if data is None else cls.of_bytes(data, root.join(CATALOGUE))
+        if data is None:
+            return None
+        found = cls.of_bytes(data, root.join(CATALOGUE))
+        if found.number < newest:
+            raise _damaged(
+                f"it is an earlier copy, number {found.number}, and {newest} was written since. What was changed "
+                f"between is not in it, such as retention and producer ids (remove {NEWEST} to go by it anyway)",
+                root.join(CATALOGUE),
+            )
+        return found
 
     def save(self, root: Directory) -> None:
         """Replace the root's file. Durable on return.
@@ -196,7 +224,20 @@ class Catalogue:
             StorageError: the old catalogue still stands, unless only the last sync has failed: then
                 either may be found after a power cut, and the new one before.
         """
-        root.replace(CATALOGUE, self.to_bytes(), durable=True)
+        number = max(self.number, _newest(root)) + 1
+        root.replace(CATALOGUE, dataclasses.replace(self, number=number).to_bytes(), durable=True)
+        # A crash before this leaves a number that is too low, which says nothing.
+        line = b"logstore newest 1\n%d" % number
+        with contextlib.suppress(StorageError):
+            root.replace(NEWEST, b"%s %08x\n" % (line, crc32c(line)), durable=False, whole=True)
+
+
+def _newest(root: Directory) -> int:
+    """The number of the newest catalogue, as far as is known; 0 if nothing is."""
+    match = _NEWEST.fullmatch(root.read(NEWEST) or b"")
+    if match is None or int(match[2], 16) != crc32c(match[0][: match.end(1)]):
+        return 0
+    return int(match[1])
 
 
 def _texts(found: Mapping[str, Any]) -> dict[str, str]:

@@ -494,7 +494,7 @@ class FollowedTopics(TopicTable):
         layout.refuse_incomplete(root, root.names())
         self._partitions: Partitions | None = None
         self._data: bytes | None = None
-        self._catalogue = Catalogue(cluster_id="")
+        self._catalogue = Catalogue.load(root) or Catalogue(cluster_id="")
         self.refresh()
         if not self._catalogue.topics and not files.is_ours(root.names()):
             raise NotALogError(
