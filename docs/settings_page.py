@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig, kafka_keys
+from logstore.client_config import ClientConfig
 from logstore.settings import fields_of, key_of
 
 _GROUPS: list[tuple[str, type[Any], str]] = [
@@ -27,8 +28,9 @@ def page() -> str:
         "# Settings",
         "",
         f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. As keyword arguments,",
-        "dots are underscores. Keys of Kafka's that are not listed are accepted without effect and logged once;",
-        "any other is refused.",
+        "dots are underscores. Keys of Kafka's that only tune what is not here are accepted without effect",
+        "and logged once. Those of producers and consumers that would promise what is not kept here are refused,",
+        "unless the value is Kafka's default or asks for what is done anyway. Any other key is refused.",
         "",
     ]
     shown: set[str] = set()
@@ -43,7 +45,22 @@ def page() -> str:
             cells = [f"`{key}`", default, spec.metadata["rule"].describe(), meanings.get(key, "")]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         lines.append("")
+        if issubclass(kind, ClientConfig):
+            lines += _refused(kind)
     return "\n".join(lines)
+
+
+def _refused(kind: type[ClientConfig]) -> list[str]:
+    """The keys that are refused and those without effect, of one class."""
+    lines = ["| refused | accepted values | instead |", "|---|---|---|"]
+    for each in kind.REFUSED:
+        key = f"{each.key}*" if each.key.endswith(".") else each.key
+        accepted = ", ".join(f"`{name}`" for name in each.accepted) or "Kafka's default"
+        lines.append(f"| `{key}` | {accepted} | {each.instead} |")
+    honoured = {key_of(spec) for spec in fields_of(kind)}
+    (scope,) = kind.SCOPES
+    rest = [key for key in kafka_keys.keys(scope) if key not in honoured and kind.refusal(key, "any") is None]
+    return [*lines, "", "Without effect: " + ", ".join(f"`{key}`" for key in rest) + ".", ""]
 
 
 def write(folder: Path) -> None:

@@ -1,8 +1,9 @@
 """The settings of an embedded producer and an embedded consumer, by Kafka's names.
 
-Fields are the keys that mean something without a network; Kafka's other client keys (connections,
-passwords, serialisers named by class) are accepted without effect and logged once, so that settings
-written for Kafka's clients can be handed over as they are. No I/O.
+Fields are the keys that mean something without a network. Of Kafka's other client keys, those that only tune
+(connections, buffers, timeouts of a group) are accepted without effect and logged once. Those that promise
+something which is not kept here (transactions, encryption, serialisers and interceptors named by class,
+partitions handed out by a group) are refused, unless their value asks for what is done anyway. No I/O.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from logstore import kafka_keys
 from logstore.errors import InvalidSettingError, UnknownSettingError
@@ -43,6 +44,67 @@ _logger = logging.getLogger(__name__)
 _KAFKAS = "org.apache.kafka.clients.producer."
 
 
+class Refusal(NamedTuple):
+    """A key of Kafka's, or a family of keys that begin so, whose promise is not kept here."""
+
+    key: str
+    instead: str  #: what to do
+    accepted: tuple[str, ...] = ()  #: values that ask for what is done anyway; of classes, by their last name
+
+    def refuses(self, key: str, value: Setting, default: str | None) -> bool:
+        """Whether a key with this value is refused; Kafka's own default never is."""
+        if key != self.key and not (self.key.endswith(".") and key.startswith(self.key)):
+            return False
+        said = "" if value is None else str(value).strip().lower()
+        if said in ("", (default or "").lower()):
+            return False
+        return said.rpartition(".")[2] not in (name.lower() for name in self.accepted)
+
+
+_NO_JAVA = "no class of Java is loaded here; leave it out, and {}"
+_NO_NETWORK = (
+    "the store is a directory of this process, and nothing goes over a network; leave it out, and protect the "
+    "directory by its permissions"
+)
+_NO_MEMBERS = "groups hand out no partitions here; leave it out, and assign() each consumer its own"
+_NO_TRANSACTIONS = (
+    "transactions are not there yet; leave it out. Offsets and effects are kept together by "
+    "logstore.DatabaseOffsets, repeated batches are dropped by enable.idempotence"
+)
+
+#: Of both kinds of client, with or without a network.
+CODE = (
+    Refusal("interceptor.classes", _NO_JAVA.format("do what they did where records are sent or read")),
+    Refusal("config.providers", _NO_JAVA.format("give values as they are meant")),
+)
+_SECURITY = (
+    Refusal("security.protocol", _NO_NETWORK, ("PLAINTEXT",)),
+    Refusal("security.providers", _NO_NETWORK),
+    Refusal("sasl.", _NO_NETWORK),
+    Refusal("ssl.", _NO_NETWORK),
+)
+_BYTES_OUT = ("ByteArraySerializer", "BytesSerializer", "ByteBufferSerializer")
+_BYTES_IN = ("ByteArrayDeserializer", "BytesDeserializer", "ByteBufferDeserializer")
+PRODUCER_PROMISES = (
+    Refusal("transactional.id", _NO_TRANSACTIONS),
+    Refusal("transaction.two.phase.commit.enable", _NO_TRANSACTIONS),
+    Refusal("key.serializer", _NO_JAVA.format("send bytes, such as text.encode()"), _BYTES_OUT),
+    Refusal("value.serializer", _NO_JAVA.format("send bytes, such as text.encode()"), _BYTES_OUT),
+)
+CONSUMER_PROMISES = (
+    Refusal("key.deserializer", _NO_JAVA.format("decode record.key, such as by bytes.decode"), _BYTES_IN),
+    Refusal("value.deserializer", _NO_JAVA.format("decode record.value, such as by bytes.decode"), _BYTES_IN),
+)
+_MEMBERSHIP = (
+    Refusal("group.instance.id", _NO_MEMBERS),
+    Refusal("group.protocol", _NO_MEMBERS),
+    Refusal("group.remote.assignor", _NO_MEMBERS),
+    Refusal("partition.assignment.strategy", _NO_MEMBERS),
+    Refusal("share.acknowledgement.mode", _NO_MEMBERS),
+    Refusal("share.acquire.mode", _NO_MEMBERS),
+)
+
+
 class ClientConfig:
     """What all have: made from dotted keys, read as pairs."""
 
@@ -50,6 +112,8 @@ class ClientConfig:
 
     #: Whose keys of Kafka's are no mistake, even where they mean nothing here.
     SCOPES: ClassVar[tuple[str, ...]] = ()
+    #: Which of these ask for what is not kept.
+    REFUSED: ClassVar[tuple[Refusal, ...]] = ()
 
     def __post_init__(self) -> None:
         parse_fields(self)
@@ -60,11 +124,13 @@ class ClientConfig:
 
         Raises:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
-            InvalidSettingError: a value is outside its range; all such keys are named.
+            InvalidSettingError: a value is outside its range, or a key of Kafka's promises what is not kept here;
+                all such keys are named.
         """
         scopes, names = cls.SCOPES, _names(cls)  # type: ignore[arg-type]  # a class is hashable
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
+        refused: dict[str, str] = {}
         ignored = set()
         given = dict(settings.items()) if isinstance(settings, ClientConfig) else (settings or {})
         for layer in (given, fields):
@@ -72,7 +138,11 @@ class ClientConfig:
             values |= found.fields
             for key in found.others:
                 if kafka_keys.is_kafkas(key, *scopes) or kafka_keys.is_kafkas(key.replace("_", "."), *scopes):
-                    ignored.add(key)
+                    problem = cls.refusal(key, layer[key])
+                    if problem is not None:
+                        refused[key] = problem
+                    else:
+                        ignored.add(key)
                 else:
                     kafkas = (name for scope in scopes for name in kafka_keys.keys(scope))
                     unknown[key] = nearest(key, [*names, *kafkas])
@@ -80,13 +150,31 @@ class ClientConfig:
             made = cls(**values)
         except InvalidSettingError as error:
             if unknown:
-                raise UnknownSettingError(unknown | error.problems) from None
+                raise UnknownSettingError(unknown | refused | error.problems) from None
+            if refused and type(error) is InvalidSettingError:
+                raise InvalidSettingError(refused | error.problems) from None
             raise
         if unknown:
-            raise UnknownSettingError(unknown)
+            raise UnknownSettingError(unknown | refused)
+        if refused:
+            raise InvalidSettingError(refused)
         if ignored:
             _logger.info("settings without effect here: %s", ", ".join(sorted(ignored)))
         return made
+
+    @classmethod
+    def refusal(cls, key: str, value: Setting) -> str | None:
+        """What to do instead of setting a key that is Kafka's and none of ours; None if it may be given."""
+        dotted = key if "." in key else key.replace("_", ".")
+        facts: kafka_keys.KafkaKey | None = None
+        for scope in cls.SCOPES:
+            facts = facts or kafka_keys.keys(scope).get(dotted)
+        default = None if facts is None else facts.default
+        for each in cls.REFUSED:
+            if each.refuses(dotted, value, default):
+                shown = "" if facts is not None and facts.type == "password" else f" (found {value})"
+                return each.instead + shown
+        return None
 
     def items(self) -> Iterator[tuple[str, Value]]:
         """Every key with its value, in the order of this page."""
@@ -106,6 +194,7 @@ class ProducerConfig(ClientConfig):
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("producer",)
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *PRODUCER_PROMISES)
 
     # -- batches
     batch_size: int = number(16_384, 0, INT32_MAX)  #: bytes; 0 sends every record alone
@@ -169,6 +258,7 @@ class ConsumerConfig(ClientConfig):
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer",)
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *CONSUMER_PROMISES, *_MEMBERSHIP)
 
     group_id: str = text("")  #: empty: no committed offsets
     auto_offset_reset: str = setting(
@@ -206,4 +296,4 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     for cls in (ProducerConfig, ConsumerConfig)
 }
 
-__all__ = ["DEFAULTS", "ClientConfig", "ConsumerConfig", "ProducerConfig"]
+__all__ = ["DEFAULTS", "ClientConfig", "ConsumerConfig", "ProducerConfig", "Refusal"]

@@ -113,7 +113,7 @@ def test_every_key_is_explained(run):
     ]
     known += ["log.retention.hours", "log.segment.bytes", *kafka_keys.REMOVED]
     entries = run.json("config", "explain", *sorted(set(known)))
-    assert {entry["class"] for entry in entries} == {"honoured", "without effect", "removed"}
+    assert {entry["class"] for entry in entries} == {"honoured", "without effect", "refused", "removed"}
     assert all(entry["meaning"].endswith(".") for entry in entries)
     (hours,) = run.json("config", "explain", "log.retention.hours")
     assert (hours["key"], "log.retention.minutes" in hours["also"]) == ("retention.ms", True)

@@ -36,7 +36,14 @@ def test_settings_by_kafkas_names_and_by_keyword() -> None:
 
 def test_settings_without_effect_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        WireConfig.of({"key.deserializer": "x", "group.id": "g", "ssl.truststore.location": "/t", "client.id": "c"})
+        WireConfig.of(
+            {
+                "key.deserializer": "ByteArrayDeserializer",
+                "group.id": "g",
+                "ssl.truststore.location": "/t",
+                "client.id": "c",
+            }
+        )
     (message,) = [record.getMessage() for record in caplog.records]
     assert message == "settings without effect here: group.id, key.deserializer, ssl.truststore.location"
 

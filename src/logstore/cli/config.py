@@ -81,7 +81,7 @@ def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict
 def explain(keys: tuple[str, ...], as_json: bool) -> None:
     """What a key does here, its type, default and range, and what else it is called.
 
-    JSON: key, scope, class (honoured, without effect, removed), type, default, kafka_default, allowed,
+    JSON: key, scope, class (honoured, without effect, refused, removed), type, default, kafka_default, allowed,
     also, meaning.
     """
     found = {key: explained(key) for key in keys}
@@ -136,14 +136,22 @@ def explained(key: str) -> list[dict[str, Any]]:
 
 
 def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
+    client: type[client_config.ClientConfig] | None = {"producer": ProducerConfig, "consumer": ConsumerConfig}.get(
+        kafkas.scope
+    )
+    refusal = None if client is None else client.refusal(kafkas.key, "any")
     return {
         "key": kafkas.key,
         "scope": kafkas.scope,
-        "class": "without effect",
+        "class": "without effect" if refusal is None else "refused",
         "type": kafkas.type,
         "kafka_default": kafkas.default,
         "allowed": kafkas.valid,
-        "meaning": "Kafka's key; it is accepted and changes nothing here.",
+        "meaning": (
+            "Kafka's key; it is accepted and changes nothing here."
+            if refusal is None
+            else f"Kafka's key; refused but for Kafka's default: {refusal.removesuffix(' (found any)')}."
+        ),
     }
 
 

@@ -1,8 +1,9 @@
 """The settings of a client that speaks to brokers, by Kafka's names.
 
 Fields are the keys of Kafka's producer, consumer and admin client that mean something here; Kafka's other
-keys (deserialisers named by class, partition assignment and so on) are accepted without effect and logged
-once; unknown ones are refused with the nearest known. No I/O.
+keys are accepted without effect and logged once where they only tune or belong to a group, of which there is none,
+and refused where they promise what is not kept (transactions, serialisers and interceptors named by class); unknown
+ones are refused with the nearest known. No I/O.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from logstore.client_config import ClientConfig
+from logstore.client_config import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig, Refusal
 from logstore.errors import InvalidSettingError, UnsupportedSecurityError
 from logstore.records import Codec, Isolation
 from logstore.settings import INT32_MAX, INT64_MAX, Rule, boolean, number, setting, text, word
@@ -37,6 +38,8 @@ class WireConfig(ClientConfig):
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer", "producer")
+    # Of ssl.* and sasl.* Kafka's clients take no notice either with PLAINTEXT, the only protocol that is taken.
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *PRODUCER_PROMISES, *CONSUMER_PROMISES)
 
     # -- connections
     bootstrap_servers: str = text("")  #: host:port, several by commas
