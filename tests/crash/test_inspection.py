@@ -133,3 +133,17 @@ def test_deleted_records_stay_deleted_for_a_reader_without_the_published_end(ram
     with Log.open(restore(image, ram_path / "r"), read_only=True) as log:
         assert log.log_start_offset == 2
         assert [record.value for record in log] == [b"c"]
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_search_by_time_names_a_first_or_last_segment_that_is_gone(tmp_path, which):
+    """It answered with the first record of what was left, or with none."""
+    with Log.open(tmp_path / "t-0", segment_bytes=200) as log:
+        for n in range(6):
+            log.append([b"v" * 60], timestamp=1_000 + n)
+    sorted((tmp_path / "t-0").glob("*.log"))[which].unlink()
+    with Log.open(tmp_path / "t-0", read_only=True) as log:
+        with pytest.raises(CorruptRecordError, match=r"are missing|no whole batch is found"):
+            log.offset_for_time(1_000 if which == 0 else 1_005)
+        if which:
+            assert log.offset_for_time(1_000).offset == 0

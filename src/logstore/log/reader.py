@@ -9,6 +9,7 @@ offset out of range, never as garbage.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -379,6 +380,9 @@ class Readable(ABC):
 
     def _find_time(self, wanted: int, isolation: Isolation) -> TimestampOffset | None:
         end = self.end_offset(isolation)
+        with contextlib.suppress(OffsetOutOfRangeError):  # deleted meanwhile
+            # A file that was lost may have held the first one.
+            self._at_segment(self.log_start_offset, lambda _segment: (), end)
         for segment in self._segments_now():
             if segment.base_offset >= end:
                 break
@@ -395,6 +399,7 @@ class Readable(ABC):
             found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
             if found is not None:
                 return found
+        self._check_whole()
         return None
 
     def _first_at(
