@@ -17,8 +17,8 @@ from logstore.errors import (
     LogstoreError,
     NotALogError,
 )
+from logstore.log import files
 from logstore.records import TopicPartition
-from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, NEWEST
 from logstore.store.diagnosis import diagnose
 from logstore.testing import ManualClock, SimDisk
@@ -165,7 +165,7 @@ def test_what_needs_no_rebuilding_is_refused_and_left_as_it_is(root, tmp_path):
     with pytest.raises(NotALogError, match="check the path"):
         logstore.rebuild(tmp_path / "nowhere")
     (root / CATALOGUE).unlink()
-    (root / layout.INCOMPLETE).write_bytes(b"")
+    (root / files.INCOMPLETE).write_bytes(b"")
     with pytest.raises(NotALogError, match="never finished"):
         logstore.rebuild(root)
 
@@ -343,7 +343,7 @@ def test_a_power_cut_leaves_the_lost_catalogue_lost_or_the_new_one_whole():
         topic = store.create_topic("t", 2)
         topic.append(b"one", partition=0)
         topic.append(b"two", partition=1)
-    catalogue = layout.files.Directory("/data", disk)
+    catalogue = files.Directory("/data", disk)
     whole = catalogue.read(CATALOGUE)
     catalogue.replace(CATALOGUE, whole[:-5], durable=True)
     disk.keep_moments()

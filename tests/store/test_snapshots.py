@@ -20,9 +20,10 @@ from logstore.errors import (
     ReadOnlyError,
     StorageError,
 )
+from logstore.log import files
 from logstore.log.files import Directory
 from logstore.records import TopicPartition
-from logstore.store import layout, snapshots
+from logstore.store import snapshots
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES
@@ -234,10 +235,55 @@ def test_an_unfinished_snapshot_opens_for_nobody(tmp_path):
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         make(store)
         store.snapshot(tmp_path / "copy")
-    (tmp_path / "copy" / layout.INCOMPLETE).write_bytes(b"")
+    (tmp_path / "copy" / files.INCOMPLETE).write_bytes(b"")
     for read_only in (True, False):
         with pytest.raises(NotALogError, match="never finished"):
             logstore.open(tmp_path / "copy", read_only=read_only)
+
+
+def test_nothing_of_an_unfinished_snapshot_opens_whatever_is_asked_for(tmp_path):
+    with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
+        make(store)
+        store.snapshot(tmp_path / "copy")
+    (tmp_path / "copy" / files.INCOMPLETE).write_bytes(b"")
+    empty = tmp_path / "empty.partial"
+    empty.mkdir()
+    calls = [
+        lambda: logstore.open(empty),
+        lambda: logstore.open(empty, read_only=True),
+        lambda: Log.open(empty / "t-0"),
+        lambda: logstore.adopt(tmp_path / "copy"),
+        lambda: logstore.rebuild(tmp_path / "copy"),
+        lambda: Log.open(tmp_path / "copy" / "flights-0"),
+        lambda: Log.open(tmp_path / "copy" / "flights-0", read_only=True),
+        lambda: Log.open(tmp_path / "copy" / "other-0"),
+    ]
+    for call in calls:
+        with pytest.raises(NotALogError, match="never finished"):
+            call()
+    assert os.listdir(empty) == []
+
+
+def test_a_store_that_is_in_the_way_of_a_snapshot_is_not_removed(tmp_path):
+    """Also one of the same name as an unfinished snapshot, or an unfinished snapshot of another store."""
+    with open_store(tmp_path / "other", logstore.log.log.LIBC) as other:
+        make(other)
+        other.snapshot(tmp_path / "mine")
+    os.rename(tmp_path / "mine", tmp_path / "copy.partial")
+    with open_store(tmp_path / "copy.partial", logstore.log.log.LIBC) as store:
+        before = contents(store)
+    with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
+        make(store)
+        with pytest.raises(NotALogError, match="in the way"):
+            store.snapshot(tmp_path / "copy")
+        with open_store(tmp_path / "copy.partial", logstore.log.log.LIBC) as kept:
+            assert contents(kept) == before
+        (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark("another"))
+        with pytest.raises(NotALogError, match="in the way"):
+            store.snapshot(tmp_path / "copy")
+        (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark(store.cluster_id))
+        store.snapshot(tmp_path / "copy")
+    assert not (tmp_path / "copy.partial").exists()
 
 
 def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
@@ -295,16 +341,27 @@ def snapshot_life(disk):
 
 
 def check_copy(disk, *, must_be):
-    """A copy that is there is whole; one that is not there opens for nobody."""
+    """A copy that is there is whole; another opens for no reader and no writer, nor as a new store."""
+    for name in ("/backup/copy", "/backup/copy.partial"):
+        place = Directory(name, disk)
+        if not place.exists() or (name == "/backup/copy" and files.INCOMPLETE not in place.names()):
+            continue
+        assert not must_be, "the snapshot is not finished after it was promised"
+        for call in (
+            lambda at: logstore.open(at, files=disk, clock=ManualClock()),
+            lambda at: logstore.open(at, files=disk, clock=ManualClock(), read_only=True),
+            lambda at: Log.open(at + "/flights-0", files=disk),
+        ):
+            with pytest.raises(NotALogError, match="never finished"):
+                call(name)
+        # And the next one takes its place.
+        again = disk.kill()
+        with open_store("/data", again) as store:
+            store.snapshot("/backup/copy")
+        assert again.listdir("/backup") == ["copy"]
+        return
     if not Directory("/backup/copy", disk).exists():
         assert not must_be, "the snapshot is gone after it was promised"
-        if Directory("/backup/copy.partial", disk).exists():
-            names = disk.listdir("/backup/copy.partial")
-            if layout.INCOMPLETE not in names and "logstore.topics" not in names:
-                assert names in ([], [layout.INCOMPLETE + ".tmp"])
-            # And the next one takes its place.
-            with open_store("/data", disk.kill()) as store:
-                store.snapshot("/backup/copy")
         return
     with logstore.open("/backup/copy", files=disk, clock=ManualClock()) as copy:
         assert [record.value for record in copy["flights"][0].scan()] == [b"record %d" % n for n in range(12)]

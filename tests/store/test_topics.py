@@ -29,6 +29,7 @@ from logstore.errors import (
     UnknownSettingError,
     UnknownTopicError,
 )
+from logstore.store.diagnosis import diagnose
 from logstore.testing import ManualClock, SimDisk
 
 
@@ -401,6 +402,52 @@ def test_foreign_directories_are_refused_and_left_alone(tmp_path):
 
 
 # -- processes
+
+
+def test_a_directory_is_no_store_because_of_a_name_in_it(tmp_path):
+    """A folder such as `dbus-1` is a partition only with what a log has."""
+    etc = tmp_path / "etc"
+    (etc / "dbus-1" / "session.d").mkdir(parents=True)
+    (etc / "dbus-1" / "session.conf").write_text("<busconfig/>")
+    (etc / "empty-0").mkdir()
+    (etc / "passwd").write_text("root")
+    with pytest.raises(NotALogError, match=r"no store here.*\(dbus-1, empty-0 hold no log\)"):
+        logstore.open(etc, read_only=True)
+    with pytest.raises(NotALogError, match="others that are no partitions: dbus-1"):
+        logstore.open(etc)
+    with pytest.raises(NotALogError, match="no directory of Kafka's"):
+        logstore.adopt(etc)
+    assert sorted(path.name for path in etc.iterdir()) == ["dbus-1", "empty-0", "passwd"]
+    assert {finding.name for finding in diagnose(etc)} >= {"foreign-file", "no-log"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["00000000000000000000.log"], ["logstore.recovery"], ["partition.metadata"], ["leader-epoch-checkpoint"]],
+)
+def test_a_directory_with_anything_of_a_log_is_listed_beside_one_without(tmp_path, names):
+    (tmp_path / "dbus-1").mkdir()
+    (tmp_path / "dbus-1" / "session.conf").write_text("<busconfig/>")
+    (tmp_path / "t-0").mkdir()
+    for name in names:
+        (tmp_path / "t-0" / name).write_bytes(b"")
+    with logstore.open(tmp_path, read_only=True) as store:
+        assert store.topics() == ["t"]
+
+
+def test_a_store_passes_over_a_folder_that_is_no_log(tmp_path):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("t").append(b"one")
+    (tmp_path / "dbus-1").mkdir()
+    (tmp_path / "dbus-1" / "session.conf").write_text("<busconfig/>")
+    for read_only in (True, False):
+        with logstore.open(tmp_path, read_only=read_only) as store:
+            assert store.topics() == ["t"]
+    with logstore.open(tmp_path) as store:
+        with pytest.raises(NotALogError, match="dbus-1"):
+            store.create_topic("dbus", 2)
+        assert "dbus" not in store
+    assert (tmp_path / "dbus-1" / "session.conf").read_text() == "<busconfig/>"
 
 
 def test_a_second_writer_is_told_the_pid(tmp_path):

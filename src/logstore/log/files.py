@@ -43,6 +43,11 @@ _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
 _LAST_OFFSET = 2**63 - 1
 INT32_MAX = 2**31 - 1
 
+#: Marks a root that a snapshot is still making: it opens for no reader and no writer.
+INCOMPLETE: Final = OURS + "incomplete"
+#: Ends the name of such a root, which for a moment has no mark yet, or no more.
+PARTIAL: Final = ".partial"
+
 _KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
 
@@ -251,6 +256,15 @@ def is_ours(names: list[str]) -> bool:
     return any(name.startswith(OURS) for name in names)
 
 
+def has_log(names: list[str]) -> bool:
+    """Whether a directory that is named as a partition is one: it has what Kafka, or we, put into each.
+
+    >>> has_log(["org.freedesktop.conf"]), has_log(["partition.metadata"])
+    (False, True)
+    """
+    return any(name in _KAFKA_FILES or name.startswith(OURS) or belongs_to_a_segment(name) for name in names)
+
+
 def belongs_to_a_segment(name: str) -> bool:
     """Whether a name is that of a segment's file, in use or on its way in or out.
 
@@ -302,6 +316,11 @@ def partitions_below(root: Directory) -> list[TopicPartition]:
     return sorted(found)
 
 
+def logs_below(root: Directory) -> list[TopicPartition]:
+    """Every partition below a root, sorted: `partitions_below` of which each has a log, or what is left of one."""
+    return [each for each in partitions_below(root) if has_log(Directory(root.join(str(each)), root.files).names())]
+
+
 def _is_directory(root: Directory, name: str) -> bool:
     return Directory(root.join(name), root.files).exists()
 
@@ -319,6 +338,19 @@ def refuse_file(directory: Directory) -> None:
             raise NotALogError(
                 "a file stands where the log's directory should be; choose another path", path=directory.path
             ) from error
+
+
+def refuse_incomplete(root: Directory, names: list[str]) -> None:
+    """Tell a snapshot that was cut off from a root of logs.
+
+    Raises:
+        NotALogError: it is one.
+    """
+    marked = INCOMPLETE in names or INCOMPLETE + TEMPORARY in names
+    if marked or (root.path.endswith(PARTIAL) and not set(names) - {LOCK}):
+        raise NotALogError(
+            "this is a snapshot that was never finished; remove it, and take another", path=root.path
+        )
 
 
 def refuse_swaps(directory: Directory) -> None:

@@ -66,7 +66,10 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         files.refuse_file(directory)
         if not create:
             raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
+        files.refuse_incomplete(root, root.names() if root.exists() else [])
         root.create_durably()
+    elif root.read(files.INCOMPLETE) is not None:
+        files.refuse_incomplete(root, [files.INCOMPLETE])
     names = directory.names() if directory.exists() else []
     foreign = files.foreign_names(names)
     if foreign:

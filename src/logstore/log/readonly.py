@@ -68,6 +68,9 @@ class LogReader(Readable):
         self._note = Note(None)
         files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
+        root = Directory(os.path.dirname(directory.path), directory.files)
+        if names and root.read(files.INCOMPLETE) is not None:
+            files.refuse_incomplete(root, [files.INCOMPLETE])
         if not files.base_offsets(names) and not files.is_ours(names):
             raise NotALogError(
                 "there is no log here: no segments and no logstore files; check the path", path=directory.path

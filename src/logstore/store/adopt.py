@@ -319,9 +319,9 @@ def _check_is_kafkas(directory: Directory) -> None:
     if not directory.exists():
         raise NotALogError("there is nothing to adopt here; check the path", path=directory.path)
     names = directory.names()
+    log_files.refuse_incomplete(directory, names)
     if CATALOGUE in names:
         raise NotALogError("this is a store already; open it", path=directory.path)
-    layout.refuse_incomplete(directory, names)
     strays = [name for name in names if name.endswith("-stray")]
     if strays:
         lost = "; a sink's batch that is committed once more is taken in once more then"
@@ -344,7 +344,7 @@ def _check_is_kafkas(directory: Directory) -> None:
         raise NotALogError(
             f"the directory holds others that are no partitions: {', '.join(strangers[:5])}", path=directory.path
         )
-    if not log_files.partitions_below(directory) and layout.META_PROPERTIES not in names:
+    if not log_files.logs_below(directory) and layout.META_PROPERTIES not in names:
         raise NotALogError(
             "this is no directory of Kafka's: it has neither partitions nor meta.properties", path=directory.path
         )
@@ -386,6 +386,12 @@ def _check_partition(partition: Directory) -> None:
         raise NotALogError(
             f"the partition holds files that neither Kafka nor logstore makes: {', '.join(foreign[:5])}; move them "
             "away",
+            path=partition.path,
+        )
+    if not log_files.base_offsets(names):
+        raise NotALogError(
+            "there is no segment in this partition: its files are lost, or Kafka had only begun it; restore them, "
+            "or start and stop Kafka once",
             path=partition.path,
         )
     for base in log_files.base_offsets(names):

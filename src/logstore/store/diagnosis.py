@@ -124,12 +124,17 @@ def _whose(seen: _Seen) -> Iterator[Finding]:
             Level.PROBLEM, "foreign-directory", seen.root.join(stranger), "a directory that is no partition", advice
         )
     ours = files.is_ours(seen.root.names()) or any(layout.is_ours(seen.directory_of(n)) for n in seen.partitions)
-    if seen.partitions and not ours:
+    logs = files.logs_below(seen.root)
+    for name in seen.partitions:
+        if name not in logs and not files.foreign_names(seen.directory_of(name).names()):
+            advice = "remove it, or restore its files from a copy"
+            yield Finding(Level.WARNING, "no-log", seen.directory_of(name).path, "no log is in it", advice)
+    if logs and not ours:
         yield Finding(
             Level.INFO, "kafkas", where, "Kafka wrote it", "it opens read-only, or for writing once it is adopted"
         )
     try:
-        layout.refuse_incomplete(seen.root, seen.root.names())
+        files.refuse_incomplete(seen.root, seen.root.names())
     except NotALogError as error:
         yield Finding(Level.PROBLEM, "incomplete", where, str(error), "remove it")
     for name in seen.partitions:

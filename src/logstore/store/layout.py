@@ -19,8 +19,6 @@ from logstore.store.names import INTERNAL
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
-#: Marks a root that is still being made by a snapshot: it opens for nobody.
-INCOMPLETE = "logstore.incomplete"
 
 #: What Kafka keeps in a root besides partitions.
 _KAFKA_FILES = frozenset(
@@ -55,18 +53,23 @@ def check_root(root: Directory) -> list[TopicPartition]:
     """
     files.refuse_file(root)
     if not root.exists():
+        files.refuse_incomplete(root, [])
         return []
     names = root.names()
-    refuse_incomplete(root, names)
+    files.refuse_incomplete(root, names)
     refuse_lost_catalogue(root)
+    partitions = files.logs_below(root)
     strangers = files.foreign_directories(root)
+    if not files.is_ours(names):
+        # Named as partitions, and filled with something else. In a root of ours `doctor` names them.
+        named = set(files.partitions_below(root)) - set(partitions)
+        strangers += [str(name) for name in sorted(named) if partition_directory(root, name).names()]
     if strangers:
         raise NotALogError(
             f"the directory holds others that are no partitions: {', '.join(strangers[:5])}; give the store a "
             "directory of its own",
             path=root.path,
         )
-    partitions = files.partitions_below(root)
     if files.is_ours(names) or any(is_ours(partition_directory(root, name)) for name in partitions):
         return partitions
     if partitions:
@@ -83,18 +86,6 @@ def check_root(root: Directory) -> list[TopicPartition]:
             path=root.path,
         )
     return partitions
-
-
-def refuse_incomplete(root: Directory, names: list[str]) -> None:
-    """Tell a snapshot that was cut off from a store.
-
-    Raises:
-        NotALogError: it is one.
-    """
-    if INCOMPLETE in names:
-        raise NotALogError(
-            "this is a snapshot that was never finished; remove it, and take another", path=root.path
-        )
 
 
 def left_of_a_store(root: Directory) -> str:

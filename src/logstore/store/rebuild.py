@@ -128,7 +128,7 @@ def _check(directory: Directory) -> None:
     log_files.refuse_file(directory)
     if not directory.exists():
         raise NotALogError("there is no store here; check the path", path=directory.path)
-    layout.refuse_incomplete(directory, directory.names())
+    log_files.refuse_incomplete(directory, directory.names())
     try:
         found = Catalogue.load(directory)
     except LaterCatalogueError:

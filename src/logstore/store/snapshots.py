@@ -11,8 +11,10 @@ copy still holds. What it is a copy of:
 - everything that was acknowledged before the call, also if it was not yet synced: the copy is on disk when the call
   returns.
 
-It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed
-as the last step. What a crash leaves is removed by the next snapshot to the same path.
+It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed.
+The mark goes last: it is there before anything else is, and until the copy is whole under its name, so whatever a
+crash leaves is refused by readers and writers alike. The next snapshot of the same store to the same path removes
+it, by its mark and by nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from logstore.log.files import Directory
 from logstore.log.image import Image
 from logstore.records import TopicPartition
 from logstore.store import layout
-from logstore.store.catalogue import CATALOGUE, Catalogue, TopicState
+from logstore.store.catalogue import Catalogue, TopicState
 from logstore.store.kept import KEPT
 from logstore.store.names import INTERNAL
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-PARTIAL: Final = ".partial"
+PARTIAL: Final = files.PARTIAL
 
 #: How often the logs may delete under the copy before it gives up.
 _ATTEMPTS: Final = 10
@@ -62,8 +64,14 @@ def take(
     target = Directory(path, root.files)
     if target.path == root.path or target.path.startswith(root.path + "/"):
         raise NotALogError("a snapshot cannot lie inside its store; choose another path", path=target.path)
+    cluster_id = topics.catalogue.cluster_id
     if target.exists():
-        raise NotALogError("something is there already; choose a path that does not exist yet", path=target.path)
+        if not _is_unfinished(target, target.names(), cluster_id):
+            raise NotALogError(
+                "something is there already; choose a path that does not exist yet", path=target.path
+            )
+        # Cut off between its name and the end of its mark.
+        _remove(target)
     above = Directory(os.path.dirname(target.path), root.files)
     above.create_durably()
     partial = Directory(target.path + PARTIAL, root.files)
@@ -72,9 +80,12 @@ def take(
     try:
         root.files.rename(partial.path, target.path)
         above.sync()
+        target.remove(files.INCOMPLETE)
+        target.sync()
     except StorageError:
-        with contextlib.suppress(StorageError):
-            _remove(partial)
+        for unfinished in (partial, target):
+            with contextlib.suppress(StorageError):
+                _remove(unfinished)
         raise
     _logger.info(
         "took a snapshot: store=%s path=%s partitions=%d linked_bytes=%d copied_bytes=%d",
@@ -92,7 +103,7 @@ def _build(
 ) -> Snapshot:
     logs = _logs(topics, partitions)
     for attempt in range(1, _ATTEMPTS + 1):
-        _begin(partial)
+        _begin(partial, topics.catalogue.cluster_id)
         try:
             images, made = _copy_logs(logs, partial, link=link)
             for log in logs:
@@ -128,20 +139,34 @@ def _logs(topics: Topics, partitions: Partitions) -> list[Log]:
     return logs
 
 
-def _begin(partial: Directory) -> None:
+def _is_unfinished(directory: Directory, names: list[str], cluster_id: str) -> bool:
+    """Whether a directory is what a snapshot of this store has begun, and opens for nobody."""
+    if files.INCOMPLETE in names:
+        of = directory.read(files.INCOMPLETE)
+        # Earlier programs left the mark empty.
+        return not of or of == _mark(cluster_id)
+    return False
+
+
+def _mark(cluster_id: str) -> bytes:
+    return f"snapshot of {cluster_id}\n".encode()
+
+
+def _begin(partial: Directory, cluster_id: str) -> None:
     """An empty directory that is known for what it is."""
     if partial.exists():
         names = partial.names()
-        # The mark, on its way in or out, or a whole copy that a crash has kept from its name.
-        if names and not {layout.INCOMPLETE, layout.INCOMPLETE + files.TEMPORARY, CATALOGUE} & set(names):
+        # Empty, or with the mark on its way in: it had only begun.
+        if set(names) - {files.INCOMPLETE + files.TEMPORARY} and not _is_unfinished(partial, names, cluster_id):
             raise NotALogError(
-                "something that is no unfinished snapshot is in the way; move it, or choose another path",
+                "something that is no unfinished snapshot of this store is in the way; move it, or choose another "
+                "path",
                 path=partial.path,
             )
         _remove(partial)
     partial.create()
     try:
-        partial.replace(layout.INCOMPLETE, b"", durable=True)
+        partial.replace(files.INCOMPLETE, _mark(cluster_id), durable=True)
     except StorageError:
         with contextlib.suppress(StorageError):
             _remove(partial)
@@ -152,11 +177,8 @@ def _remove(partial: Directory) -> None:
     """Remove an unfinished copy, its mark last: what a crash leaves is never taken for a store."""
     if not partial.exists():
         return
-    # First of all what it could be opened by, if it was finished already.
-    partial.remove(CATALOGUE)
-    partial.sync()
     for name in partial.names():
-        if name != layout.INCOMPLETE and not partial.remove_if_file(name):
+        if name != files.INCOMPLETE and not partial.remove_if_file(name):
             Directory(partial.join(name), partial.files).remove_tree()
     partial.sync()
     partial.remove_tree()
@@ -197,7 +219,6 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
         topics={name: entry for name, entry in kept.items() if name in there},
     )
     copy.save(partial)
-    partial.remove(layout.INCOMPLETE)
     partial.sync()
 
 

@@ -261,7 +261,7 @@ class Topics(TopicTable):
         older catalogue in the place of the last one does not know: it is kept for ever.
         """
         numbers: dict[str, set[int]] = {}
-        for name in files.partitions_below(self._root):
+        for name in files.logs_below(self._root):
             # Kafka's own log of a directory that was adopted: it stays Kafka's.
             if name.topic not in catalogue.topics and name.topic != CLUSTER_METADATA:
                 numbers.setdefault(name.topic, set()).add(name.partition)
@@ -491,14 +491,17 @@ class FollowedTopics(TopicTable):
         files.refuse_file(root)
         if not root.exists():
             raise NotALogError("there is no store here; check the path", path=root.path)
-        layout.refuse_incomplete(root, root.names())
+        files.refuse_incomplete(root, root.names())
         self._partitions: Partitions | None = None
         self._data: bytes | None = None
         self._catalogue = Catalogue.load(root) or Catalogue(cluster_id="")
         self.refresh()
         if not self._catalogue.topics and not files.is_ours(root.names()):
+            named = ", ".join(map(str, files.partitions_below(root)[:5]))
             raise NotALogError(
-                "there is no store here: no catalogue and no partitions; check the path", path=root.path
+                "there is no store here: no catalogue and no partitions"
+                f"{f' ({named} hold no log)' if named else ''}; check the path",
+                path=root.path,
             )
 
     def manage(self, partitions: Partitions) -> None:
@@ -532,7 +535,7 @@ class FollowedTopics(TopicTable):
         """What the directories alone tell, as of a root that Kafka wrote or in which only logs were opened."""
         layout.refuse_lost_catalogue(self._root)
         topics: dict[str, TopicEntry] = {}
-        for name in files.partitions_below(self._root):
+        for name in files.logs_below(self._root):
             known = topics.get(name.topic)
             topic_id = layout.read_partition_metadata(layout.partition_directory(self._root, name)) or ""
             count = max(name.partition + 1, 0 if known is None else known.partitions)
