@@ -16,6 +16,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -25,6 +26,9 @@ _queue: deque[Callable[[], None]] = deque()
 _turn = threading.RLock()
 
 _has_thread = False
+
+#: Finalizers of one collection run within milliseconds of each other, unless the machine stands still.
+_FINALIZERS_S = 10.0
 
 
 def hand_over(release: Callable[[], None]) -> None:
@@ -59,6 +63,13 @@ def release_all(timeout_s: float = -1) -> bool:
     finally:
         turn.release()
     return True
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for finalizers of the same collection to have handed over what belongs to an object; not for ever."""
+    until_s = time.monotonic() + _FINALIZERS_S
+    while not is_so() and time.monotonic() < until_s:
+        time.sleep(0.001)
 
 
 def _release(release: Callable[[], None]) -> None:
@@ -103,4 +114,4 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 atexit.register(release_all)
 
-__all__ = ["hand_over", "release_all"]
+__all__ = ["hand_over", "release_all", "wait_until"]

@@ -44,8 +44,12 @@ class Target(Protocol):
     def config(self) -> LogConfig: ...
 
     @property
+    def _appenders(self) -> set[int]:
+        """The ids of appenders that are not closed."""
+
+    @property
     def _dropped_appenders(self) -> set[Appender]:
-        """Those that were not closed: the log closes them before itself."""
+        """Those of them that were dropped: the log closes them before itself."""
 
     def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None) -> AppendResult: ...
 
@@ -93,6 +97,7 @@ class Appender(Gatherer):
         self._started_s = 0.0
         self._batch_bytes = min(batch_bytes, self._limit)
         self._begin()
+        target._appenders.add(id(self))
         TICKER.add(self, clock)
 
     def _begin(self) -> None:
@@ -268,6 +273,7 @@ class Appender(Gatherer):
                     raise
         finally:
             if self._closed:
+                self._target._appenders.discard(id(self))
                 TICKER.remove(self)
             self._settle()
 

@@ -23,7 +23,7 @@ from logstore._files import LIBC, Files, fork_generation
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
-from logstore.dropped import hand_over
+from logstore.dropped import hand_over, wait_until
 from logstore.errors import (
     LogstoreError,
     OffsetOutOfRangeError,
@@ -206,6 +206,8 @@ class Log(Writable):
 
     def _release_dropped(self) -> None:
         """Leave the log as a killed process leaves it, with its root free: nothing else could open it any more."""
+        # An open appender holds its log, so it is garbage too: its finalizer may come a moment later.
+        wait_until(lambda: len(self._dropped_appenders) >= len(self._appenders))
         for appender in list(self._dropped_appenders):
             with contextlib.suppress(LogstoreError):
                 appender.close()

@@ -48,7 +48,8 @@ class Writable(Readable):
         self._flusher = Flusher(state)
         self._ticking = False
         self._special_encoders: list[Encoder] = []
-        self._dropped_appenders: set[Appender] = set()  #: that were not closed; finalizers add to it
+        self._appenders: set[int] = set()  #: the ids of those that are not closed
+        self._dropped_appenders: set[Appender] = set()  #: those of them that were dropped; finalizers add to it
         self._settle(config)
 
     def _settle(self, config: LogConfig) -> None:

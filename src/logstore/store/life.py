@@ -10,13 +10,12 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from logstore._files import fork_generation
-from logstore.dropped import hand_over, release_all
+from logstore.dropped import hand_over, release_all, wait_until
 from logstore.errors import LogstoreError
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.partitions import Partitions
@@ -32,9 +31,6 @@ class Closeable(Protocol):
 
     def close(self) -> None: ...
 
-
-#: How long the end of a dropped store waits for the finalizers of its producers, which come in the same moment.
-_FINALIZERS_S: Final = 10.0
 
 #: Of every store that was opened and is not yet gone.
 _LIVES: weakref.WeakSet[Life] = weakref.WeakSet()
@@ -108,9 +104,7 @@ class Life:
         if self.closed or self._fork != fork_generation():
             return
         # What is garbage with the store is no member any more, and its own finalizer may come a moment later.
-        until_s = time.monotonic() + _FINALIZERS_S
-        while len(self._members) + len(self._dropped) < len(self._attached) and time.monotonic() < until_s:
-            time.sleep(0.001)
+        wait_until(lambda: len(self._members) + len(self._dropped) >= len(self._attached))
         try:
             self.close()
         except (LogstoreError, OSError) as error:
