@@ -28,6 +28,7 @@ from logstore.errors import (
     RecordTooLargeError,
     UnexpectedOffsetError,
 )
+from logstore.log.flush import Flusher
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
 
@@ -1364,6 +1365,26 @@ def test_a_clean_reopen_scans_nothing(tmp_path):
         metrics = log.metrics()
         assert (metrics.was_clean, metrics.recovered_bytes, metrics.cut_bytes) == (True, 0, 0)
         assert log.log_end_offset == 200
+
+
+def test_a_close_ends_though_another_thread_appends_all_the_while(tmp_path, monkeypatch):
+    """It flushed until nothing had come since the flush, which a writer can put off for ever."""
+    log = open_log(tmp_path)
+    flushed, sync_to = [], Flusher.sync_to
+
+    def sync_and_append(flusher, offset):
+        sync_to(flusher, offset)
+        flushed.append(offset)
+        if len(flushed) < 20:
+            log.append([b"meanwhile"])
+
+    monkeypatch.setattr(Flusher, "sync_to", sync_and_append)
+    log.append([b"v"])
+    log.close()
+    assert flushed == [1]
+    with open_log(tmp_path) as log:
+        assert log.was_clean
+        assert values_of(log) == [b"v", b"meanwhile"]
 
 
 def test_a_closed_log_may_be_closed_again_and_does_nothing_else(tmp_path):

@@ -122,6 +122,28 @@ def test_the_dirtiest_log_is_compacted_and_then_the_others(tmp_path, clock):
             assert list(log.scan())[-1].offset == 19
 
 
+def test_housekeeping_ends_though_a_compacted_topic_is_written_all_the_while(tmp_path, clock, monkeypatch):
+    """It went on until nothing was dirty, which a writer can put off for ever."""
+    with open_store(tmp_path, clock) as store:
+        settings = {"cleanup.policy": "compact", "segment.bytes": 500, "min.cleanable.dirty.ratio": 0.1}
+        topics = [store.create_topic(name, 1, settings) for name in ("latest", "newest")]
+        for topic in topics:
+            fill(topic, 20)
+        compacted, compact = [], Log.compact
+
+        def compact_and_write(log, **options):
+            done = compact(log, **options)
+            compacted.append(log.name.topic)
+            if len(compacted) < 20:
+                for topic in topics:
+                    fill(topic, 20)
+            return done
+
+        monkeypatch.setattr(Log, "compact", compact_and_write)
+        store.housekeep()
+        assert sorted(compacted) == ["latest", "newest"]
+
+
 def test_compaction_waits_where_it_is_told_to(tmp_path, clock):
     with open_store(tmp_path, clock, **{"log.cleaner.io.max.bytes.per.second": 1000}) as store:
         topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})

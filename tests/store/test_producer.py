@@ -441,6 +441,29 @@ def test_a_disk_that_stays_full_fails_the_records_after_the_delivery_timeout(sto
     assert values_of(store["flights"]) == [b"w"]
 
 
+def test_a_flush_ends_on_a_full_disk_though_others_send_all_the_while(store, files, clock, monkeypatch):
+    """It waited until nothing was gathered, which a sender can put off for ever."""
+    producer = store.producer(delivery_timeout_ms=1_000, retry_backoff_ms=100, batch_size=100)
+    future = producer.send("flights", b"v")
+    files.fail("pwrite", 1, errno.ENOSPC, path_contains=".log", times=1_000_000)
+    written, later, write = [], [], producer._write
+
+    def write_and_send(*, force):
+        done = write(force=force)
+        written.append(done)
+        if len(written) < 200:
+            later.append(producer._add(producer._lanes[0], b"x" * 90, None, None, None))
+        return done
+
+    monkeypatch.setattr(producer, "_write", write_and_send)
+    producer.flush()
+    assert isinstance(future.exception(timeout=0), DiskFullError)
+    assert len(written) < 100
+    monkeypatch.undo()
+    files.heal()
+    producer.close()
+
+
 @pytest.mark.row("P10")
 def test_without_retries_a_full_disk_fails_at_once(store, files):
     producer = store.producer(retries=0)

@@ -222,8 +222,12 @@ class Appender(Gatherer):
 
     def _settle(self) -> None:
         """Answer futures, without the lock: whoever waits for one may use this appender at once."""
-        while self._settled:
-            future, answer = self._settled.popleft()
+        # As many as there are now: who adds others while these are answered answers them.
+        for _ in range(len(self._settled)):
+            try:
+                future, answer = self._settled.popleft()
+            except IndexError:
+                return  # another thread answers them
             if not future.set_running_or_notify_cancel():
                 continue
             if isinstance(answer, BaseException):

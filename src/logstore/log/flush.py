@@ -8,6 +8,7 @@ is never tried again.
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 from logstore._segment import Segment
 from logstore.errors import DiskFullError, StorageError
@@ -21,6 +22,16 @@ INT64_MAX = 2**63 - 1
 #: A flush writes the index files when so many entries are new: 256 KiB of log that a reader, or the next
 #: open, may have to walk. Eight system calls for each flush of one small record would cost more.
 INDEX_ENTRIES = 64
+
+
+class _Round(NamedTuple):
+    """What one round has to sync, as it was when the round began."""
+
+    target: int  #: the log end offset
+    sealed: list[Segment]
+    active: Segment
+    position: int  #: the size of the active segment
+    generation: int
 
 
 class Flusher:
@@ -48,64 +59,81 @@ class Flusher:
         state.check_writable()
         return False
 
+    def sync_locked(self) -> None:
+        """Sync to the log's end, for its close: appends wait meanwhile, and cannot move the end on for ever."""
+        found = self._begin_locked()
+        try:
+            self._sync(found)
+        except StorageError as error:
+            raise self._state.poison_locked(error) from error
+        self._end_locked(found)
+
     def _sync_round(self) -> None:
         """One round of group commit: older segments, names, the active segment; then the promise."""
         state = self._state
         with state.lock:
-            state.check_whole_locked()
-            with state.change():
-                state.drain_tail_locked()
-            if not state.epochs_saved:
-                state.save_epochs_locked()
-            try:
-                state.transactions.sync()
-            except DiskFullError:
-                _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
-            except StorageError as error:
-                raise state.poison_locked(error) from error
-            target = state.end.value
-            active = state.segments.active
-            position = active.size
-            sealed = list(state.unsynced)
-            generation = state.generation
-            state.unflushed_records = 0
-            state.last_flush_s = state.clock.monotonic_s()
+            found = self._begin_locked()
         try:
-            for segment in sealed:
-                _sync_unless_dropped(segment)
-            state.sync_names()
-            _sync_unless_dropped(active)
+            self._sync(found)
         except StorageError as error:
             with state.lock:
                 raise state.poison_locked(error) from error
         with state.lock:
-            # Closed, or failed, while the sync was under way: nothing of it is promised.
-            state.check_writable()
-            if state.generation != generation:
-                # A truncation came between: what was synced may no longer be what is in the log.
-                return
-            state.counters.flushes += 1
-            state.unsynced = [s for s in state.unsynced if s not in sealed]
-            state.synced.advance(target)
-            state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
-            if state.synced.value > target:
-                # Somebody has synced further meanwhile, and has written a higher point.
-                state.move_marks_locked()
-                return
-            point = state.point_now(clean=False)._replace(
-                recovery_point=target, segment_base_offset=active.base_offset, position=position
-            )
-            try:
-                # An epoch that is not in its file is found again only by a scan, so the point waits.
-                if state.epochs_saved and state.transactions.is_saved:
-                    state.recovery.write(point)
-            except DiskFullError:
-                # The promise on disk stays lower than the truth: the next open scans more.
-                _logger.warning("recovery point not written, the disk is full: log=%s", state.path)
-            except StorageError as error:
-                raise state.poison_locked(error) from error
-            # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.
-            state.move_marks_locked(has_grown=state.tail is not None)
+            self._end_locked(found)
+
+    def _begin_locked(self) -> _Round:
+        state = self._state
+        state.check_whole_locked()
+        with state.change():
+            state.drain_tail_locked()
+        if not state.epochs_saved:
+            state.save_epochs_locked()
+        try:
+            state.transactions.sync()
+        except DiskFullError:
+            _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
+        except StorageError as error:
+            raise state.poison_locked(error) from error
+        active = state.segments.active
+        state.unflushed_records = 0
+        state.last_flush_s = state.clock.monotonic_s()
+        return _Round(state.end.value, list(state.unsynced), active, active.size, state.generation)
+
+    def _sync(self, found: _Round) -> None:
+        for segment in found.sealed:
+            _sync_unless_dropped(segment)
+        self._state.sync_names()
+        _sync_unless_dropped(found.active)
+
+    def _end_locked(self, done: _Round) -> None:
+        state = self._state
+        # Closed, or failed, while the sync was under way: nothing of it is promised.
+        state.check_writable()
+        if state.generation != done.generation:
+            # A truncation came between: what was synced may no longer be what is in the log.
+            return
+        state.counters.flushes += 1
+        state.unsynced = [s for s in state.unsynced if s not in done.sealed]
+        state.synced.advance(done.target)
+        state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
+        if state.synced.value > done.target:
+            # Somebody has synced further meanwhile, and has written a higher point.
+            state.move_marks_locked()
+            return
+        point = state.point_now(clean=False)._replace(
+            recovery_point=done.target, segment_base_offset=done.active.base_offset, position=done.position
+        )
+        try:
+            # An epoch that is not in its file is found again only by a scan, so the point waits.
+            if state.epochs_saved and state.transactions.is_saved:
+                state.recovery.write(point)
+        except DiskFullError:
+            # The promise on disk stays lower than the truth: the next open scans more.
+            _logger.warning("recovery point not written, the disk is full: log=%s", state.path)
+        except StorageError as error:
+            raise state.poison_locked(error) from error
+        # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.
+        state.move_marks_locked(has_grown=state.tail is not None)
 
     @property
     def may_become_due(self) -> bool:

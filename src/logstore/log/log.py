@@ -178,21 +178,21 @@ class Log(Writable):
             if state.failed is None:
                 with state.lock:
                     state.segments.release(state.segments.active)
-                while facts is None:
-                    state.check_writable()
-                    self._flusher.sync_to(state.end.value)
-                    state.sync_names()
-                    with state.lock:
-                        # Another thread may have appended since the flush.
-                        if state.synced.value >= state.end.value:
-                            state.mark_clean_locked()
-                            facts = PartitionFacts(
-                                state.end.value,
-                                state.log_start,
-                                state.high_watermark.value,
-                                state.first_dirty_offset if state.config.compacts else None,
-                            )
-                            state.closed = True
+                state.check_writable()
+                self._flusher.sync_to(state.end.value)
+                state.sync_names()
+                with state.lock:
+                    if state.synced.value < state.end.value:
+                        # Another thread has appended since the flush, and would after any other, too.
+                        self._flusher.sync_locked()
+                    state.mark_clean_locked()
+                    facts = PartitionFacts(
+                        state.end.value,
+                        state.log_start,
+                        state.high_watermark.value,
+                        state.first_dirty_offset if state.config.compacts else None,
+                    )
+                    state.closed = True
         finally:
             with state.lock:
                 state.close_locked()

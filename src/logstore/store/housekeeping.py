@@ -15,7 +15,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from logstore._files import fork_generation
 from logstore.clock import Clock
@@ -34,16 +34,22 @@ class Interrupted(LogstoreError):
     """The store is being closed; the task ends here, and what it had begun is begun anew another time."""
 
 
+Run = Callable[[], object]
+T = TypeVar("T")
+
+
 class Task:
     """Something that becomes due again and again.
 
-    ``run`` returns True if it has left something for at once, so that others get their turn between.
+    ``run`` returns True if it has left something for at once, so that others get their turn between. Such a task
+    may never come to an end where others write, so it gives ``pieces`` too: all that there is to do now.
     """
 
-    def __init__(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> None:
+    def __init__(self, name: str, period_ms: int, run: Run, pieces: Callable[[], list[Run]] | None = None) -> None:
         self.name = name
         self.period_s = period_ms / 1000
         self.run = run
+        self.pieces = pieces
         self.due_s = 0.0
 
 
@@ -60,12 +66,12 @@ class Housekeeper:
         self._stopping = False
         self._fork = fork_generation()
 
-    def add(self, name: str, period_ms: int, run: Callable[[], bool | None]) -> Task:
-        """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s.
+    def add(self, name: str, period_ms: int, run: Run, pieces: Callable[[], list[Run]] | None = None) -> Task:
+        """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s; see `Task`.
 
         A task may change its own period while it runs.
         """
-        task = Task(name, period_ms, run)
+        task = Task(name, period_ms, run, pieces)
         task.due_s = self.clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
         with self._changed:
             self._tasks.append(task)
@@ -91,7 +97,7 @@ class Housekeeper:
             self._thread.start()
 
     def run_all(self) -> None:
-        """Run every task now, due or not, until none has anything left to do.
+        """Run every task now, due or not, once: it does what there is to do when its turn comes, and ends.
 
         Raises:
             whatever a task raised first; the others were still run.
@@ -99,8 +105,8 @@ class Housekeeper:
         failure: BaseException | None = None
         for task in list(self._tasks):
             try:
-                while self._run(task):
-                    pass
+                for piece in [task.run] if task.pieces is None else self._run(task, task.pieces):
+                    self._run(task, piece)
             except Interrupted:
                 return
             except BaseException as error:  # noqa: BLE001  raised below, once every task has had its turn
@@ -108,12 +114,12 @@ class Housekeeper:
         if failure is not None:
             raise failure
 
-    def _run(self, task: Task) -> bool:
+    def _run(self, task: Task, work: Callable[[], T]) -> T:
         with self._turn:
             if self._stopping:
                 raise Interrupted("the store is being closed")
             try:
-                return bool(task.run())
+                return work()
             finally:
                 task.due_s = self.clock.monotonic_s() + task.period_s
 
@@ -151,7 +157,7 @@ class Housekeeper:
                     self.clock.wait(self._changed, None if task is None else task.due_s - now)
                     continue
             try:
-                if self._run(task):
+                if self._run(task, task.run):
                     task.due_s = now
             except Interrupted:
                 break
@@ -176,4 +182,4 @@ class Housekeeper:
             pass
 
 
-__all__ = ["Housekeeper", "Interrupted", "Task"]
+__all__ = ["Housekeeper", "Interrupted", "Run", "Task"]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from logstore.log.reader import Readable
 from logstore.records import Isolation, TopicPartition
+from logstore.settings import INT64_MAX
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.source import Source
 
@@ -38,8 +39,11 @@ class Lag(NamedTuple):
 
 def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
     """How far a reader that comes next to ``offset`` is behind; one behind the end is not."""
+    end = INT64_MAX
     while True:
-        start, end = log.log_start_offset, log.end_offset(isolation)
+        start = log.log_start_offset
+        # It only falls: else a writer, and a retention behind it, could have this begin again for ever.
+        end = max(start, min(end, log.end_offset(isolation)))
         first = min(max(offset, start), end)
         records, oldest_ms = 0, None
         try:

@@ -254,6 +254,12 @@ class PartitionLane(Lane):
     def is_empty(self) -> bool:
         return self._batch is None and not self._sealed
 
+    def newest_ticket(self) -> Ticket | None:
+        """Of the batch that is written last of all that are gathered now; None if nothing is."""
+        with self._lock:
+            batch = self._batch or (self._sealed[-1] if self._sealed else None)
+            return None if batch is None else batch.ticket
+
     def write(self, *, force: bool = False, wait: bool = True) -> bool:
         """Append what is due, or with ``force`` all that is gathered; False if some of it has to wait for room.
 

@@ -357,7 +357,8 @@ class CommittedOffsets:
 
 def _follow(log: Opened, part: _Partition) -> None:
     """Apply what lies behind the last record that was applied."""
-    while part.read_to < log.end_offset(Isolation.READ_COMMITTED):
+    end = log.end_offset(Isolation.READ_COMMITTED)  # asked once: another process may commit as fast as this reads
+    while part.read_to < end:
         batches = log.read(part.read_to, isolation=Isolation.READ_COMMITTED)
         for record in batches:
             try:

@@ -287,7 +287,11 @@ class Producer(Sender):
         self._raise_failures()
 
     def _flush(self, until_s: float | None, timeout_s: float | None) -> None:
-        while not self._write(force=True):
+        # Of those that come meanwhile nothing is asked: on a full disk senders could keep it here for ever.
+        asked = [ticket for lane in list(self._lanes) if (ticket := lane.newest_ticket()) is not None]
+        while not self._write(force=True) and any(
+            not ticket.is_answered and ticket.first_offset < 0 for ticket in asked
+        ):
             wait_s = max(self.config.retry_backoff_ms, 1) / 1000
             if until_s is not None:
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())

@@ -377,6 +377,7 @@ class Store(Consuming, Administering):
     def housekeep(self) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
 
+        It works on what there is when its turn comes, each log once, and returns also while others write.
         A store that lives by the machine's clock does it by itself; one with a clock of its own, or with
         ``logstore.housekeeping=manual``, only here. A partition that cannot be worked on is logged and
         passed over.

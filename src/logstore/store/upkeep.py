@@ -8,6 +8,7 @@ reported once and passed over: the others go on.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,7 +17,7 @@ from logstore.config import LogConfig
 from logstore.errors import LogClosedError, LogstoreError, TopicError
 from logstore.log import Log
 from logstore.records import TopicPartition
-from logstore.store.housekeeping import Housekeeper, Interrupted
+from logstore.store.housekeeping import Housekeeper, Interrupted, Run
 
 if TYPE_CHECKING:
     from logstore.log.compaction import Compacted
@@ -66,7 +67,8 @@ class Upkeep:
         self._keeper.add("retention", retention_ms, self.retain)
         self._keeper.add("checkpoints", max(checkpoint_ms, 1), self.checkpoint)
         if config.log_cleaner_enable and config.log_cleaner_threads:
-            self._keeper.add("compaction", max(config.log_cleaner_backoff_ms, 1), self.compact_dirtiest)
+            period_ms = max(config.log_cleaner_backoff_ms, 1)
+            self._keeper.add("compaction", period_ms, self.compact_dirtiest, self.compactions)
 
     # -- which logs
 
@@ -140,16 +142,28 @@ class Upkeep:
 
     def compact_dirtiest(self) -> bool:
         """Compact the log that needs it most; True if one was, so that the next has its turn."""
+        due = self._due()
+        if not due:
+            self._failed.clear()
+            return False
+        self._compact_one(*due[0])
+        return True
+
+    def compactions(self) -> list[Run]:
+        """One compaction of each log that needs it now, the dirtiest first, however fast it is written to."""
+        self._failed.clear()
+        return [functools.partial(self._compact_one, *each) for each in self._due()]
+
+    def _due(self) -> list[tuple[float, TopicPartition, Log]]:
         due = []
         for log in self.logs(lambda topic, config: config.compacts):
             if log.config.compacts and log.name not in self._failed:
                 found = self._ask(log, lambda log: log.cleanable())
                 if found is not None and found.is_due:
                     due.append((found.dirty_ratio, log.name, log))
-        if not due:
-            self._failed.clear()
-            return False
-        ratio, name, log = max(due, key=lambda entry: entry[:2])
+        return sorted(due, key=lambda entry: entry[:2], reverse=True)
+
+    def _compact_one(self, ratio: float, name: TopicPartition, log: Log) -> None:
         done = self._ask(log, self._compact)
         if done is None:
             # Not before the next round: others are dirty too.
@@ -162,7 +176,6 @@ class Upkeep:
                 done.bytes_read,
                 done.bytes_kept,
             )
-        return True
 
     def _compact(self, log: Log) -> Compacted:
         config = self._config
