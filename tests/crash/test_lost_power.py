@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from logstore import Log
+from logstore.errors import StorageFailedError
 from logstore.testing import SimDisk
+from logstore.testing.simdisk import POLICIES
 
 PATH = "/data/logs/t-0"
 
@@ -94,3 +98,43 @@ def test_a_recovery_point_inside_a_batch_does_not_cut_what_was_synced_behind_it(
                     whole.append(value)
                     assert values(found.crash("none")) == whole, f"operation {number}, {policy}"
     log.close()
+
+
+@pytest.mark.parametrize("settings", [{"tail": "memory"}, {"visible_after": "flush"}])
+def test_what_was_flushed_is_shown_by_the_first_open_after_a_power_cut(settings):
+    """The recovery point may lag behind what was synced, and what is above it was hidden until the next flush."""
+    disk, flushed = SimDisk(), [(0, 0)]
+    disk.keep_moments()
+    log = Log.open(PATH, files=disk, **settings)
+    for n in range(12):
+        log.append([b"%d" % n])
+        if n % 3 == 2:
+            log.flush()
+            flushed.append((disk.operations, n + 1))
+    late = 0
+    for number, moment in enumerate(disk.moments(), start=1):
+        count = max(count for at, count in flushed if at <= number)
+        for policy in POLICIES:
+            after = moment.crash(policy, seed=number, page_bytes=64)
+            with Log.open(PATH, files=after, **settings) as again:
+                found = [record.value for record in again.scan()]
+                assert found[:count] == [b"%d" % n for n in range(count)], f"operation {number}, {policy}"
+                assert again.high_watermark == again.synced_end == again.log_end_offset
+                late += again.metrics().recovered_bytes > 0
+            with Log.open(PATH, files=after.crash("none"), **settings) as once_more:
+                assert [record.value for record in once_more.scan()] == found
+    assert late > 50
+    log.close()
+
+
+def test_a_sync_that_fails_while_a_log_is_opened_is_said_and_gives_the_root_back():
+    disk = SimDisk()
+    log = Log.open(PATH, files=disk, visible_after="flush")
+    log.append([b"a"])
+    after = disk.crash("all")
+    log.close()
+    after.fail("fdatasync", errno=5, times=1)
+    with pytest.raises(StorageFailedError, match="sync"):
+        Log.open(PATH, files=after, visible_after="flush")
+    with Log.open(PATH, files=after, visible_after="flush") as again:
+        assert [record.value for record in again.scan()] in ([b"a"], [])

@@ -143,6 +143,13 @@ class Log(Writable):
             root.release(name, None)
             raise
         super().__init__(state, config, clock)
+        if state.synced.value < state.end.value and (config.tail == "memory" or config.visible_after == "flush"):
+            # Only what is synced is shown, and what was synced may be more than the recovery point says.
+            try:
+                self.flush()
+            except BaseException:
+                self.close()
+                raise
 
     def close(self) -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
