@@ -59,7 +59,7 @@ class CorruptRecordError(RecordError, ValueError):
 
 
 class DamagedLogError(CorruptRecordError):
-    """A file of a log is damaged below its recovery point, where every byte was promised.
+    """A file of a log is damaged or missing below its recovery point, where every byte was promised.
 
     Nothing was cut. Restore the file from a copy, or open the log read-only to save what is whole.
     """

@@ -95,7 +95,7 @@ def test_every_partition_of_a_store_is_verified(flights):
     assert "flights-1" in flights("segment", "verify", status=1)
 
 
-def test_a_compacted_topic_may_miss_offsets(flights):
+def test_a_loss_between_segments_is_named_until_it_is_accepted(flights):
     with Log.open(flights.directory / "flights-0") as log:
         log.roll()
         log.append([b"a"])
@@ -106,7 +106,12 @@ def test_a_compacted_topic_may_miss_offsets(flights):
     assert "missing" in flights("segment", "verify", status=1)
     flights("segment", "verify", "--compacted")
     flights("topic", "alter", "flights", "cleanup.policy=compact", "--drop-keyless")
+    assert "missing" in flights("segment", "verify", status=1), "a compaction of ours leaves no gap"
+    assert "missing" in flights("doctor", status=1)
+    assert "are missing" in flights.result("export", "flights").stderr
+    flights("segment", "repair", "--accept-gaps", middle.parent)
     flights("segment", "verify")
+    assert "offset(s) are missing between segments" in flights("doctor", "--all")
 
 
 def test_indexes_are_made_anew(run, partition):

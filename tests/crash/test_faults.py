@@ -371,7 +371,7 @@ def test_planted_a_recovery_that_trusts_the_tail_is_found(ram_path, monkeypatch)
 
     check()
 
-    def trusting(segments, point, config):
+    def trusting(segments, point, config, kind):
         extent = segments.active.scan(adopt=True, check=False)
         return 0, 0, [(segments.active, extent)]
 

@@ -64,7 +64,7 @@ def test_planted_no_sync_of_directories_is_found():
 def test_planted_a_trusted_index_is_found(monkeypatch):
     """The log is taken to be whole up to the last entry of the index, which may be there without its batch."""
 
-    def trusting(segments, point, config):
+    def trusting(segments, point, config, kind):
         active = segments.active
         data = segments.directory.read(files.segment_file(active.base_offset, files.OFFSET_INDEX)) or b""
         entries = list(struct.iter_unpack(">ii", data[: len(data) // 8 * 8]))
@@ -73,7 +73,7 @@ def test_planted_a_trusted_index_is_found(monkeypatch):
             extent = active.scan(position, next_offset=active.base_offset + relative, adopt=True)
             active.cut(extent.valid_bytes, extent.next_offset)
             return 0, 0, [(active, extent)]
-        return honest(segments, point, config)
+        return honest(segments, point, config, kind)
 
     honest = recovery._check_tail
     monkeypatch.setattr(recovery, "_check_tail", trusting)
@@ -93,7 +93,7 @@ def test_planted_a_missing_crc_check_is_found(monkeypatch):
 
 
 def scan_unchecked(monkeypatch, *, cut: bool) -> None:
-    def unchecked(segments: Segments, point, config):
+    def unchecked(segments: Segments, point, config, kind):
         active = segments.active
         extent = active.scan(adopt=True, check=False)
         if cut and extent.valid_bytes < active.size:

@@ -12,6 +12,7 @@ import pytest
 from logstore import Log
 from logstore.errors import CorruptRecordError, NotALogError
 from logstore.log import inspection
+from logstore.log.checkpoint import LogKind
 from logstore.log.inspection import Kind
 from tests.log.logs import open_log, tree
 
@@ -128,13 +129,18 @@ def test_what_a_live_owner_is_writing_is_not_judged(partition):
     assert [problem.kind for problem in problems(partition, is_live=True)] == [Kind.DAMAGE]
 
 
-def test_a_missing_segment_is_damage_unless_the_log_is_compacted(partition):
+def test_a_missing_segment_is_damage_unless_gaps_are_meant(partition):
     gone = logs(partition)[2]
     before = logs(partition)[1]
     for suffix in (".log", ".index", ".timeindex"):
         gone.with_suffix(suffix).unlink()
     (problem,) = problems(partition)
     assert problem[:4] == (Kind.DAMAGE, str(before), before.stat().st_size, int(gone.stem))
+    assert problems(partition, is_compacted=True) == [problem], "a compaction of ours leaves no gap"
+    assert problems(partition, kind=LogKind.GAPPED) == []
+    (partition / "logstore.recovery").unlink()
+    (partition / "logstore.start").unlink()
+    assert [each.what for each in problems(partition)] == [problem.what]
     assert problems(partition, is_compacted=True) == []
 
 

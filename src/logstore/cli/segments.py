@@ -15,10 +15,11 @@ from logstore.cli.place import Place as Where
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, LogstoreError
 from logstore.log import files, inspection, repair
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.log.inspection import Found, Place
 from logstore.log.lock import holder_of
-from logstore.store.catalogue import Catalogue
+from logstore.store.catalogue import Catalogue, TopicEntry
 from logstore.store_config import StoreConfig
 
 PATHS = click.argument("paths", nargs=-1, type=LocalPath())
@@ -42,15 +43,19 @@ def _places(paths: tuple[str, ...], where: Where) -> list[Place]:
     return [inspection.find(path) for path in paths]
 
 
-def _config_of(directory: Directory) -> LogConfig:
-    """The settings of a partition's topic, as far as a catalogue above it tells."""
+def _entry_of(directory: Directory) -> TopicEntry | None:
+    """The entry of a partition's topic, if a catalogue above it has one."""
     root = Directory(os.path.dirname(directory.path), directory.files)
     try:
         topics = Catalogue.load(root)
-        name = files.parse_partition(directory.path).topic
-        entry = None if topics is None else topics.topics.get(name)
+        return None if topics is None else topics.topics.get(files.parse_partition(directory.path).topic)
     except LogstoreError:
-        return LogConfig()
+        return None
+
+
+def _config_of(directory: Directory) -> LogConfig:
+    """The settings of a partition's topic, as far as a catalogue above it tells."""
+    entry = _entry_of(directory)
     return StoreConfig().topic_config(None if entry is None else dict(entry.settings))
 
 
@@ -286,8 +291,17 @@ def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[inspecti
         found,
         deep=deep,
         is_live=holder_of(root) is not None,
-        is_compacted=compacted or _config_of(found.directory).compacts,
+        is_compacted=_config_of(found.directory).compacts,
+        kind=_kind_of(found.directory, compacted=compacted),
     )
+
+
+def _kind_of(directory: Directory, *, compacted: bool) -> LogKind:
+    """What gaps between segments mean, where the partition's own files do not say so."""
+    entry = _entry_of(directory)
+    if compacted:
+        return LogKind.GAPPED
+    return LogKind.UNRECORDED if entry is None else entry.kind
 
 
 # --- mending -----------------------------------------------------------------------------------
@@ -306,14 +320,21 @@ def rebuild_index(paths: tuple[str, ...], place: Where) -> None:
 @segment.command("repair")
 @click.argument("paths", nargs=-1, required=True, type=LocalPath())
 @click.option("--yes-cut-damage", is_flag=True, help="Do it: end the log in front of the first damage.")
+@click.option("--accept-gaps", is_flag=True, help="Read on over what is missing between segments, from now on.")
 @click.option("--compacted", is_flag=True, help="Offsets may be missing between segments.")
 @json_option
-def repair_damage(paths: tuple[str, ...], yes_cut_damage: bool, compacted: bool, as_json: bool) -> int:
+def repair_damage(
+    paths: tuple[str, ...], yes_cut_damage: bool, accept_gaps: bool, compacted: bool, as_json: bool
+) -> int:
     """End a partition's log in front of its first damage, so that it opens again.
 
     Everything from there on is taken out of the log, good batches behind the damage too, and kept in
     PARTITION/.repaired. Restoring the file from a copy is better, if there is one. Without
     --yes-cut-damage it only says what it would do, with status 1.
+
+    --accept-gaps takes nothing away. Where a segment, or the end of one, is lost between others, reading stops in
+    front of it with an error; from then on it passes over it. It is for good: a later loss between segments of
+    this partition is named by doctor only.
 
     JSON: offset (where the log ends now), path, position, size (bytes taken away), kept.
     """
@@ -323,8 +344,13 @@ def repair_damage(paths: tuple[str, ...], yes_cut_damage: bool, compacted: bool,
         config = _config_of(found.directory)
         if compacted and not config.compacts:
             config = config.replace(cleanup_policy="compact")
+        if accept_gaps:
+            repair.accept_gaps(found.directory)
+            terminal.say(f"{found.directory.path}: gaps between segments are passed over from now on")
+            if not yes_cut_damage:
+                continue
         if not yes_cut_damage:
-            status = max(status, _say_damage(found, config))
+            status = max(status, _say_damage(found, config, compacted=compacted))
             continue
         cut = repair.cut_damage(found.directory, config)
         if cut is None:
@@ -339,11 +365,13 @@ def repair_damage(paths: tuple[str, ...], yes_cut_damage: bool, compacted: bool,
     return status
 
 
-def _say_damage(found: Place, config: LogConfig) -> int:
+def _say_damage(found: Place, config: LogConfig, *, compacted: bool) -> int:
     whole = inspection.find(found.directory.path)
     problems = [
         problem
-        for problem in inspection.verify(whole, is_compacted=config.compacts)
+        for problem in inspection.verify(
+            whole, is_compacted=config.compacts, kind=_kind_of(whole.directory, compacted=compacted)
+        )
         if problem.kind in (inspection.Kind.DAMAGE, inspection.Kind.TAIL)
     ]
     for problem in problems:

@@ -162,6 +162,7 @@ class _Run:
     def _round(self, first: int, end_offset: int) -> int:
         """Clean as much as one map takes; the last offset that it knows."""
         state = self._state
+        self._check_joined(end_offset)
         keys = self._map(first, end_offset)
         known = max(keys.latest_offset, first - 1)
         with state.lock:
@@ -185,6 +186,20 @@ class _Run:
             state.next_horizon_ms = filtered.next_horizon_ms
             state.note_clean_locked(min(known + 1, end_offset))
         return known
+
+    def _check_joined(self, end_offset: int) -> None:
+        """Refuse what segments have lost between them: put together, they would hide it for good."""
+        state = self._state
+        with state.lock:
+            segments = [s for s in state.segments.all[:-1] if s.base_offset < end_offset]
+        for segment in segments:
+            try:
+                state.check_joined(segment)
+            except StorageError as error:
+                self._check()
+                if segment.file.closed:
+                    raise Superseded from error
+                raise
 
     def _level_of(self, codec: int) -> int:
         return self._state.config.level_of(Codec(codec))

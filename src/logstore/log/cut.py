@@ -55,19 +55,13 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     place = max(segments.floor(offset), 0)
     target = segments.all[place]
     position = target.position_of(offset)
-    end = offset
-    for base, _last, _at, _size, _time, _epoch in target.headers(position):
-        end = min(base, offset)
-        break
-    if state.positions is not None:
-        # Offsets between two batches are none, and no promise may name one: the end is that of the last batch.
-        for _, last, at, _, _, _ in target.headers(target.indexed_floor(offset)):
-            if at >= position:
-                break
-            end = last + 1
-    if position == 0:
-        # Nothing is left of the segment. It begins where it is named for, whatever its first batch was.
-        end = target.base_offset
+    # Offsets behind the last batch are none, and no promise may name one: where the cut falls into a gap, the log
+    # ends before it. Where nothing is left of the segment, it begins where it is named for.
+    end = target.base_offset
+    for _, last, at, _, _, _ in target.headers(target.indexed_floor(offset)):
+        if at >= position:
+            break
+        end = last + 1
     producers = None
     stable = None
     if not state.transactions.is_idle or state.transactions.lists_aborted:
@@ -167,6 +161,7 @@ def _delete_locked(state: State, offset: int) -> int:
     state.recovery.write_durably(
         state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
     )
+    state.note_start_locked()
     state.log_start = offset
     state.synced.advance(synced)
     state.must_unmark = False

@@ -18,9 +18,9 @@ from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, ImageMovedError, StorageError
 from logstore.log import aborted, files
 from logstore.log.aborted import NOTHING, Sum
-from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.files import Directory
-from logstore.log.promises import RecoveryFile
+from logstore.log.promises import RecoveryFile, note_start
 from logstore.log.state import State
 from logstore.records import AbortedTransaction, TopicPartition
 
@@ -46,6 +46,7 @@ class Image(NamedTuple):
     synced_end: int
     aborted: tuple[AbortedTransaction, ...]  #: whose markers are in the active segment
     sums: Mapping[int, Sum] | None  #: of the aborted indexes; None if nothing was aborted
+    kind: LogKind  #: whether segments lie end to end
 
 
 class Copied(NamedTuple):
@@ -78,6 +79,7 @@ def capture(state: State) -> Image:
             sums=None
             if sums is None
             else {segment.base_offset: sums.get(segment.base_offset, NOTHING) for segment in segments},
+            kind=state.recovery.point.kind,
         )
 
 
@@ -86,6 +88,7 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
 
     Raises:
         ImageMovedError: a deletion, a truncation or a compaction came between.
+        DamagedLogError: offsets are missing between two segments.
         StorageError: the copy could not be written.
     """
     source = state.directory
@@ -103,11 +106,13 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             image.log_start_offset,
             -1,
             lists_aborted=image.sums is not None,
+            kind=image.kind,
         ),
     )
     try:
         names = set(source.names())
         for segment in image.sealed:
+            state.check_joined(segment)
             is_synced = segment.next_offset <= image.synced_end
             for suffix in (files.LOG, files.OFFSET_INDEX, files.TIME_INDEX, files.SNAPSHOT, files.ABORTED_INDEX):
                 name = files.segment_file(segment.base_offset, suffix)
@@ -135,8 +140,9 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             image.active.file, target, files.segment_file(image.active.base_offset, files.LOG), image.active_bytes
         )
         recovery.write_durably(recovery.point)
+        note_start(target, image.log_start_offset, image.kind)
     except StorageError as error:
-        if errno_of(error) == errno.ENOENT or image.active.file.closed:
+        if errno_of(error) == errno.ENOENT or any(s.file.closed for s in (*image.sealed, image.active)):
             raise _moved(image) from error
         raise
     finally:
@@ -166,6 +172,10 @@ def verify(image: Image, target: Directory) -> int:
             problem = extent.problem
             if problem is None and base == bases[-1] and extent.next_offset != image.end_offset:
                 problem = f"it ends at offset {extent.next_offset}, the log ended at {image.end_offset}"
+            following = min((other for other in bases if other > base), default=extent.next_offset)
+            is_hole = following > max(extent.next_offset, image.log_start_offset)
+            if problem is None and is_hole and image.kind is LogKind.CONTIGUOUS:
+                problem = f"offsets {extent.next_offset} to {following - 1} are missing before the next segment"
             if problem is not None:
                 raise CorruptRecordError(
                     f"{image.name}: the copy is damaged: {problem}",

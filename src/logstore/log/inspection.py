@@ -24,6 +24,7 @@ from logstore._index import OffsetIndex, TimeIndex
 from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, NotALogError, RecordError, StorageError
 from logstore.log import aborted, checkpoint, epochs, files, recovery, snapshot
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.log.segments import is_gone
 
@@ -229,6 +230,7 @@ class Marks(NamedTuple):
 
     promised: int | None  #: every byte below this offset was synced
     published: int | None  #: the log end offset that the writer published last
+    start: int = 0  #: what lies below this offset was deleted
 
 
 def marks(directory: Directory) -> Marks:
@@ -237,7 +239,9 @@ def marks(directory: Directory) -> Marks:
     data = directory.read(checkpoint.PUBLISHED)
     published = None if data is None else checkpoint.decode_published(data)
     return Marks(
-        None if point is None else point.recovery_point, None if published is None else published.log_end_offset
+        None if point is None else point.recovery_point,
+        None if published is None else published.log_end_offset,
+        0 if point is None else point.log_start_offset,
     )
 
 
@@ -257,15 +261,59 @@ def lost_segments(directory: Directory) -> Problem | None:
     )
 
 
+class Gap(NamedTuple):
+    """Offsets that no segment holds, between two of them."""
+
+    path: str  #: of the segment before it
+    first_offset: int
+    end_offset: int  #: where the next segment begins
+
+
+def gaps(directory: Directory) -> list[Gap]:
+    """The gaps between segments from the log start on, by the ends of segments alone."""
+    point = recovery.read_point(directory) or recovery.read_start(directory)
+    start = 0 if point is None else point.log_start_offset
+    found = []
+    for base, following in pairwise(files.base_offsets(directory.names())):
+        if following <= start:
+            continue
+        try:
+            segment = _open(directory, base, following)
+        except StorageError as error:
+            if is_gone(error):
+                continue
+            raise
+        try:
+            if not segment.is_joined():
+                found.append(Gap(segment.path, max(segment.batches_end(), start), following))
+        except RecordError:
+            pass  # of damage in it a verification tells
+        except StorageError as error:
+            if not is_gone(error):  # deleted by its owner meanwhile
+                raise
+        finally:
+            segment.close()
+    return found
+
+
 def verify(
-    place: Place, *, deep: bool = False, is_live: bool = False, is_compacted: bool = False
+    place: Place,
+    *,
+    deep: bool = False,
+    is_live: bool = False,
+    is_compacted: bool = False,
+    kind: LogKind = LogKind.UNRECORDED,
 ) -> Iterator[Problem]:
     """Everything that is wrong in the segments of a place and in what lies beside them.
 
     ``deep`` looks into every record, too. ``is_live``: a process writes the log now, and what lies
-    behind its published end is not judged. ``is_compacted``: offsets may be missing between segments.
+    behind its published end is not judged. ``is_compacted``: offsets may be missing between segments, if the kind
+    of the log was never recorded; ``kind`` is what a catalogue says of it.
     """
     known = marks(place.directory)
+    kind = recovery.read_kind(place.directory).with_other(kind)
+    if kind is not LogKind.UNRECORDED:
+        is_compacted = kind is LogKind.GAPPED
     all_bases = files.base_offsets(place.directory.names()) or list(place.bases)
     end: int | None = None
     for base in place.bases:
@@ -311,7 +359,7 @@ def _of_segment(
         if problem is not None:
             problems.append(problem)
         elif following is not None:
-            problems += _between(segment, extent.next_offset, following, is_compacted)
+            problems += _between(segment, extent.next_offset, following, known.start, is_compacted)
         if deep:
             problems += _records_of(segment.path, extent.valid_bytes, directory.files)
         problems += _indexes_of(directory, segment, extent.valid_bytes, is_live=is_live and following is None)
@@ -324,9 +372,9 @@ def _of_segment(
         segment.close()
 
 
-def _open(directory: Directory, base: int) -> Segment:
+def _open(directory: Directory, base: int, next_offset: int = -1) -> Segment:
     file = _file(directory, files.segment_file(base, files.LOG))
-    return Segment(file, base, size=file.size(), next_offset=-1, sealed=True)
+    return Segment(file, base, size=file.size(), next_offset=next_offset, sealed=True)
 
 
 def _judged(segment: Segment, extent: Any, known: Marks, *, is_last: bool, is_live: bool) -> Problem | None:
@@ -350,12 +398,13 @@ def _is_zeros(file: File, position: int) -> bool:
     return True
 
 
-def _between(segment: Segment, end: int, following: int, is_compacted: bool) -> Iterator[Problem]:
+def _between(segment: Segment, end: int, following: int, start: int, is_compacted: bool) -> Iterator[Problem]:
     if end > following:
         what = f"the segment ends at offset {end - 1}, but the next one begins at {following}"
         yield Problem(Kind.DAMAGE, segment.path, segment.size, following, what)
-    elif end < following and not is_compacted:
-        what = f"offsets {end} to {following - 1} are missing before the next segment, as only compaction leaves it"
+    elif max(end, start) < following and not is_compacted:
+        end = max(end, start)
+        what = f"offsets {end} to {following - 1} are missing before the next segment"
         yield Problem(Kind.DAMAGE, segment.path, segment.size, end, what)
 
 
@@ -456,16 +505,13 @@ def _beside(place: Place) -> Iterator[Problem]:
             yield Problem(
                 Kind.STATE, directory.join(epochs.LEADER_EPOCHS), None, None, "the checkpoint is not whole"
             )
-    if checkpoint.RECOVERY in names and recovery.read_point(directory) is None:
-        data = directory.read(checkpoint.RECOVERY)
-        if data:
-            yield Problem(
-                Kind.STATE,
-                directory.join(checkpoint.RECOVERY),
-                None,
-                None,
-                "neither slot is whole: what was promised is not known, and the next open scans everything",
-            )
+    for name, lost in (
+        (checkpoint.RECOVERY, "what was promised is not known, and the next open scans everything"),
+        (checkpoint.START, "where the log starts is said in one place only until it is written again"),
+    ):
+        data = directory.read(name) if name in names else None
+        if data and checkpoint.decode_slots(data) is None:
+            yield Problem(Kind.STATE, directory.join(name), None, None, f"neither slot is whole: {lost}")
 
 
 def _aborted(place: Place, *, is_live: bool) -> Iterator[Problem]:

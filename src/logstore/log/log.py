@@ -324,6 +324,9 @@ class Log(Writable):
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all
 
+    def _is_contiguous(self) -> bool:
+        return self._state.recovery.point.kind is LogKind.CONTIGUOUS
+
     def _is_visible(self, offset: int) -> bool:
         # As inherited, with fewer calls: a read of one record is mostly what stands around it.
         state = self._state

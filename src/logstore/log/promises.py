@@ -1,7 +1,8 @@
-"""What a log has promised, in two small files: its recovery point and its published end.
+"""What a log has promised, in three small files: its recovery point, its start and its published end.
 
-``logstore.recovery`` says what is on disk, for the next recovery; ``logstore.published`` says what
-is in the files, for readers in other processes. Both are overwritten in place by one `pwrite` of a
+``logstore.recovery`` says what is on disk, for the next recovery; ``logstore.start`` says a second time
+where the log starts, for one that finds the first lost; ``logstore.published`` says what
+is in the files, for readers in other processes. All are overwritten in place by one `pwrite` of a
 block that carries its own CRC; `checkpoint` draws the bytes. Called under the log's lock.
 
 Invariant: a recovery point that can be read after a crash never lies above what was synced. It is
@@ -11,26 +12,30 @@ raised only after a sync, and lowered durably, in both slots, before a truncatio
 from __future__ import annotations
 
 import errno
+import logging
 
 from logstore._files import File, errno_of
 from logstore._published import publish
-from logstore.errors import StorageError
+from logstore.errors import DiskFullError, StorageError
 from logstore.log import checkpoint
-from logstore.log.checkpoint import Published, RecoveryPoint
+from logstore.log.checkpoint import LogKind, Published, RecoveryPoint
 from logstore.log.files import Directory
+
+_logger = logging.getLogger(__name__)
 
 
 class RecoveryFile:
-    """The two slots of ``logstore.recovery``."""
+    """The two slots of ``logstore.recovery``, or of another file of that form."""
 
-    def __init__(self, directory: Directory, point: RecoveryPoint) -> None:
+    def __init__(self, directory: Directory, point: RecoveryPoint, name: str = checkpoint.RECOVERY) -> None:
         self._directory = directory
+        self._name = name
         self._file: File | None = None
         self.point = point
 
     def _opened(self) -> File:
         if self._file is None:
-            self._file = self._directory.open(checkpoint.RECOVERY, create=True, writable=True)
+            self._file = self._directory.open(self._name, create=True, writable=True)
         return self._file
 
     def write(self, point: RecoveryPoint) -> None:
@@ -58,6 +63,30 @@ class RecoveryFile:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: bool = True) -> None:
+    """Write into ``logstore.start`` where the log starts and of what kind it is, unless it says so.
+
+    After ``logstore.recovery`` has said so: it is asked only where that one is lost, and says less until then. On a
+    full disk it is better missing than behind.
+    """
+    noted = checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
+    if noted is not None and (noted.log_start_offset, noted.kind) == (log_start, kind):
+        return
+    point = RecoveryPoint(0, 0, log_start, 0, 0, log_start, -1, kind=kind)
+    file = RecoveryFile(directory, noted or point, checkpoint.START)
+    try:
+        file.write(point)
+        if durable:
+            file.sync()
+            if noted is None:
+                directory.sync()
+    except DiskFullError as error:
+        _logger.warning("log start not written a second time: log=%s error=%s", directory.path, error)
+        directory.remove(checkpoint.START)
+    finally:
+        file.close()
 
 
 class PublishedFile:

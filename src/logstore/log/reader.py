@@ -25,7 +25,7 @@ from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log.epochs import Epochs
 from logstore.log.scan import Bounds, Hint, Scan
-from logstore.log.segments import is_gone
+from logstore.log.segments import check_joint, is_gone
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 
@@ -103,6 +103,19 @@ class Readable(ABC):
 
     def _check_whole(self) -> None:  # noqa: B027  a log's writer knows that its files are whole
         """Raise if the files hold less than they should: asked when nothing is found below the end."""
+
+    @abstractmethod
+    def _is_contiguous(self) -> bool:
+        """Whether each segment has to end where the next one begins."""
+
+    def check_joined(self, segment: Segment) -> None:
+        """Refuse to pass from a segment to the next one over offsets that were lost.
+
+        Raises:
+            DamagedLogError: they are named, and how to read on.
+        """
+        if segment.sealed and not segment.joined and self._is_contiguous():
+            check_joint(segment, self.log_start_offset, self.name)
 
     @property
     def size(self) -> int:
@@ -350,6 +363,8 @@ class Readable(ABC):
                     found = look(segment)
                     if found is not None:
                         return (*found, segment.path)
+                    # Nothing is left in it: what comes next has to begin where it ends.
+                    self.check_joined(segment)
             except StorageError as error:
                 self._check_open()
                 if not is_gone(error) and not segment.file.closed:
@@ -388,17 +403,17 @@ class Readable(ABC):
                 break
             try:
                 begin = segment.offset_for_time(wanted)
+                if begin is not None:
+                    found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
+                    if found is not None:
+                        return found
+                self.check_joined(segment)
             except StorageError as error:
                 self._check_open()
                 if is_gone(error) or segment.file.closed:
                     # Deleted since: what it held lies below the log start now. Or cut: then all is looked at anew.
                     continue
                 raise
-            if begin is None:
-                continue
-            found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
-            if found is not None:
-                return found
         self._check_whole()
         return None
 

@@ -19,6 +19,7 @@ from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.errors import (
     CorruptRecordError,
+    DamagedLogError,
     ForkedError,
     LogClosedError,
     NotALogError,
@@ -60,6 +61,7 @@ class LogReader(Readable):
         self._directory = directory
         self._clock = clock
         self._given_kind = kind
+        self._kind: LogKind | None = None
         self._lock = threading.RLock()
         self._fork = fork_generation()
         self._closed = False
@@ -144,7 +146,7 @@ class LogReader(Readable):
         facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
         point = recovery.read_point(self._directory)
         if point is None:
-            start, end = facts.log_start_offset or 0, extent.next_offset
+            start, end = recovery.noted_start(self._directory, facts), extent.next_offset
         else:
             # Not less than what was promised: what is missing of that is an error, and not the end.
             start, end = point.log_start_offset, max(extent.next_offset, point.recovery_point)
@@ -250,6 +252,20 @@ class LogReader(Readable):
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._segments.all
+
+    def _is_contiguous(self) -> bool:
+        if self._kind is None:
+            self._kind = recovery.read_kind(self._directory).with_other(self._given_kind)
+        return self._kind is LogKind.CONTIGUOUS
+
+    def check_joined(self, segment: Segment) -> None:
+        """As `Readable.check_joined`; the writer may have begun to leave gaps since."""
+        try:
+            super().check_joined(segment)
+        except DamagedLogError:
+            self._kind = None
+            if self._is_contiguous():
+                raise
 
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []

@@ -27,7 +27,7 @@ from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.producers import ProducedBatch, Producers
 from logstore.log.root import PartitionFacts
-from logstore.log.segments import Segments
+from logstore.log.segments import Segments, check_joint
 from logstore.records import AbortedTransaction, Marker
 
 _logger = logging.getLogger(__name__)
@@ -95,30 +95,40 @@ def _recover(
 ) -> Recovered:
     known = read_point(directory)
     point = _lowered(known, facts)
-    kind = read_kind(directory, known).with_other(given_kind)
+    # A file more is read only where the first does not say it all.
+    second = None if known is not None and known.kind else read_start(directory)
+    kind = ((known and known.kind) or (second and second.kind) or LogKind.UNRECORDED).with_other(given_kind)
+    noted = -1 if point is not None else noted_start(directory, facts)
     if len(segments) == 0:
         # Nothing was ever written, or what was is gone: the offsets go on where they were known to be.
-        start = 0 if point is None else point.log_start_offset
+        start = noted if point is None else point.log_start_offset
         if point is not None and point.recovery_point > start:
             raise DamagedLogError(
                 f"the recovery point is {point.recovery_point}, but there is no segment; restore the "
                 "partition's files from a copy",
                 path=directory.path,
             )
+        published = checkpoint.decode_published(directory.read(checkpoint.PUBLISHED) or b"")
+        if point is None and published is not None and published.log_end_offset > start:
+            # Its name came after that of the segment, and is durable after it.
+            raise DamagedLogError(
+                f"the log ended at offset {published.log_end_offset}, but there is no segment, and no recovery "
+                "point; restore the partition's files from a copy",
+                path=directory.path,
+            )
         # A file of ours first: a segment alone would look like Kafka's to the next open.
         directory.open(checkpoint.RECOVERY, create=True, writable=True).close()
         segments.add(start)
-    _check_start(segments, point, facts)
-    cut, scanned, extents = _check_tail(segments, point, config)
+    _check_start(segments, point or second, facts)
+    _check_emptied(segments, point, kind)
+    cut, scanned, extents = _check_tail(segments, point, config, kind)
     files.remove_leftovers(directory)
     if point is not None and point.suspect:
         rewritten = _rewrite_suspects(segments, point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
     end = segments.active.next_offset
     # Kafka's text file has no checksum: where ours speaks, it hides no record.
-    start = max(
-        segments.all[0].base_offset, (facts.log_start_offset or 0) if point is None else point.log_start_offset
-    )
+    start = max(segments.all[0].base_offset, noted if point is None else point.log_start_offset)
     start = min(start, end)
     snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
     producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
@@ -149,12 +159,28 @@ def read_point(directory: Directory) -> RecoveryPoint | None:
     return None if data is None else checkpoint.decode_slots(data)
 
 
-def read_kind(directory: Directory, point: RecoveryPoint | None) -> LogKind:
-    """What the partition's files say a gap between segments means; ``point`` is what its recovery file says."""
-    if point is not None and point.kind:
-        return point.kind
-    noted = checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
-    return LogKind.UNRECORDED if noted is None else noted.kind
+def read_kind(directory: Directory) -> LogKind:
+    """What the partition's own files say a gap between segments means."""
+    point = read_point(directory)
+    if point is None or not point.kind:
+        point = read_start(directory)
+    return LogKind.UNRECORDED if point is None else point.kind
+
+
+def read_start(directory: Directory) -> RecoveryPoint | None:
+    """What ``logstore.start`` says: only its log start offset and its kind mean anything."""
+    return checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
+
+
+def noted_start(directory: Directory, facts: PartitionFacts) -> int:
+    """Where the log starts for one whose recovery file is lost: what else says so is never above the truth."""
+    start = read_start(directory)
+    published = checkpoint.decode_published(directory.read(checkpoint.PUBLISHED) or b"")
+    return max(
+        facts.log_start_offset or 0,
+        0 if start is None else start.log_start_offset,
+        0 if published is None else published.log_start_offset,
+    )
 
 
 def _is_joined(segments: Segments, start: int) -> bool:
@@ -184,11 +210,20 @@ def _check_start(segments: Segments, point: RecoveryPoint | None, facts: Partiti
         )
 
 
+def _check_emptied(segments: Segments, point: RecoveryPoint | None, kind: LogKind) -> None:
+    """Refuse an emptied segment, which its size shows; what else is missing is seen where it is crossed."""
+    if point is None or kind is not LogKind.CONTIGUOUS:
+        return
+    for segment in segments.all[:-1]:
+        if segment.size == 0 and segment.next_offset <= point.recovery_point:
+            check_joint(segment, point.log_start_offset, segments.directory.path)
+
+
 # --- the tail ---------------------------------------------------------------------------------
 
 
 def _check_tail(
-    segments: Segments, point: RecoveryPoint | None, config: LogConfig
+    segments: Segments, point: RecoveryPoint | None, config: LogConfig, kind: LogKind
 ) -> tuple[int, int, list[tuple[Segment, Extent]]]:
     """Scan from the recovery point on and cut behind the last whole batch: (cut, scanned, extents)."""
     scanned = 0
@@ -223,9 +258,9 @@ def _check_tail(
                     path=segment.path,
                     position=extent.valid_bytes,
                 )
-            # A roll begins the next segment at the log end offset, so a gap above the recovery point
-            # is a tail that was lost whole; below it, and where nothing is known, compaction leaves gaps.
-            if extent.next_offset < following and (point is not None or not config.compacts):
+            # A roll begins the next segment at the log end offset, so a gap above the recovery point is a tail
+            # that was lost whole. Where no point is known it is a loss, unless gaps are meant here.
+            if extent.next_offset < following and _is_hole(point, kind, config):
                 problem = f"offsets {extent.next_offset} to {following - 1} are missing"
             else:
                 segment.set_end(following)
@@ -241,6 +276,13 @@ def _check_tail(
         cut = _cut_behind(segments, segment, extent, followers, problem)
         return cut, scanned, extents
     return 0, scanned, extents
+
+
+def _is_hole(point: RecoveryPoint | None, kind: LogKind, config: LogConfig) -> bool:
+    """Whether offsets that are missing before the next segment were lost."""
+    if point is not None or kind is LogKind.CONTIGUOUS:
+        return True
+    return kind is LogKind.UNRECORDED and not config.compacts
 
 
 def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tuple[int, int]:

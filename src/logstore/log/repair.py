@@ -20,12 +20,12 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError
 from logstore.log import checkpoint, files, recovery, snapshot
-from logstore.log.checkpoint import RecoveryPoint
+from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.inspection import Place
 from logstore.log.lock import RootLock
-from logstore.log.promises import RecoveryFile
+from logstore.log.promises import RecoveryFile, note_start
 from logstore.log.segments import Segments
 from logstore.records import TopicPartition
 
@@ -134,6 +134,24 @@ def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK
     return count
 
 
+def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Let readers pass over what is missing between segments, for good: the loss is accepted. Durable on return.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        NotALogError: there are no segments.
+    """
+    if not files.base_offsets(directory.names()):
+        raise NotALogError("there are no segments in this directory", path=directory.path)
+    with _locked(directory, clock):
+        point = recovery.read_point(directory)
+        if point is not None:
+            _write_durably(directory, point._replace(kind=LogKind.GAPPED))
+        known = point or recovery.read_start(directory)
+        note_start(directory, 0 if known is None else known.log_start_offset, LogKind.GAPPED)
+    _logger.warning("accepted gaps: log=%s", directory.path)
+
+
 def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Cut | None:
     """End a log in front of the first damage in its segments; None if there is none.
 
@@ -152,13 +170,18 @@ def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: 
     with _locked(directory, clock) as root:
         segments = Segments.open(directory, config, writable=True)
         try:
-            return _cut_locked(root, directory, segments, config)
+            kind = recovery.read_kind(directory)
+            if kind is not LogKind.UNRECORDED:
+                gaps_are_meant = kind is LogKind.GAPPED
+            else:
+                gaps_are_meant = config.compacts
+            return _cut_locked(root, directory, segments, gaps_are_meant=gaps_are_meant)
         finally:
             segments.close()
 
 
-def _cut_locked(root: Directory, directory: Directory, segments: Segments, config: LogConfig) -> Cut | None:
-    found = _first_damage(segments, config)
+def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, gaps_are_meant: bool) -> Cut | None:
+    found = _first_damage(segments, gaps_are_meant=gaps_are_meant)
     if found is None:
         return None
     place, position, end = found
@@ -181,7 +204,7 @@ def _cut_locked(root: Directory, directory: Directory, segments: Segments, confi
     return Cut(end, target.path, position, size, kept)
 
 
-def _first_damage(segments: Segments, config: LogConfig) -> tuple[int, int, int] | None:
+def _first_damage(segments: Segments, *, gaps_are_meant: bool) -> tuple[int, int, int] | None:
     """(place of the segment, position, next offset) of the first bytes that are no whole batch."""
     for place, segment in enumerate(segments.all):
         extent = segment.scan()
@@ -190,10 +213,10 @@ def _first_damage(segments: Segments, config: LogConfig) -> tuple[int, int, int]
         following = segments.all[place + 1].base_offset if place + 1 < len(segments) else extent.next_offset
         if extent.next_offset > following:
             return place, segment.position_of(following), following
-        if extent.next_offset < following and not config.compacts:
+        if extent.next_offset < following and not gaps_are_meant:
             raise CorruptRecordError(
                 f"offsets {extent.next_offset} to {following - 1} are missing between two whole segments: restore "
-                "the segment between them from a copy, or say that the topic is compacted",
+                "the segment between them from a copy, or accept the loss with --accept-gaps",
                 path=segment.path,
                 offset=extent.next_offset,
             )
@@ -251,6 +274,9 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
             clean=False,
         )
         _write_durably(directory, lowered)
+    noted = recovery.read_start(directory)
+    if noted is not None:
+        note_start(directory, min(noted.log_start_offset, end), noted.kind)
     compacted = checkpoint.decode_compacted(directory.read(checkpoint.COMPACTED) or b"")
     if compacted is not None and compacted > end:
         # Else what is appended next would be taken for compacted.
@@ -297,4 +323,4 @@ def _lowered(offsets: dict[TopicPartition, int], name: TopicPartition, end: int)
     return {**offsets, name: end}
 
 
-__all__ = ["KEPT", "Cut", "cut_damage", "lower_epochs", "rebuild_indexes"]
+__all__ = ["KEPT", "Cut", "accept_gaps", "cut_damage", "lower_epochs", "rebuild_indexes"]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from logstore._segment import Segment
+from logstore.errors import DamagedLogError, RecordError, StorageError
 from logstore.log import cut
 from logstore.log.state import State
 
@@ -69,6 +70,7 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
             end = high_watermark
         else:
             end = segments[len(doomed)].base_offset
+        _tell_of_holes(state, doomed)
         start = cut.delete_before(state, end, sync_to)
         _logger.info(
             "retention: log=%s segments=%d bytes=%d log_start_offset=%d",
@@ -78,6 +80,18 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
             start,
         )
     return Retained(start, len(doomed), sum(segment.size for segment in doomed), rolled, expired)
+
+
+def _tell_of_holes(state: State, doomed: list[Segment]) -> None:
+    """Say what was lost between segments that go: nothing tells of it once they are gone."""
+    for segment in doomed:
+        try:
+            if segment.sealed:
+                state.check_joined(segment)
+        except DamagedLogError as error:
+            _logger.error("retention deletes up to behind a loss: log=%s error=%s", state.path, error)
+        except (RecordError, StorageError):
+            pass  # what is damaged in it goes with it
 
 
 def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, now_ms: int) -> Iterator[Segment]:

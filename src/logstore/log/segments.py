@@ -17,7 +17,7 @@ from logstore._files import File, errno_of
 from logstore._growth import Chunked, Growth, Preallocate
 from logstore._segment import Segment
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, LogstoreError, StorageError
+from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
 from logstore.log import files
 from logstore.log.files import Directory
 
@@ -324,9 +324,29 @@ def _growth(config: LogConfig) -> Growth:
     return Chunked() if config.write_strategy == "chunked" else Growth()
 
 
+def check_joint(segment: Segment, log_start: int, name: object) -> None:
+    """Refuse a sealed segment that ends before the next one begins; for a log whose segments lie end to end.
+
+    Raises:
+        DamagedLogError: offsets at or above the log start are missing; they are named.
+    """
+    # The log start may have moved over it since it was deleted in part, or was never looked at.
+    if segment.joined or segment.next_offset <= log_start or segment.is_joined():
+        return
+    first, following = max(segment.batches_end(), log_start), segment.next_offset
+    raise DamagedLogError(
+        f"{name}: offsets {first} to {following - 1} are missing: the segment ends before the next one begins, so "
+        f"a file was lost, emptied or cut; restore it from a copy, or read on from offset {following}, or accept "
+        "the loss with `logstore segment repair --accept-gaps`",
+        path=segment.path,
+        position=segment.size,
+        offset=first,
+    )
+
+
 def is_gone(error: StorageError) -> bool:
     """Whether an error says that a file is no longer there: its segment was dropped meanwhile."""
     return errno_of(error) == errno.ENOENT
 
 
-__all__ = ["NotTaken", "Segments", "is_gone"]
+__all__ = ["NotTaken", "Segments", "check_joint", "is_gone"]

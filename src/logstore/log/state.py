@@ -36,8 +36,9 @@ from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.owner import Owner
 from logstore.log.positions import Positions
-from logstore.log.promises import PublishedFile, RecoveryFile
+from logstore.log.promises import PublishedFile, RecoveryFile, note_start
 from logstore.log.root import Root
+from logstore.log.segments import check_joint
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.log.watermark import Watermark
@@ -175,7 +176,7 @@ class State:
                 self.synced.advance(end)
             self.recovery.write(self.point_now(clean=False))
         elif found.kind_is_new:
-            self.recovery.write(found.point)
+            self.recovery.write(self.point_now(clean=found.was_clean))
         # A clean mark goes before the first write, durably: it must not come back over a torn log.
         self.must_unmark = found.point.clean
         with self.lock:
@@ -361,6 +362,15 @@ class State:
         limit = config.segment_index_bytes
         return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
 
+    def check_joined(self, segment: Segment) -> None:
+        """Refuse to pass a sealed segment that has lost its end, in a log whose segments lie end to end.
+
+        Raises:
+            DamagedLogError: the missing offsets are named.
+        """
+        if self.recovery.point.kind is LogKind.CONTIGUOUS:
+            check_joint(segment, self.log_start, self.name)
+
     def skip_to_locked(self, offset: int) -> None:
         """Begin a segment at an offset that the active one cannot reach: relative offsets have 31 bits.
 
@@ -384,6 +394,7 @@ class State:
             )
             # With an unknown recovery point the gap would be damage.
             self.recovery.sync()
+            self.note_start_locked()
             self.segments.add(offset)
             self.directory.sync()
             self.segments.seal(old)
@@ -445,6 +456,12 @@ class State:
             # With several segments, an unknown recovery point would call a torn tail damage.
             self.recovery.sync()
             self._promises_durable = True
+            self.note_start_locked(durable=False)
+
+    def note_start_locked(self, *, durable: bool = True) -> None:
+        """Say the log start and the kind of the recovery file in a second place."""
+        point = self.recovery.point
+        note_start(self.directory, point.log_start_offset, point.kind, durable=durable)
 
     def expire_producers_locked(self, now_ms: int) -> int:
         """Forget producers that have not written for ``producer.id.expiration.ms``, now and then; how many."""

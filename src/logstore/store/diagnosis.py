@@ -18,6 +18,7 @@ from logstore._files import LIBC, Files
 from logstore.checks import Severity, check
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.log import files, inspection, recovery
+from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.log.lock import Holder, holder_of
 from logstore.records import TopicPartition
@@ -293,10 +294,14 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
             yield Finding(Level.PROBLEM, lost.kind.value, lost.path, str(lost), advice)
         return
     place = inspection.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
-    config = seen.config.log
+    config, kind = seen.config.log, recovery.read_kind(directory)
     if seen.catalogue is not None and name.topic in seen.catalogue.topics:
-        config = effective_config(seen.config, seen.catalogue.topics[name.topic])
-    for problem in inspection.verify(place, is_live=seen.holder is not None, is_compacted=config.compacts):
+        entry = seen.catalogue.topics[name.topic]
+        config, kind = effective_config(seen.config, entry), kind.with_other(entry.kind)
+    yield from _gaps(seen, directory, kind)
+    for problem in inspection.verify(
+        place, is_live=seen.holder is not None, is_compacted=config.compacts, kind=kind
+    ):
         is_damage = problem.kind is inspection.Kind.DAMAGE
         advice = (
             "restore the file from a copy, or see `logstore segment repair`"
@@ -310,6 +315,31 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
             str(problem),
             advice,
         )
+
+
+def _gaps(seen: _Seen, directory: Directory, kind: LogKind) -> Iterator[Finding]:
+    found = inspection.gaps(directory)
+    if found and seen.holder is not None:
+        # Its owner may have exchanged segments meanwhile.
+        found = [gap for gap in inspection.gaps(directory) if gap in found]
+    if kind is LogKind.CONTIGUOUS:
+        if seen.deep:
+            return  # the verification names them
+        for gap in found:
+            what = f"offsets {gap.first_offset} to {gap.end_offset - 1} are missing before the next segment"
+            advice = "restore the missing file from a copy, or see `logstore segment repair`"
+            yield Finding(Level.PROBLEM, "gap", gap.path, what, advice)
+    elif found:
+        first, missing = found[0], sum(gap.end_offset - gap.first_offset for gap in found)
+        what = (
+            f"{missing} offset(s) are missing between segments, in {len(found)} place(s), the first of them "
+            f"{first.first_offset} to {first.end_offset - 1}"
+        )
+        if kind is LogKind.GAPPED:
+            yield Finding(Level.INFO, "gap", directory.path, what, "what Kafka or a replica wrote may have gaps")
+        else:
+            advice = "whether they were meant was never recorded: compare it with a copy"
+            yield Finding(Level.WARNING, "gap", directory.path, what, advice)
 
 
 def _settings(seen: _Seen) -> Iterator[Finding]:

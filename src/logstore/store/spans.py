@@ -77,6 +77,9 @@ def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, i
 
 def _since(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
     segments = [segment for segment in log.segments if segment.base_offset < end]
+    for segment in segments:
+        # What was lost between two of them may be as new as what is asked for: reading all of it tells.
+        log.check_joined(segment)
     new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
     if not new:
         return end, end
