@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 import logstore
+from logstore._encode import Encoder
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.store import kraft
+from logstore.store.ingest import Ingested
+from logstore.store.staging import Manifest, StagingFile
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Row
 from tests.interop.killed_store import live
@@ -98,3 +101,37 @@ def test_epochs_that_an_earlier_version_has_raised_are_lowered_when_the_director
         epochs = [batch.leader_epoch for batch in store[TOPIC][0].read(0).batches()]
         assert epochs == sorted(epochs)
         assert [bytes(record.value) for record in store[TOPIC][0].scan()] == values(range(50))
+
+
+def test_a_batch_of_a_sink_that_is_in_is_known_after_kafka_had_the_directory(
+    kafka_jars: Path, tmp_path: Path
+) -> None:
+    broker = Broker(tmp_path / "broker")
+    root = broker.data
+    read = kafkas_turn(broker, range(10), kill=False)
+    for turn in range(2):
+        first = 10 + 20 * turn
+        logstore.adopt(root)
+        with logstore.open(root) as store:
+            if turn:
+                assert sink(store, 0, values(range(10, 20))).duplicate
+            assert not sink(store, turn, values(range(first, first + 10))).duplicate
+        logstore.hand_back(root)
+        read += kafkas_turn(broker, range(first + 10, first + 20), kill=turn == 0)
+        # It had nothing to move aside.
+        assert not list(root.glob("*-stray"))
+    logstore.adopt(root)
+    with logstore.open(root) as store:
+        assert sink(store, 1, values(range(30, 40))).duplicate
+        everything = [bytes(record.value) for record in store[TOPIC][0].scan(isolation="read_committed")]
+    assert read == everything == values(range(50))
+
+
+def sink(store: logstore.Store, batch: int, lines: list[bytes]) -> Ingested:
+    """Commit a batch as Spark's sink does."""
+    topic_id = store.topic_id(TOPIC)
+    file = StagingFile.create(store.path, TOPIC, topic_id, 0, query="q", batch=batch, attempt=0)
+    encoder = Encoder().begin(timestamp_ms=START_MS)
+    encoder.add_all(lines)
+    file.write(encoder.finish())
+    return store.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))
