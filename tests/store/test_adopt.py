@@ -378,6 +378,26 @@ def test_handing_back_leaves_a_directory_of_kafkas_that_may_be_adopted_again(roo
         assert offsets(store["records"][0])[-1] == EXPECTED["records"]["end"]
 
 
+def test_a_store_that_reads_goes_on_when_the_directory_changes_hands(root, tmp_path):
+    """A reader that went by what the writer had published would see nothing of what Kafka writes."""
+    end = EXPECTED["records"]["end"]
+    with logstore.open(root, read_only=True) as reader:
+        assert len(offsets(reader["records"][0])) == end
+        logstore.adopt(root)
+        with logstore.open(root) as store:
+            store["records"].append(b"ours")
+            assert len(offsets(reader["records"][0])) == end + 1
+        logstore.hand_back(root)
+        # As Kafka does: behind the end, and nothing of ours is kept up.
+        ours = shutil.copytree(root, tmp_path / "copy")
+        logstore.adopt(ours)
+        with logstore.open(ours) as store:
+            store["records"].append(b"Kafka's")
+        for segment in (ours / "records-0").glob("*.log"):
+            (root / "records-0" / segment.name).write_bytes(segment.read_bytes())
+        assert len(offsets(reader["records"][0])) == end + 2
+
+
 def test_topics_that_kafka_does_not_know_are_named_before_anything_changes(root):
     logstore.adopt(root)
     with logstore.open(root) as store:

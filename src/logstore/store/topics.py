@@ -524,11 +524,13 @@ class FollowedTopics(TopicTable):
             return
         else:
             changed = Catalogue.of_bytes(data, self._root.join(CATALOGUE))
+        # Handed back to Kafka, or adopted: what a reader knows of a log's end is the other side's no more.
+        changed_hands = (data is None) != (self._data is None)
         self._data = data
         before, self._catalogue = self._catalogue, changed
         for name, entry in before.topics.items():
             now = changed.topics.get(name)
-            if self._partitions is not None and (now is None or now.id != entry.id):
+            if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
                 self._partitions.close_topic(name)
 
     def _listed(self) -> Catalogue:
