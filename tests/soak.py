@@ -57,6 +57,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_HAND_BACK_EVERY": "1"},
         ),
         Step(
+            f"each two files of a store are lost: {options.lost_pairs} pairs",
+            ("tests/crash/test_lost_files.py",),
+            {"LOGSTORE_LOST_PAIRS": str(options.lost_pairs)},
+        ),
+        Step(
             f"Spark's sink: {options.sink_kills} kills of its writers at each point",
             ("tests/spark/test_sink_kills.py",),
             {"LOGSTORE_KILLS": str(options.sink_kills)},
@@ -124,6 +129,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--states", type=int, default=100_000)
     parser.add_argument("--flips", type=int, default=24_000)
+    parser.add_argument("--lost-pairs", default="all")
     parser.add_argument("--sink-kills", type=int, default=300)
     parser.add_argument("--spark-kills", type=int, default=2)
     parser.add_argument("--pipeline-kills", type=int, default=20)
