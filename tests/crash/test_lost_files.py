@@ -180,13 +180,6 @@ EXPECTED: Final[dict[str, dict[str, str]]] = {
 }
 
 
-#: Kinds of which a loss may still be silent: what is expected of them waits for segments that name what is missing
-#: between them, and for a log start that stands in two places. Nothing else is let pass; empty it, and nothing is.
-OPEN: Final = frozenset(
-    {"`.log` of `__consumer_offsets`", "`.log`, compacted", "`.log`", "`logstore.recovery`", "`logstore.start`"}
-)
-
-
 @functools.cache
 def built() -> Built:
     return build()
@@ -283,7 +276,7 @@ def test_without_a_fault_everything_is_answered(state, read_only):
 
 def test_every_file_is_of_a_kind_and_every_kind_has_a_file():
     found = {kind_of(fault) for state in STATES for fault in all_faults(state)}
-    assert found | OPEN == {kind for kind, _ in KINDS}
+    assert found == {kind for kind, _ in KINDS}
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -295,9 +288,7 @@ def test_the_loss_of_any_file_is_named_or_harmless(state, read_only, caplog):
     column = 2 * STATES.index(state) + read_only
     expected = {(kind, what): cell.split()[column] for kind, row in EXPECTED.items() for what, cell in row.items()}
     expected = {key: outcome for key, outcome in expected.items() if outcome != NO_FAULT}
-    different = {
-        key: (outcomes.get(key), expected.get(key)) for key in {*outcomes, *expected} if key[0] not in OPEN
-    }
+    different = {key: (outcomes.get(key), expected.get(key)) for key in {*outcomes, *expected}}
     assert not {key: pair for key, pair in different.items() if pair[0] != pair[1]}
 
 
@@ -308,7 +299,7 @@ def singles(state: str, read_only: bool) -> tuple[dict[tuple[str, str], str], li
     for fault in all_faults(state):
         found = tried(state, read_only, fault)
         outcomes.setdefault((kind_of(fault), fault.what), set()).add(found.outcome)
-        if found.outcome == SILENT and kind_of(fault) not in OPEN:
+        if found.outcome == SILENT:
             silent.append(f"{fault}: {found.why}")
     order = "".join(WORDS)
     return {key: "".join(sorted(found, key=order.index)) for key, found in outcomes.items()}, silent
@@ -337,8 +328,8 @@ def pairs(state: str) -> Iterator[tuple[Fault, Fault]]:
     """Faults in one partition, or one of them in the root: no partition knows of another."""
     faults = [fault for fault in all_faults(state) if fault.what != OLDER]
     for first, second in combinations(faults, 2):
-        where, kinds = {partition_of(first), partition_of(second)}, {kind_of(first), kind_of(second)}
-        if first.path != second.path and (len(where) == 1 or "" in where) and not OPEN & kinds:
+        where = {partition_of(first), partition_of(second)}
+        if first.path != second.path and (len(where) == 1 or "" in where):
             yield first, second
 
 

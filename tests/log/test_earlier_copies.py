@@ -95,3 +95,18 @@ def test_written_records_that_are_gone_are_named_until_the_log_is_opened_for_wri
     with Log.open(path, **SETTINGS) as log:
         assert log.log_end_offset == 1
     assert list(inspection.verify(inspection.find(path))) == []
+
+
+def test_an_earlier_recovery_file_brings_no_deleted_record_back(tmp_path):
+    path = tmp_path / "t-0"
+    with Log.open(path, segment_bytes=10_000) as log:
+        for n in range(9):
+            log.append([b"%d" % n])
+        log.delete_before(2)
+    earlier = (path / checkpoint.RECOVERY).read_bytes()
+    with Log.open(path, segment_bytes=10_000) as log:
+        log.append([b"9"])
+        log.delete_before(5)
+    (path / checkpoint.RECOVERY).write_bytes(earlier)
+    with Log.open(path, segment_bytes=10_000) as log:
+        assert [record.offset for record in log.scan()] == [5, 6, 7, 8, 9]

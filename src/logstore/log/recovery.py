@@ -129,6 +129,10 @@ def _recover(
     end = segments.active.next_offset
     # Kafka's text file has no checksum: where ours speaks, it hides no record.
     start = max(segments.all[0].base_offset, noted if point is None else point.log_start_offset)
+    if point is not None and not (point.clean and point.recovery_point == end):
+        # An earlier copy of the file would bring deleted records back. The second place is never too high.
+        second = second or read_start(directory)
+        start = max(start, -1 if second is None else second.log_start_offset)
     start = min(start, end)
     snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
     producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
