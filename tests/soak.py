@@ -91,6 +91,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_DROPS": str(options.drops)},
         ),
         Step(
+            f"every line interrupted, {options.storm_s} s of signals",
+            ("tests/crash/test_interrupts.py",),
+            {"LOGSTORE_INTERRUPT_LINES": "1000000", "LOGSTORE_STORM_S": str(options.storm_s)},
+        ),
+        Step(
             "a log against its model, 5 000 lives",
             ("tests/log/test_model.py",),
             {"HYPOTHESIS_PROFILE": "long"},
@@ -134,6 +139,7 @@ def main() -> int:
     parser.add_argument("--spark-kills", type=int, default=2)
     parser.add_argument("--pipeline-kills", type=int, default=20)
     parser.add_argument("--aio-rounds", type=int, default=1_000)
+    parser.add_argument("--storm-s", type=int, default=600)
     parser.add_argument("--drops", type=int, default=10_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()

@@ -44,6 +44,9 @@ cdef extern from *:
     enum: O_TRUNC
     enum: O_CLOEXEC
 
+cdef extern from "Python.h":
+    object PyUnicode_DecodeFSDefault(const char *text)
+
 
 # --- leaves over a table ----------------------------------------------------------------------
 
@@ -132,9 +135,10 @@ if logstore_watch_forks() != 0:
 cdef int collect_name(void *sink, const char *name) noexcept nogil:
     with gil:
         try:
-            (<list>sink).append(os.fsdecode(<bytes>name))
+            # No call of Python's own code: an interrupt would come out of it here, and be lost.
+            (<list>sink).append(PyUnicode_DecodeFSDefault(name))
             return 0
-        except BaseException:
+        except MemoryError:
             return -12  # ENOMEM
 
 

@@ -25,8 +25,8 @@ from logstore._encode cimport Encoder, Gatherer
 from logstore._partition cimport partition_of_key
 
 import logging
-import threading
 
+from logstore._interrupts import Condition
 from logstore._files import fork_generation
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DeliveryTimeoutError, ForkedError
@@ -182,7 +182,7 @@ cdef class Ticket:
                 f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
         deadline_s = self._clock.deadline_s(timeout_s, "timeout")
         if self._waiter is None:
-            waiter = threading.Condition()
+            waiter = Condition()
             if self._waiter is None:          # a Condition takes more than one step to make
                 self._waiter = waiter
         while self._state < ACKNOWLEDGED:

@@ -182,8 +182,48 @@ class Replaced:
         return len(self.inner)
 
 
-@pytest.mark.parametrize("change, place", [(change, place) for change, (_, at) in CHANGES.items() for place in at])
-def test_a_change_that_is_interrupted_half_way_fails_the_log(ram_path, monkeypatch, change, place):
+#: What a signal may cut off: the others are made where none comes, and only an error of their own ends them.
+APPENDS = ("append", "producer")
+
+
+@pytest.mark.parametrize("change, place", [(change, place) for change in APPENDS for place in CHANGES[change][1]])
+def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_all(
+    ram_path, monkeypatch, change, place
+):
+    """It failed the log, so that a Ctrl-C in a loop of appends was its end."""
+    with Log.open(ram_path / PARTITION, segment_bytes=200) as log:
+        for n in range(6):
+            log.append([b"%d" % n * 40])
+        state = log._state
+        owner, method = place
+        if method == "save_epochs_locked":
+            state.epochs_saved = False
+        target = state
+        for part in filter(None, owner.split(".")):
+            target = getattr(target, part)
+        with monkeypatch.context() as patched:
+            if owner == "segments.active":
+                patched.setattr(state.segments, "_all", (*state.segments.all[:-1], Replaced(target, method)))
+            else:
+                once = [interrupt]
+                held_back = getattr(target, method)
+                patched.setattr(target, method, lambda *a, **k: (once.pop() if once else held_back)(*a, **k))
+            with pytest.raises(Interrupted):
+                CHANGES[change][0](log)
+        known = [b"%d" % n * 40 for n in range(6)]
+        assert values(log) in (known, [*known, b"x"])
+        end = log.log_end_offset
+        assert end == log.high_watermark == len(values(log))
+        # The sequence is known if the batch is there, and free if it is not.
+        assert log.append([b"x"], producer=ProducerStamp(9, 0, 0)).first_offset in (6, end)
+        assert log.append([b"y"], ack="synced").first_offset == log.log_end_offset - 1
+
+
+@pytest.mark.parametrize(
+    "change, place",
+    [(change, place) for change, (_, at) in CHANGES.items() if change not in APPENDS for place in at],
+)
+def test_a_change_that_is_ended_half_way_fails_the_log(ram_path, monkeypatch, change, place):
     """It went on with an end, an index and a producer that belonged to different moments."""
     settings = {"segment_bytes": 200, **({"tail": "memory"} if change == "flush" else {})}
     settings = {("logstore.tail" if k == "tail" else k): v for k, v in settings.items()}
@@ -196,16 +236,11 @@ def test_a_change_that_is_interrupted_half_way_fails_the_log(ram_path, monkeypat
     state = log._state
     act = CHANGES[change][0]
     owner, method = place
-    if change == "append" and method == "save_epochs_locked":
-        state.epochs_saved = False
     target = state
     for part in filter(None, owner.split(".")):
         target = getattr(target, part)
     with monkeypatch.context() as patched:
-        if owner == "segments.active":
-            patched.setattr(state.segments, "_all", (*state.segments.all[:-1], Replaced(target, method)))
-        else:
-            patched.setattr(target, method, interrupt, raising=True)
+        patched.setattr(target, method, interrupt, raising=True)
         with pytest.raises(Interrupted):
             act(log)
     for again in (lambda: log.append([b"y"]), log.roll, log.flush, lambda: log.truncate_to(1)):

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from logstore.clock import SystemClock
+from logstore.errors import StorageError
 from logstore.log.commit import GroupCommit, _Waiter
 
 
@@ -218,7 +219,7 @@ def test_a_leader_serves_who_came_meanwhile_and_hands_over_after_a_few_rounds():
     assert done == set(range(11))
     assert len(leaders) == 11
     assert max(map(leaders.count, leaders)) == 4
-    assert not commit._busy
+    assert not commit.is_busy
 
 
 def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_served():
@@ -239,7 +240,7 @@ def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_ser
 
     def sync() -> None:
         if "a" in done:
-            raise OSError("no disk for the others")
+            raise StorageError("no disk for the others")
         other.start()
         while not commit._waiting:
             pass
@@ -248,7 +249,7 @@ def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_ser
     commit.run(lambda: "a" in done, sync)
     other.join()
     assert failures == ["no disk"]
-    assert not commit._busy
+    assert not commit.is_busy
 
 
 def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
@@ -272,7 +273,7 @@ def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
         done.add("a")
 
     commit.run(lambda: "a" in done, sync)
-    assert not commit._busy
+    assert not commit.is_busy
 
 
 def test_an_error_of_a_waiters_question_costs_no_other_waiter():
@@ -302,4 +303,4 @@ def test_an_error_of_a_waiters_question_costs_no_other_waiter():
     for thread in threads:
         thread.join(300)
         assert not thread.is_alive()
-    assert not commit._busy
+    assert not commit.is_busy

@@ -17,6 +17,7 @@ from logstore import Log
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, StorageError
 from logstore.log import checkpoint
+from logstore.log.commit import _Waiter
 from logstore.log.files import Directory
 from logstore.store.housekeeping import Housekeeper, Interrupted
 from logstore.store.upkeep import REST, Throttle, Upkeep
@@ -325,10 +326,11 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         with lock:
-            log._flusher._commit._busy = where == "sync"
+            commit, leader = log._flusher._commit, _Waiter(lambda: True)
+            commit._leader = leader if where == "sync" else None
             life.forgotten()
             assert not log._state.closed
-            log._flusher._commit._hand_over()
+            commit._leave(leader)
         release_all()
     assert life.closed
     store._finalizer.detach()

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from logstore._batch import stamp_producer
 from logstore._files import File, errno_of
+from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import StorageError, StorageFailedError
 from logstore.log.gate import with_room
@@ -89,7 +90,7 @@ def adopt(
         file.sync()
 
         def attempt() -> AppendResult | None:
-            with state.lock:
+            with held(state.lock):
                 # Again: settings may have changed meanwhile. A stamped file may still be copied.
                 if not _is_fit(state, whole, append_time):
                     return None

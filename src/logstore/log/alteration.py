@@ -6,6 +6,7 @@ decide how a log is opened at all, and are refused while it is.
 
 from __future__ import annotations
 
+from logstore._interrupts import held
 from logstore.config import LogConfig
 from logstore.errors import InvalidSettingError
 from logstore.log.state import State
@@ -33,6 +34,6 @@ def check(old: LogConfig, new: LogConfig) -> None:
 def apply(state: State, config: LogConfig) -> None:
     """Let an open log go by other settings; raises as `check`, and then nothing has changed."""
     state.check_writable()
-    with state.lock:
+    with held(state.lock):
         check(state.config, config)
         state.reconfigure_locked(config)

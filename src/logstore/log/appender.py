@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._encode import Encoder, Gatherer
 from logstore._files import fork_generation
+from logstore._interrupts import held
 from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.dropped import hand_over
@@ -113,7 +114,7 @@ class Appender(Gatherer):
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
         self._check_process()
         try:
-            with self._lock:
+            with held(self._lock):
                 self._add_locked(value, key, timestamp_ms, headers)
                 self._write_oversized_locked()
                 self.resume(self._encoder, self._batch_bytes)
@@ -143,7 +144,7 @@ class Appender(Gatherer):
         future: Future[int] = Future()
         self._check_process()
         try:
-            with self._lock:
+            with held(self._lock):
                 self._add_locked(value, key, timestamp_ms, headers)
                 self._futures.append((self._encoder.pending_records - 1, future))
                 self._write_oversized_locked()
@@ -168,7 +169,7 @@ class Appender(Gatherer):
         ack = self._ack if ack is None else Ack(ack)
         self._check_process()
         try:
-            with self._lock:
+            with held(self._lock):
                 self._check_usable()
                 self.pause()
                 try:
@@ -263,7 +264,7 @@ class Appender(Gatherer):
         """
         self._check_process()
         try:
-            with self._lock:
+            with held(self._lock):
                 self.pause()
                 if self._closed:
                     return

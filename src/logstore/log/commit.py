@@ -15,7 +15,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
+from logstore._interrupts import Condition, guarded, held
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import LogstoreError
 
@@ -28,11 +30,10 @@ _ROUNDS = 4
 class _Waiter:
     """A thread that is not served yet."""
 
-    __slots__ = ("is_done", "leads", "lock")
+    __slots__ = ("is_done", "lock")
 
     def __init__(self, is_done: Callable[[], bool]) -> None:
         self.is_done = is_done
-        self.leads = False
         self.lock = threading.Lock()
         self.lock.acquire()
 
@@ -43,14 +44,23 @@ class _Waiter:
             # Its error, not the leader's: let it go, and it meets that itself.
             return True
 
+    def wake(self) -> None:
+        # Again after an interrupt, perhaps: it is locked again then, and nobody waits for it.
+        if self.lock.locked():
+            self.lock.release()
+
 
 class GroupCommit:
-    """Runs a sync so that at most one runs at a time and nobody syncs what another has synced."""
+    """Runs a sync so that at most one runs at a time and nobody syncs what another has synced.
+
+    An interrupt may cut off its thread anywhere. Every step is such that `_leave` can follow it: who leads and
+    who waits stands in `_leader` and `_waiting` alone, and a thread is woken before it is taken off the list.
+    """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._changed = threading.Condition(threading.Lock())
-        self._busy = False
+        self._changed = Condition()
+        self._leader: _Waiter | None = None
         self._waiting: list[_Waiter] = []
         self._expected = 0  # how many waiters the leader gathers; 0: it does not
         self._gathered = 0  # waiters there were at the end of the last round
@@ -59,7 +69,7 @@ class GroupCommit:
     @property
     def is_busy(self) -> bool:
         """Whether somebody leads a round."""
-        return self._busy
+        return self._leader is not None
 
     def run(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
         """Return once ``is_done`` holds, having called ``sync`` as the leader if nobody else does.
@@ -69,24 +79,20 @@ class GroupCommit:
         """
         while not is_done():
             waiter = _Waiter(is_done)
-            try:
-                with self._changed:
-                    # No signal is looked at between the two, so whoever leads knows it.
-                    if not self._busy:
-                        waiter.leads = self._busy = True
-                    else:
-                        self._waiting.append(waiter)
-                        if 0 < self._expected <= len(self._waiting):
-                            self._changed.notify()
-                if not waiter.leads:
-                    waiter.lock.acquire()
-                if waiter.leads:
-                    self._lead(is_done, sync)
-            except BaseException:
-                self._leave(waiter)
-                raise
-            if waiter.leads:
-                self._hand_over()
+            guarded(partial(self._take_part, waiter, sync), partial(self._leave, waiter))
+
+    def _take_part(self, waiter: _Waiter, sync: Callable[[], None]) -> None:
+        with held(self._changed):
+            if self._leader is None:
+                self._leader = waiter
+            else:
+                self._waiting.append(waiter)
+                if 0 < self._expected <= len(self._waiting):
+                    self._changed.notify()
+        if self._leader is not waiter:
+            waiter.lock.acquire()
+        if self._leader is waiter:
+            self._lead(waiter.is_done, sync)
 
     def _lead(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
         served = False
@@ -95,7 +101,7 @@ class GroupCommit:
             began = self._clock.monotonic_s()
             try:
                 sync()
-            except Exception:
+            except LogstoreError:
                 if not served:
                     raise
                 return
@@ -117,7 +123,7 @@ class GroupCommit:
                     break
                 time.sleep(0)
             return
-        with self._changed:
+        with held(self._changed):
             self._expected = self._gathered
             while patience_s > 0 and len(self._waiting) < self._expected:
                 self._clock.wait(self._changed, patience_s)
@@ -126,28 +132,22 @@ class GroupCommit:
 
     def _let_go(self) -> bool:
         """Wake those whose bytes are on disk; whether others are left."""
-        with self._changed:
+        with held(self._changed):
             self._gathered = len(self._waiting)
-            served = [waiter for waiter in self._waiting if waiter.is_served()]
-            for waiter in served:
-                self._waiting.remove(waiter)
-                waiter.lock.release()
+            for waiter in list(self._waiting):
+                if waiter.is_served():
+                    waiter.wake()
+                    self._waiting.remove(waiter)
             return bool(self._waiting)
 
-    def _hand_over(self) -> None:
-        """Let the one that has waited longest lead, if there is one."""
-        with self._changed:
-            if self._waiting:
-                first = self._waiting.pop(0)
-                first.leads = True
-                first.lock.release()
-            else:
-                self._busy = False
-
     def _leave(self, waiter: _Waiter) -> None:
-        """A thread was interrupted, or its sync has failed: it waits no more, and another leads."""
-        with self._changed:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-        if waiter.leads:
-            self._hand_over()
+        """Wait and lead no more; another leads then, the one that has waited longest. May be called again."""
+        # A leader that is on the list, too, is one that a call before this one had no time to wake.
+        if waiter is not self._leader and waiter not in self._waiting and self._leader not in self._waiting:
+            return
+        with held(self._changed):
+            if self._leader is waiter:
+                self._leader = next((other for other in self._waiting if other is not waiter), None)
+            if self._leader is not None:
+                self._leader.wake()
+            self._waiting = [other for other in self._waiting if other not in (waiter, self._leader)]

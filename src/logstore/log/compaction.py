@@ -21,6 +21,7 @@ from typing import NamedTuple
 from logstore import _compact, _keymap
 from logstore._batch import BatchView
 from logstore._compact import Filter
+from logstore._interrupts import held, shielded
 from logstore._keymap import SLOT_BYTES, KeyMap
 from logstore._segment import Segment
 from logstore.errors import (
@@ -77,7 +78,7 @@ def compact(
         raise InvalidSettingError(
             {"log.cleaner.dedupe.buffer.size": f"expected at least {2 * SLOT_BYTES} bytes, found {map_bytes}"}
         )
-    with state.compacting:
+    with held(state.compacting):
         run = _Run(state, map_bytes, state.clock.now_ms() if now_ms is None else now_ms, throttle)
         try:
             done = run.work(sync_to)
@@ -94,7 +95,7 @@ def look(state: State, now_ms: int | None = None) -> Cleanable:
     """See `Log.cleanable`."""
     state.check_open()
     now = state.clock.now_ms() if now_ms is None else now_ms
-    with state.lock:
+    with held(state.lock):
         segments, stable, first = state.segments.all, state.last_stable.value, state.first_dirty_offset
     return dirty.cleanable(segments, state.config, first, stable, now, state.next_horizon_ms, state.uncleanable)
 
@@ -122,7 +123,7 @@ class _Run:
         if plan.clean_bytes + plan.dirty_bytes:
             first = plan.first_dirty_offset
             try:
-                self._promise(sync_to, plan.end_offset)
+                shielded(self._promise, sync_to, plan.end_offset)
                 while True:
                     known = self._round(first, plan.end_offset)
                     first = known + 1
@@ -153,7 +154,7 @@ class _Run:
         """
         state = self._state
         sync_to(end_offset)
-        with state.lock:
+        with held(state.lock):
             state.check_whole_locked()
             if self._generation != state.generation:
                 raise Superseded
@@ -165,7 +166,7 @@ class _Run:
         self._check_joined(end_offset)
         keys = self._map(first, end_offset)
         known = max(keys.latest_offset, first - 1)
-        with state.lock:
+        with held(state.lock):
             segments = state.segments.all
         filtered = Filter(
             keys,
@@ -180,17 +181,17 @@ class _Run:
         decided = Decided(state.transactions.aborted_between(segments[0].base_offset, end_offset))
         for group in dirty.groups(segments, known + 1, state.config):
             self._clean(group, filtered, decided)
-        with state.lock:
+        with held(state.lock):
             if self._generation != state.generation:
                 raise Superseded
             state.next_horizon_ms = filtered.next_horizon_ms
-            state.note_clean_locked(min(known + 1, end_offset))
+            shielded(state.note_clean_locked, min(known + 1, end_offset))
         return known
 
     def _check_joined(self, end_offset: int) -> None:
         """Refuse what segments have lost between them: put together, they would hide it for good."""
         state = self._state
-        with state.lock:
+        with held(state.lock):
             segments = [s for s in state.segments.all[:-1] if s.base_offset < end_offset]
         for segment in segments:
             try:
@@ -225,7 +226,7 @@ class _Run:
 
     def _fill(self, keys: KeyMap, first: int, end_offset: int) -> None:
         state = self._state
-        with state.lock:
+        with held(state.lock):
             segments = [s for s in state.segments.all[:-1] if s.next_offset > first and s.base_offset < end_offset]
         decided = Decided(state.transactions.aborted_between(first, end_offset))
         limit = state.config.decompressed_max_bytes
@@ -323,7 +324,9 @@ class _Run:
                 exchange.discard(state, target)
                 return
             target.seal()
-            self._generation = exchange.exchange(state, group, target, list(decided.listed), self._generation)
+            self._generation = shielded(
+                exchange.exchange, state, group, target, list(decided.listed), self._generation
+            )
         except BaseException:
             # Of a log that failed at the exchange, the next open has to see what was done.
             if state.failed is None:
@@ -333,7 +336,7 @@ class _Run:
     def _producers(self) -> tuple[list[int], dict[int, int]]:
         """Where the last batches of producers end, rising; and the epochs of those that have only markers."""
         last_offsets, epochs = [], {}
-        with self._state.lock:
+        with held(self._state.lock):
             for producer in self._state.transactions.producers:
                 if producer.batches:
                     last_offsets.append(producer.batches[-1].last_offset)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from logstore._interrupts import held
 from logstore.errors import OffsetOutOfRangeError, StorageError
 from logstore.log import recovery
 from logstore.log.state import State
@@ -20,7 +21,7 @@ def truncate_to(state: State, offset: int) -> int:
     """See `Log.truncate_to`."""
     state.check_writable()
     # A compaction that is at its swap has to be through with it: the log must not end in what it moves.
-    with state.exchanging, state.lock:
+    with held(state.exchanging), held(state.lock):
         state.check_whole_locked()
         if offset >= state.end.value:
             return state.end.value
@@ -48,6 +49,23 @@ def cut_locked(state: State, offset: int) -> int:
     state.counters.truncations += 1
     state.move_marks_locked()
     return end
+
+
+def settle_locked(state: State) -> None:
+    """Put right what an interrupt has cut off under the log's lock; called by `locked`.
+
+    An append whose end was not set yet was not there: its bytes are cut off again, and what was noted with them.
+    One whose end was set is in the log.
+    """
+    if state.closed or state.failed is not None or state.changing:
+        return
+    if state.appending:
+        if state.tail is not None:
+            state.end.advance(state.tail.next_offset)
+        elif state.segments.active.next_offset > state.end.value:
+            cut_locked(state, state.end.value)
+        state.appending = False
+    state.tell_marks_locked()
 
 
 def _cut_segments_locked(state: State, offset: int) -> int:
@@ -127,7 +145,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
     state.check_writable()
     if state.synced.value < offset <= state.high_watermark.value:
         sync_to(offset)
-    with state.exchanging, state.lock:
+    with held(state.exchanging), held(state.lock):
         state.check_whole_locked()
         if offset > state.high_watermark.value:
             raise OffsetOutOfRangeError(
@@ -142,7 +160,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
 
 def drop_below_start(state: State) -> None:
     """Remove segments that lie below the log start: a deletion that was cut off has left them."""
-    with state.exchanging, state.lock:
+    with held(state.exchanging), held(state.lock):
         state.check_whole_locked()
         segments = state.segments.all
         if len(segments) < 2 or segments[1].base_offset > state.log_start:

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Sequence
 
 from logstore._files import File
+from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import DiskFullError, StorageError
 from logstore.log import aborted, files
@@ -56,14 +57,14 @@ def exchange(
         StorageFailedError: the exchange failed half way; opening the log again finishes it.
     """
     _finish_aside(state, new, listed)
-    with state.exchanging:
-        with state.lock:
+    with held(state.exchanging):
+        with held(state.lock):
             state.check_writable()
             if generation != state.generation or any(segment not in state.segments.all for segment in old):
                 raise Superseded
             state.cutting += 1
         try:
-            with state.lock:
+            with held(state.lock):
                 state.publish_locked()
             try:
                 _name_swap(state, new.base_offset)
@@ -74,14 +75,14 @@ def exchange(
             try:
                 _replace(state, old, new, listed)
             except StorageError as error:
-                with state.lock:
+                with held(state.lock):
                     raise state.poison_locked(error) from error
             except BaseException:
-                with state.lock:
+                with held(state.lock):
                     state.poison_locked(StorageError(f"{state.name}: a compaction was interrupted at its swap"))
                 raise
         finally:
-            with state.lock:
+            with held(state.lock):
                 state.cutting -= 1
                 if state.failed is None:
                     state.publish_locked()
@@ -135,7 +136,7 @@ def _take_back(state: State, base: int) -> None:
             directory.remove(files.segment_file(base, suffix) + files.CLEANED)
         directory.sync()
     except StorageError as error:
-        with state.lock:
+        with held(state.lock):
             raise state.poison_locked(error) from error
 
 
@@ -149,7 +150,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
     passing.set_indexes(new.index, new.times)
     pin = passing.locate(base, 1, end)
     try:
-        with state.lock:
+        with held(state.lock):
             state.check_writable()
             # Before the tuple changes: whoever has the new segment finds its list.
             state.transactions.exchanged([segment.base_offset for segment in old], listed)
@@ -167,7 +168,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
                 directory.rename(name + files.SWAP, name)
         directory.sync()
         settled = segments.open_sealed(final, base, new.size, end)
-        with state.lock:
+        with held(state.lock):
             state.check_writable()
             segments.exchange([passing], settled)
             state.generation += 1

@@ -8,11 +8,14 @@ is never tried again.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import NamedTuple
 
+from logstore._interrupts import held, locked, shielded
 from logstore._segment import Segment
 from logstore.errors import DiskFullError, StorageError
 from logstore.log.commit import GroupCommit
+from logstore.log.cut import settle_locked
 from logstore.log.state import State
 
 _logger = logging.getLogger(__name__)
@@ -32,6 +35,7 @@ class _Round(NamedTuple):
     active: Segment
     position: int  #: the size of the active segment
     generation: int
+    unflushed: int  #: records since the last flush
 
 
 class Flusher:
@@ -40,6 +44,7 @@ class Flusher:
     def __init__(self, state: State) -> None:
         self._state = state
         self._commit = GroupCommit(state.clock)
+        self._settle_locked = partial(settle_locked, state)
 
     def sync_to(self, offset: int) -> None:
         """Return once everything below an offset is on disk; shares the sync with other callers.
@@ -70,34 +75,48 @@ class Flusher:
 
     def _sync_round(self) -> None:
         """One round of group commit: older segments, names, the active segment; then the promise."""
+        if self._state.tail is None:
+            # Of what it does, all may be done again: an interrupt needs no more than to be told of.
+            self._sync_written()
+        else:
+            shielded(self._sync_written)
+
+    def _sync_written(self) -> None:
         state = self._state
-        with state.lock:
+        with held(state.lock):
             found = self._begin_locked()
         try:
             self._sync(found)
         except StorageError as error:
-            with state.lock:
+            with held(state.lock):
                 raise state.poison_locked(error) from error
-        with state.lock:
-            self._end_locked(found)
+        except BaseException:
+            # Cut off: what was not synced is still to be flushed when its time comes.
+            state.unflushed_records += found.unflushed
+            raise
+        locked(state.lock, self._settle_locked, self._end_locked, found)
 
     def _begin_locked(self) -> _Round:
         state = self._state
         state.check_whole_locked()
-        with state.change():
-            state.drain_tail_locked()
+        if state.tail is not None:
+            with state.change():
+                state.drain_tail_locked()
         if not state.epochs_saved:
-            state.save_epochs_locked()
+            shielded(state.save_epochs_locked)
         try:
-            state.transactions.sync()
+            if state.transactions.is_saved:
+                state.transactions.sync()
+            else:
+                shielded(state.transactions.sync)
         except DiskFullError:
             _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
         except StorageError as error:
             raise state.poison_locked(error) from error
         active = state.segments.active
-        state.unflushed_records = 0
+        unflushed, state.unflushed_records = state.unflushed_records, 0
         state.last_flush_s = state.clock.monotonic_s()
-        return _Round(state.end.value, list(state.unsynced), active, active.size, state.generation)
+        return _Round(state.end.value, list(state.unsynced), active, active.size, state.generation, unflushed)
 
     def _sync(self, found: _Round) -> None:
         for segment in found.sealed:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from logstore._files import File, errno_of
+from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, ImageMovedError, StorageError
 from logstore.log import aborted, files
@@ -59,7 +60,7 @@ class Copied(NamedTuple):
 def capture(state: State) -> Image:
     """The log as it is now. What was appended before is in it, flushed or not."""
     state.check_writable()
-    with state.lock:
+    with held(state.lock):
         state.check_whole_locked()
         with state.change():
             state.drain_tail_locked()

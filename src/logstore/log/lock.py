@@ -17,10 +17,10 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Iterator
 from typing import ClassVar, Final, NamedTuple
 
 from logstore._files import File
+from logstore._interrupts import Condition, held
 from logstore.clock import Clock
 from logstore.errors import DirectoryLockedError, NotALogError, ReadOnlyError, StorageError
 from logstore.log import files
@@ -121,25 +121,25 @@ class RootLock:
             ReadOnlyError: the root cannot be written.
         """
         began_s = clock.monotonic_s()
-        never = threading.Condition()
+        never = Condition()
         while True:
             try:
                 return cls._acquire(root, partition, clock, brief)
-            except _HeldError as held:
-                if not patient or clock.monotonic_s() >= began_s + held.patience_s:
-                    who = f"pid {held.owner}" if held.owner > 0 else "another process"
+            except _HeldError as found:
+                if not patient or clock.monotonic_s() >= began_s + found.patience_s:
+                    who = f"pid {found.owner}" if found.owner > 0 else "another process"
                     raise DirectoryLockedError(
-                        f"locked by {who}{f' ({held.told})' if held.told else ''}; only one process writes a root: "
-                        "stop it, or open the log with read_only=True",
+                        f"locked by {who}{f' ({found.told})' if found.told else ''}; only one process writes a "
+                        "root: stop it, or open the log with read_only=True",
                         path=root.path,
                     ) from None
-            with never:
+            with held(never):
                 clock.wait(never, _LOOK_S)
 
     @classmethod
     def _acquire(cls, root: Directory, partition: str, clock: Clock, brief: bool) -> RootLock:
         key = _lock_key(root)
-        with cls._guard:
+        with held(cls._guard):
             lock = cls._held.get(key)
             # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
             if lock is None or lock._pid != os.getpid():
@@ -203,7 +203,7 @@ class RootLock:
 
     def release(self, partition: str) -> bool:
         """Give one partition back; True if it was the last and the root is free again."""
-        with self._guard:
+        with held(self._guard):
             self._partitions.discard(partition)
             if self._partitions:
                 return False
@@ -214,11 +214,9 @@ class RootLock:
             return True
 
     @classmethod
-    @contextlib.contextmanager
-    def guarded(cls) -> Iterator[None]:
+    def guarded(cls) -> held:
         """Hold off other opens and closes in this process while the root's own files are rewritten."""
-        with cls._guard:
-            yield
+        return held(cls._guard)
 
 
 os.register_at_fork(after_in_child=RootLock.forget)

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._files import LIBC, Files, fork_generation
+from logstore._interrupts import held, locked, made, shielded
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
@@ -120,7 +121,10 @@ class Log(Writable):
         directory = Directory(path, files)
         if read_only:
             return LogReader(directory, settled, clock, kind)
-        return cls(directory, settled, owner or SoloOwner(settled), clock, rng, create, gate or OpenGate(), kind)
+        keeper = owner or SoloOwner(settled)
+        return made(
+            lambda: cls(directory, settled, keeper, clock, rng, create, gate or OpenGate(), kind), Log.close
+        )
 
     def __init__(
         self,
@@ -154,8 +158,12 @@ class Log(Writable):
     def close(self) -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
 
-        May be called again. A log that has failed is closed without a flush; opening it recovers.
+        May be called again. A log that has failed is closed without a flush; opening it recovers. An interrupt
+        (Ctrl-C) is raised once the log is closed.
         """
+        shielded(self._end)
+
+    def _end(self) -> None:
         state = self._state
         if state.closed:
             return
@@ -174,21 +182,21 @@ class Log(Writable):
                 self.flush()
         # A compaction stops at its next look, and must have stopped before anybody else may open the log.
         state.closing = True
-        with state.compacting, state.exchanging:
+        with held(state.compacting), held(state.exchanging):
             self._close(state)
 
     def _close(self, state: State) -> None:
         facts = None
         try:
-            with state.lock:
+            with held(state.lock):
                 state.settle_interrupted_locked()
             if state.failed is None:
-                with state.lock:
+                with held(state.lock):
                     state.segments.release(state.segments.active)
                 state.check_writable()
                 self._flusher.sync_to(state.end.value)
                 state.sync_names()
-                with state.lock:
+                with held(state.lock):
                     if state.synced.value < state.end.value:
                         # Another thread has appended since the flush, and would after any other, too.
                         self._flusher.sync_locked()
@@ -201,7 +209,7 @@ class Log(Writable):
                     )
                     state.closed = True
         finally:
-            with state.lock:
+            with held(state.lock):
                 state.close_locked()
             state.root.release(self.name, facts)
 
@@ -219,7 +227,7 @@ class Log(Writable):
             with contextlib.suppress(LogstoreError):
                 appender.close()
         state = self._state
-        with state.lock:
+        with held(state.lock):
             state.close_locked()
         state.root.release(self.name, None)
         message = f"log {self.path} was dropped without close(): the next open recovers it"
@@ -248,7 +256,7 @@ class Log(Writable):
     @property
     def next_offset(self) -> int:
         """The offset that the next append gets: the log end offset, but a position with offset.mode=bytes."""
-        with self._state.lock:
+        with held(self._state.lock):
             return self._state.next_offset_locked()
 
     @property
@@ -282,7 +290,7 @@ class Log(Writable):
         """What the checkpoints of the root may say of the log at this moment: nothing that is not on disk."""
         state = self._state
         state.check_open()
-        with state.lock:
+        with held(state.lock):
             return PartitionFacts(
                 state.recovery.point.recovery_point,
                 state.log_start,
@@ -294,7 +302,7 @@ class Log(Writable):
         """The log's numbers at this moment."""
         # Before the lock: a thread of the parent may have held it at the fork, for ever.
         self._state.check_process()
-        with self._state.lock:
+        with held(self._state.lock):
             return LogMetrics(
                 log_start_offset=self._state.log_start,
                 high_watermark=self._state.high_watermark.value,
@@ -352,23 +360,28 @@ class Log(Writable):
             OffsetOutOfRangeError: ``offset`` is above the log end offset.
         """
         self._state.check_open()
-        with self._state.lock:
-            if offset > self._state.end.value:
-                raise OffsetOutOfRangeError(
-                    f"{self.name}: high watermark {offset} above the log end offset {self._state.end.value}",
-                    offset=offset,
-                )
-            if self._state.high_watermark.advance(offset):
-                self._state.last_stable.advance(self._state.transactions.last_stable_offset(offset))
-                self._state.publish_locked()
+        locked(self._state.lock, self._settle_locked, self._advance_locked, offset)
+
+    def _advance_locked(self, offset: int) -> None:
+        if offset > self._state.end.value:
+            raise OffsetOutOfRangeError(
+                f"{self.name}: high watermark {offset} above the log end offset {self._state.end.value}",
+                offset=offset,
+            )
+        if self._state.high_watermark.advance(offset):
+            self._state.last_stable.advance(self._state.transactions.last_stable_offset(offset))
+            self._state.publish_locked()
 
     # -- rolling ---------------------------------------------------------------------------------
 
     def roll(self) -> None:
         """Seal the active segment and begin another, unless it is empty."""
         self._state.check_writable()
+        shielded(self._roll)
+
+    def _roll(self) -> None:
         state = self._state
-        with state.lock:
+        with held(state.lock):
             state.check_whole_locked()
             with state.change():
                 state.drain_tail_locked()
@@ -387,7 +400,7 @@ class Log(Writable):
             OffsetOutOfRangeError: ``offset`` is below the log start offset.
             StorageFailedError: the cut failed half way; opening the log again finishes it.
         """
-        return cut.truncate_to(self._state, offset)
+        return shielded(cut.truncate_to, self._state, offset)
 
     def delete_before(self, offset: int) -> int:
         """Raise the log start offset to ``offset``; returns it. Segments that lie below go at once.
@@ -398,7 +411,7 @@ class Log(Writable):
             OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
             DiskFullError, StorageFailedError: the new start could not be written down.
         """
-        return cut.delete_before(self._state, offset, self._flusher.sync_to)
+        return shielded(cut.delete_before, self._state, offset, self._flusher.sync_to)
 
     # -- keeping house ---------------------------------------------------------------------------
 
@@ -413,7 +426,7 @@ class Log(Writable):
         Raises:
             DiskFullError, StorageFailedError: as `delete_before`.
         """
-        return retention.retain(self._state, self._flusher.sync_to, now_ms)
+        return shielded(retention.retain, self._state, self._flusher.sync_to, now_ms)
 
     def oldest_segment(self, active_bytes: int = INT64_MAX) -> OldestSegment | None:
         """The first segment, if it could be deleted whole; None if nothing can.
@@ -425,7 +438,7 @@ class Log(Writable):
 
     def image(self) -> Image:
         """The log as it is now, to be copied by `copy_image`."""
-        return image.capture(self._state)
+        return shielded(image.capture, self._state)
 
     def copy_image(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
         """Build the log of an image in an empty directory, by hard links where they can be had.
@@ -492,7 +505,9 @@ class Log(Writable):
                 nothing has changed.
             ConfigError: as `open`.
         """
-        settled = LogConfig.of(config, **settings)
+        shielded(self._reconfigure, LogConfig.of(config, **settings))
+
+    def _reconfigure(self, settled: LogConfig) -> None:
         alteration.apply(self._state, settled)
         self._settle(settled)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from logstore._files import fork_generation
+from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore._watch import Watch
 from logstore.clock import Clock
@@ -180,7 +181,7 @@ class LogReader(Readable):
     def refresh(self) -> None:
         """Look what the writer has published since."""
         self._check_open()
-        with self._lock:
+        with held(self._lock):
             published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
             if published is None or published == self._published:
                 return
@@ -310,7 +311,7 @@ class LogReader(Readable):
 
     def _wait_for_writer(self, timeout_s: float) -> None:
         """Until something may have been published: woken by inotify, looking again every 10 ms anyway."""
-        with self._lock:
+        with held(self._lock):
             if self._watch is None:
                 self._watch = Watch(self._directory.join(checkpoint.PUBLISHED))
         self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1))

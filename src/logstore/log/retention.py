@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import DamagedLogError, RecordError, StorageError
 from logstore.log import cut
@@ -40,7 +41,7 @@ class OldestSegment(NamedTuple):
 
 def oldest(state: State, active_bytes: int) -> OldestSegment | None:
     """See `Log.oldest_segment`."""
-    with state.lock:
+    with held(state.lock):
         segments, high_watermark = state.segments.all, state.high_watermark.value
     first = segments[0]
     is_active = len(segments) == 1
@@ -54,13 +55,13 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     """See `Log.retain`; ``sync_to`` brings what is to be deleted to the disk."""
     state.check_writable()
     now = state.clock.now_ms() if now_ms is None else now_ms
-    with state.lock:
+    with held(state.lock):
         state.check_whole_locked()
         expired = state.expire_producers_locked(now)
         state.look_back(now)
         rolled = _roll_if_idle_locked(state, now)
     cut.drop_below_start(state)
-    with state.lock:
+    with held(state.lock):
         segments, high_watermark = state.segments.all, state.high_watermark.value
     doomed = list(_doomed(state, segments, high_watermark, now))
     start = state.log_start

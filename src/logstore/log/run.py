@@ -10,7 +10,11 @@ it, and producer state is changed once for each call.
 
 from __future__ import annotations
 
+from functools import partial
+
 from logstore._batch import stamp_producer
+from logstore._interrupts import locked
+from logstore.log.cut import settle_locked
 from logstore.log.gate import with_room
 from logstore.log.state import INT32_MAX, State
 from logstore.log.write import ProducerStamp, produced_run, write_locked
@@ -36,11 +40,11 @@ def append_run(
     newest = now_ms if append_time else max_timestamp_ms
     rest = memoryview(run)
     first, last = -1, -2
+    settle = partial(settle_locked, state)
     while rest:
 
         def write(piece: memoryview = rest, producer: ProducerStamp = producer) -> tuple[int, int, AppendResult]:
-            with state.lock:
-                return _write_locked(state, piece, producer, newest, now_ms)
+            return locked(state.lock, settle, _write_locked, state, piece, producer, newest, now_ms)
 
         size, count, result = with_room(state.gate, len(rest), write)
         first = result.first_offset if first < 0 else first

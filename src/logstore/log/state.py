@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from logstore._files import fork_generation
+from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.clock import Clock
 from logstore.config import LogConfig
@@ -100,6 +101,7 @@ class State:
         self.exchanging = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
         self.closing = False
         self.changing = 0  # steps of a change that are under way; see `change`
+        self.appending = False  # an append is under way; see `cut.settle_locked`
         self.gate = gate
         self.room = 0  #: bytes that the gate has granted and that are not written yet
         self.counters = Counters()
@@ -179,7 +181,7 @@ class State:
             self.recovery.write(self.point_now(clean=found.was_clean))
         # A clean mark goes before the first write, durably: it must not come back over a torn log.
         self.must_unmark = found.point.clean
-        with self.lock:
+        with held(self.lock):
             self.move_marks_locked()
 
     def look_back(self, now_ms: int) -> None:
@@ -232,9 +234,10 @@ class State:
 
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:
-        """A change of several parts: what interrupts it half way, such as Ctrl-C, leaves the log failed.
+        """A change of several parts: what ends it half way, and is no error of ours, leaves the log failed.
 
-        An error of ours has put things right, or has failed the log, before it comes here.
+        An error of ours has put things right, or has failed the log, before it comes here. Ctrl-C does not come
+        here at all: such a change is made inside `shielded`.
         """
         self.changing += 1
         try:
@@ -257,15 +260,13 @@ class State:
             raise self.poison_locked(error) from error
 
     def settle_interrupted_locked(self) -> None:
-        """Fail a log that an interrupted change has left in pieces."""
-        if self.changing and self.failed is None:
-            self.poison_locked(
-                StorageError(f"{self.name}: an earlier call was interrupted in the middle of a change")
-            )
+        """Fail a log that a change which was ended half way has left in pieces."""
+        if (self.changing or self.appending) and self.failed is None:
+            self.poison_locked(StorageError(f"{self.name}: an earlier call was ended in the middle of a change"))
 
     def check_whole_locked(self) -> None:
-        """Refuse a log that an interrupted change has left in pieces; opening it again mends it."""
-        if not self.changing and not self.closed and self.failed is None:
+        """Refuse a log that a change has left in pieces; opening it again repairs it."""
+        if not self.changing and not self.appending and not self.closed and self.failed is None:
             return
         self.settle_interrupted_locked()
         self.check_writable()
@@ -311,6 +312,13 @@ class State:
         moved = self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value)) or moved
         if moved or not self._is_published:
             self.publish_locked()
+
+    def tell_marks_locked(self) -> None:
+        """Move, publish and ring again: an interrupt may have come between any two of these."""
+        self._is_published = False
+        self.move_marks_locked(has_grown=False)
+        for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
+            mark.wake()
 
     def publish_locked(self) -> None:
         # A memory tail is not in the files, so other processes must not look for it.

@@ -33,8 +33,13 @@ class MemoryTail:
         self, data: bytes, next_offset: int, max_timestamp_ms: int, aborted: AbortedTransaction | None = None
     ) -> None:
         """Hold one append: whole, stamped batches that end before ``next_offset``."""
-        self._batches.append(Held(data, next_offset, max_timestamp_ms, aborted))
         self.size += len(data)
+        self._batches.append(Held(data, next_offset, max_timestamp_ms, aborted))
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the newest append that is held; -1 if there is none."""
+        return self._batches[-1].next_offset if self._batches else -1
 
     def head(self) -> Held | None:
         """The oldest append, which stays until `drop_head`."""
@@ -42,4 +47,6 @@ class MemoryTail:
 
     def drop_head(self) -> None:
         """The oldest append is in the file now."""
-        self.size -= len(self._batches.popleft().data)
+        dropped = self._batches.popleft()
+        # An interrupt may have counted an append that is not there.
+        self.size = self.size - len(dropped.data) if self._batches else 0

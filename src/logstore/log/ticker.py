@@ -12,6 +12,7 @@ import threading
 import weakref
 from typing import Protocol
 
+from logstore._interrupts import held
 from logstore.clock import SYSTEM_CLOCK, Clock
 
 _logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Ticker:
         """Tick a member from now on, if it lives by the machine's clock."""
         if clock is not SYSTEM_CLOCK:
             return
-        with self._lock:
+        with held(self._lock):
             self._members.add(member)
             # A thread does not survive a fork, so a child starts its own.
             if self._thread is None or not self._thread.is_alive():
@@ -47,7 +48,7 @@ class Ticker:
 
     def remove(self, member: Ticking) -> None:
         """Stop ticking a member; the thread ends with the last one."""
-        with self._lock:
+        with held(self._lock):
             self._members.discard(member)
         self._wake.set()
 
@@ -55,7 +56,7 @@ class Ticker:
         while True:
             self._wake.wait(PERIOD_S)
             self._wake.clear()
-            with self._lock:
+            with held(self._lock):
                 members = list(self._members)
                 if not members:
                     self._thread = None

@@ -6,9 +6,9 @@ value is read without a lock, and is set after the bytes that it promises have b
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
+from logstore._interrupts import Condition, held
 from logstore.clock import SYSTEM_CLOCK, Clock
 
 
@@ -22,19 +22,19 @@ class Bell:
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._rung = False
 
     def ring(self) -> None:
         """Let the waiter go, or the next one pass."""
-        with self._changed:
+        with held(self._changed):
             self._rung = True
             self._changed.notify_all()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until somebody rings; False if the time is over first."""
         deadline = self._clock.deadline_s(timeout_s)
-        with self._changed:
+        with held(self._changed):
             while not self._rung:
                 left = None if deadline is None else deadline - self._clock.monotonic_s()
                 if left is not None and left <= 0:
@@ -59,7 +59,7 @@ class Watermark:
     def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._value = value
         self._clock = clock
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._waiters = 0
         self._closed = False
         self._bells: tuple[Bell, ...] = ()
@@ -76,13 +76,13 @@ class Watermark:
         self._value = value
         # A waiter counts itself before it looks at the value, so one of the two sees the other.
         if self._waiters:
-            self._wake()
+            self.wake()
         return True
 
     def reset(self, value: int) -> None:
         """Set the offset, downward too: after a truncation."""
         self._value = value
-        self._wake()
+        self.wake()
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset is at least ``value``; False if the time is over or it is closed."""
@@ -97,7 +97,7 @@ class Watermark:
 
     def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         deadline = self._clock.deadline_s(timeout_s)
-        with self._changed:
+        with held(self._changed):
             self._waiters += 1
             try:
                 while not is_reached(self._value):
@@ -111,13 +111,13 @@ class Watermark:
 
     def attach(self, bell: Bell) -> None:
         """Ring ``bell`` whenever the offset changes, until `detach`: for whoever waits for several marks."""
-        with self._changed:
+        with held(self._changed):
             self._bells += (bell,)
             self._waiters += 1
 
     def detach(self, bell: Bell) -> None:
         """Ring ``bell`` no more."""
-        with self._changed:
+        with held(self._changed):
             if bell in self._bells:
                 self._bells = tuple(other for other in self._bells if other is not bell)
                 self._waiters -= 1
@@ -125,10 +125,11 @@ class Watermark:
     def close(self) -> None:
         """Let every waiter go."""
         self._closed = True
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
-        with self._changed:
+    def wake(self) -> None:
+        """Have every waiter look again; `advance` does it, unless an interrupt has cut that off."""
+        with held(self._changed):
             self._changed.notify_all()
         # Outside the lock: a bell has one of its own, and whoever waits at it may be about to detach.
         for bell in self._bells:

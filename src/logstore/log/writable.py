@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from logstore._encode import Encoder, encode_marker, timestamp_of
+from logstore._interrupts import held, locked, shielded
 from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.errors import DiskFullError, ExpectedOffsetError, InvalidRecordError, NotSyncedError
 from logstore.log import admission
 from logstore.log.adoption import Whole, adopt
 from logstore.log.appender import Appender
+from logstore.log.cut import settle_locked
 from logstore.log.flush import Flusher
 from logstore.log.gate import with_room
 from logstore.log.producers import ProducedBatch
@@ -44,6 +47,7 @@ class Writable(Readable):
         self.path = state.directory.path
         self._state = state
         self._lock = state.lock
+        self._settle_locked = partial(settle_locked, state)
         self._clock = clock
         self._flusher = Flusher(state)
         self._ticking = False
@@ -184,13 +188,21 @@ class Writable(Readable):
         # As `with_room`, with fewer calls: this is done for every append.
         for is_first in (True, False):
             try:
-                with self._lock:
-                    if expect is not None:
-                        self._check_expected_locked(expect)
-                    result = write_locked(
-                        self._state, encoder, count, count, batches, newest, produced, Origin.CLIENT, now
-                    )
-                    break
+                result = locked(
+                    self._lock,
+                    self._settle_locked,
+                    write_locked if expect is None else partial(self._write_expected_locked, expect),
+                    self._state,
+                    encoder,
+                    count,
+                    count,
+                    batches,
+                    newest,
+                    produced,
+                    Origin.CLIENT,
+                    now,
+                )
+                break
             except DiskFullError:
                 if not (is_first and self._state.gate.make_room(len(encoder))):
                     raise
@@ -200,7 +212,7 @@ class Writable(Readable):
             return result._replace(timestamp_ms=newest)
         return result
 
-    def _check_expected_locked(self, expect: int) -> None:
+    def _write_expected_locked(self, expect: int, *args: Any) -> AppendResult:
         self._state.check_whole_locked()
         found = self._state.end.value
         if found != expect:
@@ -210,6 +222,7 @@ class Writable(Readable):
                 found=found,
                 expected=expect,
             )
+        return write_locked(*args)
 
     def append_batch(
         self, batch: Any, *, ack: Ack | str | None = None, origin: Origin = Origin.CLIENT
@@ -241,19 +254,21 @@ class Writable(Readable):
         admitted = admission.admit(batch, self.config, origin, now)
 
         def write() -> AppendResult:
-            with self._lock:
-                return write_locked(
-                    self._state,
-                    admitted.data,
-                    admitted.span,
-                    admitted.record_count,
-                    1,
-                    admitted.max_timestamp_ms,
-                    admitted.produced,
-                    origin,
-                    now,
-                    admitted,
-                )
+            return locked(
+                self._lock,
+                self._settle_locked,
+                write_locked,
+                self._state,
+                admitted.data,
+                admitted.span,
+                admitted.record_count,
+                1,
+                admitted.max_timestamp_ms,
+                admitted.produced,
+                origin,
+                now,
+                admitted,
+            )
 
         result = with_room(self._state.gate, len(admitted.data), write)
         self._acknowledge(result, settled)
@@ -302,7 +317,10 @@ class Writable(Readable):
         """
         self._state.check_writable()
         stamp = NO_PRODUCER if producer is None else producer
-        result = adopt(self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time)
+        # One file for many appends: it is worth a thread, whose steps no interrupt comes between.
+        result = shielded(
+            adopt, self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time
+        )
         if result is not None:
             self._acknowledge(result, Ack.WRITTEN)
         return result
@@ -310,14 +328,14 @@ class Writable(Readable):
     def open_transaction(self, producer_id: int) -> int | None:
         """Where a producer's open transaction begins in this log; None if it has none here."""
         self._state.check_open()
-        with self._state.lock:
+        with held(self._state.lock):
             found = self._state.transactions.producers.get(producer_id)
             return None if found is None else found.transaction_first_offset
 
     def producer_epoch(self, producer_id: int) -> int:
         """The newest epoch that a producer is known to have written here with; -1 if it is not known."""
         self._state.check_open()
-        with self._state.lock:
+        with held(self._state.lock):
             found = self._state.transactions.producers.get(producer_id)
             return -1 if found is None else found.epoch
 

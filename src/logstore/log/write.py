@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from logstore._batch import stamp_run
 from logstore._encode import Encoder
+from logstore._interrupts import shielded
 from logstore.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -81,12 +82,12 @@ def write_locked(
             if state.config.timestamp_type is TimestampType.CREATE_TIME:
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
-    # As `State.change`, whose cost every append would feel.
-    state.changing += 1
+    # Until the end is set nothing of it counts: see `settle_locked`.
+    state.appending = True
+    # In a memory tail an append cannot be cut off again, nor is there a file to replay its producer from.
+    change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
-        end = _change_locked(
-            state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put
-        )
+        end = change(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put)
         counters = state.counters
         counters.appends += 1
         counters.appended_records += record_count
@@ -96,10 +97,14 @@ def write_locked(
         state.end.advance(end)
         state.move_marks_locked()
     except LogstoreError:
-        state.changing -= 1
+        state.appending = False
         raise
-    state.changing -= 1
+    state.appending = False
     return _new_result(AppendResult, (first, end - 1, -1, False))
+
+
+def _change_shielded_locked(*args: Any) -> int:
+    return shielded(_change_locked, *args)
 
 
 def _change_locked(
@@ -117,9 +122,9 @@ def _change_locked(
 ) -> int:
     """The bytes, then everything that speaks of them; the offset behind the last record."""
     if state.must_unmark:
-        state.unmark_locked()
+        shielded(state.unmark_locked)
     if first + span - 1 - state.end.value > INT32_MAX:
-        state.skip_to_locked(first)
+        shielded(state.skip_to_locked, first)
     size = len(data)
     stamp = -1 if origin is _REPLICATION else leader_epoch
     if size > state.config.segment_bytes and batch_count == 1:
@@ -132,11 +137,11 @@ def _change_locked(
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
             # A full disk has kept it from being written for a while: memory is no place for more.
-            state.drain_tail_locked()
+            shielded(state.drain_tail_locked)
         stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
     _note_epoch_locked(state, leader_epoch, first)
     if not state.epochs_saved:
-        state.save_epochs_locked()
+        shielded(state.save_epochs_locked)
     aborted = None if produced is None else state.transactions.apply(produced, now)
     if state.tail is not None:
         state.tail.add(bytes(data), first + span, max_timestamp, aborted)
@@ -175,7 +180,7 @@ def _put_locked(
     """Write stamped or unstamped batches into the segments, rolling where one is full; the end behind them."""
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
-        state.roll_locked()
+        shielded(state.roll_locked)
     by_position = state.positions is not None and leader_epoch >= 0
     if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
@@ -188,7 +193,7 @@ def _put_locked(
             length = int.from_bytes(view[8:12], "big") + 12
             count = int.from_bytes(view[23:27], "big") + 1
             if state.roll_is_due_locked(length, next_offset + count - 1, max_timestamp):
-                state.roll_locked()
+                shielded(state.roll_locked)
             # Released by itself: a traceback that holds on to this frame must not hold the encoder's bytes.
             with view[:length] as batch:
                 state.append_locked(batch, next_offset, leader_epoch)
@@ -203,7 +208,7 @@ def _put_locked(
     except LogstoreError:
         # All or nothing: what is already written is not part of the log yet.
         if next_offset > first and state.failed is None:
-            cut_locked(state, first)
+            shielded(cut_locked, state, first)
         raise
     finally:
         view.release()

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from logstore._interrupts import shielded
 from logstore.config import LogConfig, Setting
 from logstore.errors import PolicyViolationError
 from logstore.store.budget import Budget, may_go
@@ -119,7 +120,7 @@ class Administering(ABC):
         self._check_writable()
         own = {**(settings or {}), **more_settings}
         count = self.config.num_partitions if partitions is None else partitions
-        entry = self._topics.create(name, count, own, if_not_exists=if_not_exists)
+        entry = shielded(self._topics.create, name, count, own, if_not_exists=if_not_exists)
         return Topic(cast("Source", self), name, entry.id)
 
     def topic_to_send_to(self, name: str) -> Topic:
@@ -198,7 +199,7 @@ class Administering(ABC):
             )
         if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:
             self._refuse_keyless(name)
-        return dict(self._topics.alter(name, changes).settings)
+        return dict(shielded(self._topics.alter, name, changes).settings)
 
     def _refuse_keyless(self, name: str) -> None:
         from logstore._unpack import objects_of  # with what scans bring, which few stores need
@@ -223,7 +224,7 @@ class Administering(ABC):
             InvalidPartitionsError: the topic has as many already.
         """
         self._check_writable()
-        self._topics.grow(name, total)
+        shielded(self._topics.grow, name, total)
         self._tell_consumers()
         return self.topic(name)
 
@@ -242,6 +243,6 @@ class Administering(ABC):
             raise PolicyViolationError(
                 f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
             )
-        entry = self._topics.delete(name)
+        entry = shielded(self._topics.delete, name)
         # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
         self.offsets.forget_topic(name, entry.id)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from logstore._encode import timestamp_of
+from logstore._interrupts import held
 from logstore.client_config import ConsumerConfig
 from logstore.errors import (
     ConcurrentUseError,
@@ -294,15 +295,8 @@ class Assignment:
 
     # -- one thread at a time
 
-    def _use(self) -> _Use:
-        if not self._in_use.acquire(blocking=False):
-            raise ConcurrentUseError(
-                "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
-            )
-        if self._closed:
-            self._in_use.release()
-            self._check_open()
-        return _Use(self._in_use)
+    def _use(self) -> held:
+        return held(self._in_use, refusal=_used_elsewhere, check=self._check_open)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -314,19 +308,10 @@ class Assignment:
             raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
 
 
-class _Use:
-    """Lets go of the consumer at the end of a call."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
+def _used_elsewhere() -> ConcurrentUseError:
+    return ConcurrentUseError(
+        "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
+    )
 
 
 __all__ = ["Assignment", "Wanted"]

@@ -30,6 +30,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from logstore._interrupts import held
 from logstore.config import LogConfig
 from logstore.errors import (
     BudgetTooSmallError,
@@ -202,11 +203,11 @@ class Budget:
 
     def measure(self, *, anew: bool = False) -> None:
         """Look how much is taken and free; with ``anew`` also at files that no longer change."""
-        with self._making:
+        with held(self._making):
             self._measure_locked(anew=anew)
 
     def _measure_locked(self, *, anew: bool = False) -> None:
-        with self._lock:
+        with held(self._lock):
             self._granted = 0
         root = self._holdings.root
         # Before the files: what is written meanwhile is counted twice then, and never not at all.
@@ -215,7 +216,7 @@ class Budget:
         self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
         taken = sum(sum(sizes.values()) for sizes in self._sizes.values())
         total, free = root.files.space(root.path)
-        with self._lock:
+        with held(self._lock):
             self._charged = taken + rooms + self._granted
             self._limit = self._limits.of(taken, total, free)
 
@@ -223,7 +224,7 @@ class Budget:
         """After a deletion from one log: with many partitions a look at all of them is long."""
         before = self._sizes.get(name, {})
         after = self._sizes[name] = self._sizes_of(name, before)
-        with self._lock:
+        with held(self._lock):
             # What is free has grown by as much, so the limit stays where it is.
             self._charged -= sum(before.values()) - sum(after.values())
 
@@ -256,7 +257,7 @@ class Budget:
 
     def grant(self, name: TopicPartition, needed: int, *, refuses: bool) -> int:
         """See `Gate.grant`."""
-        with self._lock:
+        with held(self._lock):
             left = self._limit - self._charged
             if refuses and needed > left:
                 raise DiskBudgetError(
@@ -279,7 +280,7 @@ class Budget:
         refused = self._refused
         if refused is not None and refused[0] == look and self._clock.monotonic_s() - refused[1] < _PATIENCE_S:
             return False
-        with self._making:
+        with held(self._making):
             self._refused = None
             self._measure_locked()
             with contextlib.suppress(Interrupted):

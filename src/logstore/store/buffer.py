@@ -6,8 +6,7 @@ written or given up, so no record of a batch asks here. Any thread may take, giv
 
 from __future__ import annotations
 
-import threading
-
+from logstore._interrupts import Condition, held
 from logstore.clock import Clock
 
 
@@ -21,7 +20,7 @@ class BufferMemory:
         self.limit = limit
         self._clock = clock
         self._taken = 0
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._waiting = 0
 
     @property
@@ -35,7 +34,7 @@ class BufferMemory:
 
     def try_take(self, size: int) -> bool:
         """Take a share if there is room; if nothing is taken at all, also one that is too large."""
-        with self._changed:
+        with held(self._changed):
             if self._taken and self._taken + size > self.limit:
                 return False
             self._taken += size
@@ -43,7 +42,7 @@ class BufferMemory:
 
     def give_back(self, size: int) -> None:
         """Return a share and wake whoever waits for room."""
-        with self._changed:
+        with held(self._changed):
             self._taken -= size
             assert self._taken >= 0, "more was given back than was taken"
             if self._waiting:
@@ -51,7 +50,7 @@ class BufferMemory:
 
     def wait(self, seen: int, timeout_s: float) -> None:
         """Wait until less is taken than ``seen``, at most ``timeout_s``."""
-        with self._changed:
+        with held(self._changed):
             if self._taken < seen:
                 return
             self._waiting += 1

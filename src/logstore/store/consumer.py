@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from logstore._batch import Record, RecordChain, RecordIterator
+from logstore._interrupts import shielded
 from logstore.client_config import ConsumerConfig
 from logstore.clock import seconds_of
 from logstore.config import Setting
@@ -127,8 +128,7 @@ class Consumer(Assignment):
     def _take(self, limit: int) -> list[Record]:
         records: list[Record] = []
         for _ in range(len(self._turns)):
-            place = self._turns.pop(0)
-            self._turns.append(place)
+            place = self._next_turn()
             try:
                 while len(records) < limit:
                     run = self._reading.run_of(place, self._read_bytes())
@@ -139,11 +139,18 @@ class Consumer(Assignment):
                 # Records of other partitions have moved those on, so they have to be handed out first.
                 if not records:
                     raise
-                self._turns.insert(0, self._turns.pop())
+                self._turns = [place, *self._turns[:-1]]
                 break
             if len(records) >= limit:
                 break
         return records
+
+    def _next_turn(self) -> Place:
+        """The place whose turn it is; then it is the last."""
+        place, *others = self._turns
+        # In one step: an interrupt between two would leave a partition out for good.
+        self._turns = [*others, place]
+        return place
 
     def _read_bytes(self) -> int:
         """How much of a partition is read at once: all of them together hold fetch.max.bytes at most."""
@@ -234,8 +241,7 @@ class Consumer(Assignment):
 
     def _next_run(self) -> RecordIterator | None:
         for _ in range(len(self._turns)):
-            place = self._turns.pop(0)
-            self._turns.append(place)
+            place = self._next_turn()
             run = self._reading.run_of(place, self._read_bytes())
             if run is not None:
                 # Between two turns offsets are committed; without that a turn is all that was read.
@@ -255,7 +261,7 @@ class Consumer(Assignment):
             self._settle_and_commit()
             self._check_woken()
             self._look_for_partitions()
-            self._turns.append(self._turns.pop(0))
+            self._next_turn()
             runs = [run for place in self._turns if (run := self._reading.run_of(place, self._read_bytes()))]
             if not runs:
                 self._check_there()
@@ -407,8 +413,10 @@ class Consumer(Assignment):
         self._close(processed=False)
 
     def _close(self, *, processed: bool) -> None:
-        if self._closed:
-            return
+        if not self._closed:
+            shielded(self._end, processed)
+
+    def _end(self, processed: bool) -> None:
         with self._use():
             self._closed = True
             for place in self._turns:

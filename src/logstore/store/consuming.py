@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
+from logstore._interrupts import held
 from logstore.config import Setting
 from logstore.errors import ConcurrentUseError, LogstoreError
 from logstore.records import Ack, Isolation, TopicPartition
@@ -55,7 +56,7 @@ class Consuming(ABC):
         if self._offsets is None:
             from logstore.store.offsets import CommittedOffsets
 
-            with self._offsets_lock:
+            with held(self._offsets_lock):
                 if self._offsets is None:
                     self._offsets = CommittedOffsets.of(cast("Source", self), self.config)
         return self._offsets

@@ -11,13 +11,13 @@ A task that fails is reported and runs again when it is next due.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore._files import fork_generation
+from logstore._interrupts import Condition, held
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
 
@@ -61,7 +61,7 @@ class Housekeeper:
         self._name = name
         self._tasks: list[Task] = []
         self._turn = threading.Lock()
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._fork = fork_generation()
@@ -73,14 +73,14 @@ class Housekeeper:
         """
         task = Task(name, period_ms, run, pieces)
         task.due_s = self.clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
-        with self._changed:
+        with held(self._changed):
             self._tasks.append(task)
             self._changed.notify_all()
         return task
 
     def hasten(self, name: str) -> None:
         """Have a task run as soon as its turn comes, and from then on in its period again."""
-        with self._changed:
+        with held(self._changed):
             for task in self._tasks:
                 if task.name == name:
                     task.due_s = self.clock.monotonic_s()
@@ -115,7 +115,7 @@ class Housekeeper:
             raise failure
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
-        with self._turn:
+        with held(self._turn):
             if self._stopping:
                 raise Interrupted("the store is being closed")
             try:
@@ -135,20 +135,18 @@ class Housekeeper:
     def wait(self, seconds: float) -> None:
         """Let time pass inside a task, for one that may not work at full speed; raises as `check`."""
         until = self.clock.monotonic_s() + seconds
-        with self._changed:
+        with held(self._changed):
             while not self._stopping and (left := until - self.clock.monotonic_s()) > 0:
                 self.clock.wait(self._changed, left)
         self.check()
 
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> held:
         """No task runs meanwhile; waits for the one that is running."""
-        with self._turn:
-            yield
+        return held(self._turn)
 
     def _loop(self) -> None:
         while True:
-            with self._changed:
+            with held(self._changed):
                 if self._stopping:
                     break
                 now = self.clock.monotonic_s()
@@ -171,13 +169,13 @@ class Housekeeper:
         """Run nothing any more. Returns when the task that is running has ended. May be called again."""
         if self._fork != fork_generation():
             return
-        with self._changed:
+        with held(self._changed):
             self._stopping = True
             self._changed.notify_all()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-        with self._turn:
+        with held(self._turn):
             # One that another thread was running.
             pass
 

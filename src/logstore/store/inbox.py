@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from logstore._files import LIBC, Files
+from logstore._interrupts import Condition, held
 from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
 from logstore.config import Setting
 from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError
@@ -127,7 +128,7 @@ def _ask(root: Directory, manifest: Manifest, until_s: float, timeout_s: float, 
     slip = mailbox.post(root, Letter(manifest, clock.now_ms() + int(left_s * 1000)))
     grace_s = max(timeout_s, _LEAST_GRACE_S)
     wait_s = _FIRST_WAIT_S
-    never = threading.Condition()
+    never = Condition()
     is_taken = False
     try:
         while True:
@@ -148,7 +149,7 @@ def _ask(root: Directory, manifest: Manifest, until_s: float, timeout_s: float, 
                     _silent(root, owner, manifest, timeout_s + grace_s)
                     + "; it has the batch in hand and may still finish it, which committing it again will tell"
                 )
-            with never:
+            with held(never):
                 clock.wait(never, wait_s)
             wait_s = min(wait_s * 1.5, _LONGEST_WAIT_S)
     finally:

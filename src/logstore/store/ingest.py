@@ -45,6 +45,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from logstore._interrupts import held
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
@@ -90,7 +91,7 @@ class Ingest:
     def ingest(self, manifest: Manifest) -> Ingested:
         """See `Store.ingest`."""
         manifest = manifest._replace(files=tuple(manifest.files)).check()
-        with self._lock:
+        with held(self._lock):
             if manifest.mode == AT_LEAST_ONCE:
                 found = self._at_least_once(manifest)
             else:
@@ -100,15 +101,13 @@ class Ingest:
 
     def settle(self) -> None:
         """Finish or abort what a crash or a failure has left undecided, of every query."""
-        with self._lock:
+        with held(self._lock):
             self._is_settled = False
             self._load(create=False)
 
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> held:
         """Nothing is taken in meanwhile."""
-        with self._lock:
-            yield
+        return held(self._lock)
 
     # -- the modes
 

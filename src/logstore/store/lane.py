@@ -16,9 +16,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from logstore._encode import Encoder, timestamp_of
+from logstore._interrupts import guarded, held, together, tried
 from logstore._produce import Lane, SendFuture, Ticket
 from logstore.client_config import ProducerConfig
 from logstore.clock import Clock
@@ -172,7 +174,7 @@ class PartitionLane(Lane):
             )
         size += _headers_size(headers) + _RECORD_BYTES
         limit = rules.limit
-        with self._lock:
+        with held(self._lock):
             if self._closed:
                 raise StoreClosedError("the producer is closed; the record was not sent")
             self.pause()
@@ -229,8 +231,8 @@ class PartitionLane(Lane):
         """Let the open batch wait to be written; the next record opens another."""
         self.pause()
         if self._batch is not None:
-            self._sealed.append(self._batch)
-            self._batch = None
+            # Both or none: a batch that is open and sealed would be written twice.
+            together(partial(self._sealed.append, self._batch), partial(setattr, self, "_batch", None))
 
     # -- writing
 
@@ -256,7 +258,7 @@ class PartitionLane(Lane):
 
     def newest_ticket(self) -> Ticket | None:
         """Of the batch that is written last of all that are gathered now; None if nothing is."""
-        with self._lock:
+        with held(self._lock):
             batch = self._batch or (self._sealed[-1] if self._sealed else None)
             return None if batch is None else batch.ticket
 
@@ -265,28 +267,33 @@ class PartitionLane(Lane):
 
         Without ``wait`` a lane that another thread writes is left to that one. Failures reach the futures.
         """
-        if not self._writing.acquire(blocking=wait):
-            return True
         answered: list[Ticket] = []
-        try:
-            with self._lock:
-                batch = self._batch
-                if batch is not None and (force or self._is_full(batch) or self._has_lingered(batch)):
-                    self._seal_locked()
-            if self._sealed and not force and self._shared.clock.monotonic_s() < self._retry_s:
+
+        def write() -> bool:
+            return tried(self._writing, wait, partial(self._write_sealed, force, answered), True)
+
+        return guarded(write, partial(self._tell, answered))
+
+    def _write_sealed(self, force: bool, answered: list[Ticket]) -> bool:
+        with held(self._lock):
+            batch = self._batch
+            if batch is not None and (force or self._is_full(batch) or self._has_lingered(batch)):
+                self._seal_locked()
+        if self._sealed and not force and self._shared.clock.monotonic_s() < self._retry_s:
+            return False
+        while self._sealed:
+            if not self._append(self._sealed[0], answered):
                 return False
-            while self._sealed:
-                if not self._append(self._sealed[0], answered):
-                    return False
-            return True
-        finally:
-            # In this order: who opens a batch meanwhile lists the lane again.
-            self._shared.active.discard(self)
-            if not self.is_empty:
-                self._shared.active.add(self)
-            self._writing.release()
-            for ticket in answered:
-                ticket.tell()
+        return True
+
+    def _tell(self, answered: list[Ticket]) -> None:
+        """Wake those who wait for what was written, and list the lane if there is more to write."""
+        # In this order: who opens a batch meanwhile lists the lane again.
+        self._shared.active.discard(self)
+        if not self.is_empty:
+            self._shared.active.add(self)
+        for ticket in answered:
+            ticket.tell()
 
     def _append(self, batch: _Batch, answered: list[Ticket]) -> bool:
         """Append the oldest batch that waits; False: it goes on waiting for room."""
@@ -353,8 +360,8 @@ class PartitionLane(Lane):
     def abandon(self, error: BaseException) -> None:
         """Give up what is gathered: every future of it is answered with ``error``."""
         answered: list[Ticket] = []
-        with self._writing:
-            with self._lock:
+        with held(self._writing):
+            with held(self._lock):
                 self._seal_locked()
             while self._sealed:
                 self._give_up(self._sealed[0], error, answered)
@@ -363,7 +370,7 @@ class PartitionLane(Lane):
 
     def close(self) -> None:
         """Take no more records. What is gathered stays, to be written or abandoned."""
-        with self._lock:
+        with held(self._lock):
             self._closed = True
             self.pause()
 

@@ -15,6 +15,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from logstore._files import fork_generation
+from logstore._interrupts import held
 from logstore.dropped import hand_over, release_all, wait_until
 from logstore.errors import LogstoreError
 from logstore.store.housekeeping import Housekeeper
@@ -78,7 +79,7 @@ class Life:
         self._dropped.add(member)
 
     def close(self) -> None:
-        with self._lock:
+        with held(self._lock):
             if self.closed:
                 return
             failure: BaseException | None = None

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 
+from logstore._interrupts import held
 from logstore.config import Setting
 from logstore.errors import (
     CorruptRecordError,
@@ -121,7 +122,7 @@ class CommittedOffsets:
             CorruptRecordError: a record of ``__consumer_offsets`` cannot be read; its place is named.
         """
         check_group(group)
-        with self._lock:
+        with held(self._lock):
             found = self._group_locked(group)
             wanted = list(found if partitions is None else partitions)
             found = {partition: found[partition] for partition in wanted if partition in found}
@@ -129,7 +130,7 @@ class CommittedOffsets:
 
     def groups(self) -> list[str]:
         """Every group that has committed an offset, in the order of their names."""
-        with self._lock:
+        with held(self._lock):
             return sorted(name for part in self._caught_up_locked().values() for name in part.groups)
 
     def _is_of_today(self, partition: TopicPartition, commit: OffsetAndMetadata) -> bool:
@@ -185,7 +186,7 @@ class CommittedOffsets:
             ReadOnlyError, DiskFullError, StorageFailedError: as `commit`.
         """
         check_group(group)
-        with self._lock:
+        with held(self._lock):
             found = self._group_locked(group)
             gone = [partition for partition in (found if partitions is None else partitions) if partition in found]
         if gone:
@@ -197,7 +198,7 @@ class CommittedOffsets:
 
         With ``topic_id`` what was committed for a later topic of that name stays.
         """
-        with self._lock:
+        with held(self._lock):
             found = self._all_locked()
         ids = ("", topic_id)
         return self._forget(
@@ -214,10 +215,10 @@ class CommittedOffsets:
         A group that has a consumer in this process keeps all of them, however old.
         """
         now = self._source.clock.now_ms() if now_ms is None else now_ms
-        held = set(self._holders.values())
-        with self._lock:
+        kept = set(self._holders.values())
+        with held(self._lock):
             found = self._all_locked()
-        gone = {key: commit for key, commit in found if key.group not in held and self._expiry_of(commit) <= now}
+        gone = {key: commit for key, commit in found if key.group not in kept and self._expiry_of(commit) <= now}
         if gone:
             _logger.info("offsets expired: count=%d", len(gone))
         return self._forget(gone)
@@ -297,7 +298,7 @@ class CommittedOffsets:
         log = source.partition(OFFSETS_TOPIC, number)
         assert isinstance(log, Log)
         settled = log.config.default_ack if ack is None else Ack(ack)
-        with self._lock:
+        with held(self._lock):
             part = self._caught_up_locked()[number]
             if instead_of is not None:
                 known = part.groups.get(group, {})

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from logstore._files import Files
+from logstore._interrupts import held, shielded
 from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.errors import NotALogError, StoreClosedError
@@ -57,24 +58,35 @@ class Partitions:
             DamagedLogError, StorageError: as `Log.open`; the next call tries again.
         """
         found = self._open.get(name)
-        if found is not None:
-            return found
-        with self._lock:
-            turn = self._opening.setdefault(name, threading.Lock())
-        with turn:
-            with self._lock:
+        return shielded(self._opened, name) if found is None else found
+
+    def _opened(self, name: TopicPartition) -> Opened:
+        while True:
+            with held(self._lock):
                 self._check_open()
                 found = self._open.get(name)
-            if found is None:
-                found = self._open_log(name)
-                with self._lock:
-                    if not self._closed:
-                        self._open[name] = found
-                if self._closed:
-                    found.close()
-                    self._check_open()
-        with self._lock:
-            self._opening.pop(name, None)
+                if found is not None:
+                    return found
+                turn = self._opening.setdefault(name, threading.Lock())
+            with held(turn):
+                # Else another thread has had this turn, and what it has opened may be closed again: the threads
+                # that come now take another one.
+                if self._opening.get(name) is turn:
+                    return self._open_in_turn(name)
+
+    def _open_in_turn(self, name: TopicPartition) -> Opened:
+        found = None
+        try:
+            found = self._open_log(name)
+        finally:
+            with held(self._lock):
+                if found is not None and not self._closed:
+                    self._open[name] = found
+                # By its own thread only, together with the entry that makes it needless.
+                del self._opening[name]
+        if self._closed:
+            found.close()
+            self._check_open()
         return found
 
     def _open_log(self, name: TopicPartition) -> Opened:
@@ -101,7 +113,7 @@ class Partitions:
 
     def opened(self, topic: str | None = None) -> Iterator[Opened]:
         """Every log that is open now, of one topic or of all, by name."""
-        with self._lock:
+        with held(self._lock):
             found = sorted(self._open.items())
         for name, log in found:
             if topic is None or name.topic == topic:
@@ -116,10 +128,10 @@ class Partitions:
 
         For the writer, who has changed the catalogue before.
         """
-        with self._lock:
+        with held(self._lock):
             turns = [turn for name, turn in self._opening.items() if name.topic == topic]
         for turn in turns:
-            with turn:
+            with held(turn):
                 pass
 
     def close_topic(self, topic: str) -> None:
@@ -128,14 +140,14 @@ class Partitions:
             # Else one that is being opened would stay, with files that are removed, for a later topic of the name.
             # (A reader learns of its topic's end while it opens, and would wait for itself.)
             self.settle(topic)
-        with self._lock:
+        with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
         close_all(logs)
 
     def close(self) -> None:
         """Close every log. All are closed even if one fails; the first failure is raised."""
-        with self._lock:
+        with held(self._lock):
             self._closed = True
             logs = list(self._open.values())
             self._open.clear()

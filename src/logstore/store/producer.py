@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logstore._files import fork_generation
+from logstore._interrupts import Condition, held, interrupted, shielded
 from logstore._produce import Lanes, Sender, SendFuture
 from logstore.client_config import ProducerConfig
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -156,7 +157,7 @@ class Producer(Sender):
         self._ids: dict[str, str] = {}
         self._lanes: list[PartitionLane] = []
         self._lock = threading.Lock()  # of the two above
-        self._waiting = threading.Condition()
+        self._waiting = Condition()
         self._closing = threading.RLock()  # while it is closed: a second caller returns once nothing is left
         self._closed = False
         self._fork = fork_generation()
@@ -234,7 +235,7 @@ class Producer(Sender):
         lanes = self.known(topic)
         if lanes is not None and len(lanes.lanes) == count and self._ids.get(topic) == topic_id:
             return lanes
-        with self._lock:
+        with held(self._lock):
             lanes = self.known(topic)
             old: list[PartitionLane] = []
             if lanes is not None and self._ids.get(topic) == topic_id:
@@ -300,7 +301,13 @@ class Producer(Sender):
                         f"{self._shared.memory.taken} bytes of records still wait for room on the disk after "
                         f"{timeout_s} s; they stay gathered: make room, then flush again"
                     )
-            with self._waiting:
+            if interrupted():
+                # Of a `close`, which nothing else cuts short.
+                raise DeliveryTimeoutError(
+                    f"closing was interrupted while {self._shared.memory.taken} bytes of records waited for room "
+                    "on the disk; they were not written"
+                )
+            with held(self._waiting):
                 self._clock.wait(self._waiting, wait_s)
         self._shared.syncing.sync()
 
@@ -346,17 +353,20 @@ class Producer(Sender):
             DeliveryTimeoutError: ``timeout_s`` has passed; the futures of what was left have this error.
             LogstoreError: as `flush`.
         """
+        shielded(self._end, timeout_s)
+
+    def _end(self, timeout_s: float | None) -> None:
         until_s = self._clock.deadline_s(timeout_s)
         if self._fork != fork_generation():
             # The parent's records and its thread; the child only forgets them.
             self._closed = True
             return
-        with self._closing:
+        with held(self._closing):
             if not self._closed:
                 self._close(until_s, timeout_s)
 
     def _close(self, until_s: float | None, timeout_s: float | None) -> None:
-        with self._lock:
+        with held(self._lock):
             self._closed = True
             self.forget()
         for lane in self._lanes:

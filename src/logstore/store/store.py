@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from logstore._files import LIBC, Files, fork_generation
+from logstore._interrupts import held, made, shielded
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
 from logstore.errors import (
@@ -293,7 +294,7 @@ class Store(Consuming, Administering):
     def next_producer_id(self) -> int:
         """A producer id that this store has never given before. Blocks on the disk now and then."""
         self._check_writable()
-        return self._topics.next_producer_id()
+        return shielded(self._topics.next_producer_id)
 
     # -- life
 
@@ -390,7 +391,13 @@ class Store(Consuming, Administering):
         self._housekeeper.run_all()
 
     def close(self) -> None:
-        """Flush and close every log, and let go of the directory. May be called again."""
+        """Flush and close every log, and let go of the directory. May be called again.
+
+        An interrupt (Ctrl-C) is raised once all is closed.
+        """
+        shielded(self._end)
+
+    def _end(self) -> None:
         if self._fork != fork_generation():
             # The parent owns the files and the lock; the child only forgets them.
             self._life.closed = True
@@ -418,7 +425,7 @@ class Store(Consuming, Administering):
         if self._ingest_made is None:
             from logstore.store.ingest import Ingest  # with all that it brings, what few stores need
 
-            with self._ingest_lock:
+            with held(self._ingest_lock):
                 if self._ingest_made is None:
                     self._ingest_made = Ingest(self, Directory(self.path, self.files))
         return self._ingest_made
@@ -494,7 +501,10 @@ def open_store(
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else settings
     config = StoreConfig.layered(given, environ=os.environ if environ is None else environ, arguments=more_settings)
     where = config.directory(path)
-    return Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)
+    return made(
+        lambda: Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng),
+        Store.close,
+    )
 
 
 def open_briefly(
@@ -511,14 +521,17 @@ def open_briefly(
     Who is ``patient`` waits for others that do the same. Raises as `open_store`.
     """
     config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
-    return Store(
-        path,
-        config,
-        read_only=False,
-        create=create,
-        clock=clock,
-        files=files,
-        rng=None,
-        brief=True,
-        patient=patient,
+    return made(
+        lambda: Store(
+            path,
+            config,
+            read_only=False,
+            create=create,
+            clock=clock,
+            files=files,
+            rng=None,
+            brief=True,
+            patient=patient,
+        ),
+        Store.close,
     )

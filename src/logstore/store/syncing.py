@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
+from logstore._interrupts import Condition, held
 from logstore._produce import Ticket
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DiskFullError, NotSyncedError
@@ -38,7 +39,7 @@ class Syncing:
 
     def __init__(self, clock: Clock) -> None:
         self._by_thread = clock is SYSTEM_CLOCK
-        self._lock = threading.Condition()
+        self._lock = Condition()
         self._waiting: dict[Log, deque[_Waiting]] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -46,7 +47,7 @@ class Syncing:
 
     def add(self, log: Log, ticket: Ticket, first_offset: int, last_offset: int, append_time_ms: int) -> None:
         """Answer a ticket when its batch, which is in the log, is on disk. Does not block."""
-        with self._lock:
+        with held(self._lock):
             batches = self._waiting.setdefault(log, deque())
             batches.append(_Waiting(ticket, last_offset + 1, first_offset, append_time_ms))
             if self._by_thread and not self._closed:
@@ -59,7 +60,7 @@ class Syncing:
 
     def sync(self) -> None:
         """Sync every log that has batches waiting, and answer them. Failures reach the tickets."""
-        with self._lock:
+        with held(self._lock):
             logs = list(self._waiting)
         for log in logs:
             self.sync_log(log)
@@ -83,7 +84,7 @@ class Syncing:
             error = failure
             synced = log.synced_end
         answered = []
-        with self._lock:
+        with held(self._lock):
             batches = self._waiting.get(log, deque())
             while batches and (error is not None or batches[0].end <= synced):
                 batch = batches.popleft()
@@ -100,7 +101,7 @@ class Syncing:
 
     def _run(self) -> None:
         while True:
-            with self._lock:
+            with held(self._lock):
                 while not self._waiting and not self._closed:
                     self._lock.wait()
                 if not self._waiting:
@@ -114,7 +115,7 @@ class Syncing:
 
     def close(self) -> None:
         """Sync what waits and end the thread. May be called again."""
-        with self._lock:
+        with held(self._lock):
             self._closed = True
             self._lock.notify_all()
         self.sync()

@@ -11,14 +11,14 @@ catalogue is an immutable value: who looks at it takes no lock.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from logstore._interrupts import held
 from logstore.clock import Clock
 from logstore.config import LogConfig, Setting, canonical, canonical_keys
 from logstore.errors import (
@@ -287,17 +287,15 @@ class Topics(TopicTable):
 
     # -- changing
 
-    @contextlib.contextmanager
-    def unchanged(self) -> Iterator[None]:
+    def unchanged(self) -> held:
         """No topic is made, changed or deleted meanwhile."""
-        with self._lock:
-            yield
+        return held(self._lock)
 
     def create(
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
         """Make a topic. Durable on return; on an error there is none of it."""
-        with self._lock:
+        with held(self._lock):
             found = self._catalogue.topics.get(name)
             if found is not None and found.state in _THERE:
                 if if_not_exists:
@@ -366,7 +364,7 @@ class Topics(TopicTable):
 
     def alter(self, name: str, changes: Mapping[str, Setting]) -> TopicEntry:
         """Change settings of a topic; None takes a key back to the store's default. Durable on return."""
-        with self._lock:
+        with held(self._lock):
             entry = self.entry(name)
             own = _changed(entry.settings, changes)
             before, after = self.effective(entry), self.effective(entry, own)
@@ -401,7 +399,7 @@ class Topics(TopicTable):
 
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has those of before."""
-        with self._lock:
+        with held(self._lock):
             entry = self.entry(name)
             check_partition_count(total)
             if name in INTERNAL:
@@ -439,7 +437,7 @@ class Topics(TopicTable):
 
         If that fails half way, the topic is gone for everybody, and the next open removes the rest.
         """
-        with self._lock:
+        with held(self._lock):
             entry = self.entry(name)
             doomed = entry.replace(state=TopicState.DELETING)
             self._save_locked(name, doomed)
@@ -465,7 +463,7 @@ class Topics(TopicTable):
 
     def next_producer_id(self) -> int:
         """A producer id that was never given before, nor will be after any crash."""
-        with self._lock:
+        with held(self._lock):
             if not self._ids_left:
                 first = self._catalogue.next_producer_id
                 changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)

@@ -1,0 +1,542 @@
+"""A process whose main thread is interrupted in the middle of what it does: `test_interrupts` runs it.
+
+``lines`` raises KeyboardInterrupt at every line of the package that an action runs, one after the other, as a
+debugger would. ``storm`` has real signals, alone and in bursts, come out of the package's code, while other threads
+use the same log. After each interrupt nothing may have failed, no lock may be left, every thread goes on, and what
+was acknowledged is there. A process that hangs says where, and ends. The last line says how many came.
+
+    python -m tests.crash.interrupts lines DIRECTORY SEED COUNT
+    python -m tests.crash.interrupts storm DIRECTORY SEED SECONDS
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import random
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import logstore
+from logstore import Log
+from logstore.errors import DirectoryLockedError
+
+PACKAGE = str(Path(logstore.__file__).parent)
+PATIENCE_S = 15
+THREADS = 7
+
+
+class Struck(BaseException):
+    """What the handler raises."""
+
+
+class Unfair(Exception):
+    """A promise was broken."""
+
+
+def check(holds: bool, what: str) -> None:
+    if not holds:
+        if "for ever" in what:
+            faulthandler.dump_traceback(all_threads=True)
+        raise Unfair(what)
+
+
+def beside(act: Callable[[], Any]) -> Any:
+    """What ``act`` returns in another thread, which has to come to its end."""
+    answer: list[Any] = []
+
+    def run() -> None:
+        try:
+            answer.append(act())
+        except BaseException as error:  # noqa: BLE001  raised again below
+            answer.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    check(not thread.is_alive(), "another thread waits for ever")
+    if isinstance(answer[0], BaseException):
+        raise answer[0]
+    return answer[0]
+
+
+# --- one interrupt, at each line ----------------------------------------------------------------
+
+
+class Lines:
+    """Raises at the nth line of the package that the main thread runs."""
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+        self.where = ""
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name == "__del__":
+            # What is raised in a `__del__` reaches nobody.
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+
+def at_line(nth: int, act: Callable[[], Any]) -> tuple[bool, str, Any]:
+    """Whether ``act`` was interrupted at its nth line, where that was, and what it returned if not."""
+    lines = Lines(nth)
+    result = None
+    sys.settrace(lines)
+    try:
+        result = act()
+    except KeyboardInterrupt:
+        return True, lines.where, None
+    finally:
+        sys.settrace(None)
+    return False, lines.where, result
+
+
+class LogCase:
+    """A log with some records, something done to it, and what has to hold afterwards."""
+
+    settings: dict[str, Any] = {"segment_bytes": 400}  # noqa: RUF012
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path / "t-0"
+        self.name = name
+        self.others: list[threading.Thread] = []
+        self.log = Log.open(self.path, self.settings_of(name))
+        self.known = [b"%d" % n * 20 for n in range(4)]
+        for value in self.known:
+            self.log.append([value])
+        if name != "tail":
+            self.log.flush()
+
+    def settings_of(self, name: str) -> dict[str, Any]:
+        return {**self.settings, "logstore.tail": "memory"} if name == "tail" else self.settings
+
+    def act(self) -> Any:
+        return getattr(self, "do_" + self.name)()
+
+    def do_append(self) -> Any:
+        return self.log.append([b"new"])
+
+    def do_many(self) -> Any:
+        return self.log.append([b"many %d" % n * 10 for n in range(9)])
+
+    def do_synced(self) -> Any:
+        return self.log.append([b"new"], ack="synced")
+
+    def do_group(self) -> Any:
+        """Others wait for the same disk, and must be served whatever becomes of this thread."""
+        self.others = [threading.Thread(target=self.append_some, args=(n,), daemon=True) for n in range(3)]
+        for thread in self.others:
+            thread.start()
+        for _ in range(3):
+            self.log.append([b"group"], ack="synced")
+
+    def append_some(self, thread: int) -> None:
+        for _ in range(3):
+            self.log.append([b"from %d" % thread], ack="synced")
+
+    def do_tail(self) -> Any:
+        return self.log.append([b"new"], ack="synced")
+
+    def do_produced(self) -> Any:
+        from logstore.log.write import ProducerStamp
+
+        return self.log.append([b"new"], producer=ProducerStamp(7, 0, 0))
+
+    def do_flush(self) -> Any:
+        self.log.append([b"new"])
+        return self.log.flush()
+
+    def do_roll(self) -> Any:
+        return self.log.roll()
+
+    def do_truncate(self) -> Any:
+        return self.log.truncate_to(3)
+
+    def do_delete(self) -> Any:
+        return self.log.delete_before(2)
+
+    def do_retain(self) -> Any:
+        return self.log.retain(now_ms=2**50)
+
+    def do_close(self) -> Any:
+        self.log.close()
+
+    def do_reopen(self) -> Any:
+        self.log.close()
+        with Log.open(self.path, self.settings) as log:
+            return log.append([b"new"])
+
+    def verify(self, where: str) -> None:
+        log = self.log
+        for thread in filter(lambda thread: thread.ident, self.others):
+            thread.join(PATIENCE_S)
+            check(not thread.is_alive(), "a thread that shared the sync waits for ever")
+        if self.name not in ("close", "reopen"):
+            # In this thread and in another, before anything is opened again.
+            check(log._state.failed is None, f"the log has failed: {log._state.failed}")
+            beside(lambda: log.append([b"other"], ack="synced"))
+            mine = log.append([b"mine"], ack="synced")
+            check(log.high_watermark == mine.last_offset + 1, "what is acknowledged is not seen")
+        beside(log.close)
+        with Log.open(self.path, self.settings) as log:
+            found = [(record.offset, record.value) for record in log.scan()]
+            check(log.append([b"again"], ack="synced").first_offset == log.high_watermark - 1, "wrong end")
+        offsets = [offset for offset, _ in found]
+        check(offsets == list(range(offsets[0], offsets[0] + len(offsets))) if offsets else True, f"{offsets}")
+        values = [value for _, value in found]
+        new = [value for value in values if value.startswith(b"many")]
+        check(len(new) in (0, 9), f"part of an append is there: {new}")
+        check(values.count(b"new") <= 1, "an append is there twice")
+        for n, thread in enumerate(self.others):
+            check(thread.ident is None or values.count(b"from %d" % n) == 3, "what was acknowledged is lost")
+        kept = {"truncate": self.known[:3], "delete": self.known[2:], "retain": []}.get(self.name, self.known)
+        check([value for value in kept if value not in values] == [], f"lost: {where} {values}")
+
+
+class StoreCase:
+    """A store in which a consumer commits, a producer writes, or topics come and go."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path / "s", name
+        self.store = logstore.open(self.path, housekeeping="manual")
+        self.store.create_topic("t").append(b"0")
+        self.consumer = self.store.consumer("g", auto_offset_reset="earliest", enable_auto_commit=False)
+        self.consumer.assign(["t"])
+        self.consumer.poll()
+        self.consumer.commit()
+        self.producer = self.store.producer(linger_ms=0)
+        self.producer.send("t", b"1").result(PATIENCE_S)
+        self.store.topic("t").append(b"2")
+
+    def act(self) -> Any:
+        return getattr(self, "do_" + self.name)()
+
+    def do_poll(self) -> Any:
+        return self.consumer.poll()
+
+    def do_commit(self) -> Any:
+        return self.consumer.commit()
+
+    def do_send(self) -> Any:
+        return self.producer.send("t", b"new").result(PATIENCE_S)
+
+    def do_send_and_flush(self) -> Any:
+        self.producer.send("t", b"new")
+        self.producer.flush()
+
+    def do_create(self) -> Any:
+        return self.store.create_topic("u", partitions=2)
+
+    def do_housekeep(self) -> Any:
+        return self.store.housekeep()
+
+    def do_shut(self) -> Any:
+        self.store.close()
+
+    def verify(self, where: str) -> None:
+        store = self.store
+        if self.name != "shut":
+            beside(lambda: store.topic("t").append(b"other"))
+            beside(lambda: store.offsets.commit("h", {("t", 0): 1}))  # type: ignore[dict-item]
+            self.consumer.commit()
+            self.producer.send("t", b"mine").result(PATIENCE_S)
+            self.producer.flush()
+            store.create_topic("v")
+        beside(store.close)
+        with logstore.open(self.path) as store:
+            log = store.partition("t", 0)
+            values = [record.value for record in log.scan()]
+            check(values[:3] == [b"0", b"1", b"2"], f"lost: {values}")
+            check(values.count(b"new") <= 1, f"twice: {values}")
+            check(store.offsets.committed("g")[("t", 0)].offset >= 1, "a commit is lost")  # type: ignore[index]
+
+
+LOGS = [name[3:] for name in vars(LogCase) if name.startswith("do_")]
+STORES = [name[3:] for name in vars(StoreCase) if name.startswith("do_")]
+
+
+def lines(path: Path, seed: int, count: int) -> int:
+    """Interrupt every line of every action, or ``count`` of them, chosen by ``seed``."""
+    cases: list[tuple[type[LogCase | StoreCase], str]] = [(LogCase, name) for name in LOGS]
+    cases += [(StoreCase, name) for name in STORES]
+    numbers = itertools.count()
+    places: list[tuple[type[LogCase | StoreCase], str, int]] = []
+    for kind, name in cases:
+        case = kind(path / str(next(numbers)), name)
+        many = Lines(1 << 60)
+        sys.settrace(many)
+        case.act()
+        sys.settrace(None)
+        case.verify("nowhere")
+        places += [(kind, name, nth) for nth in range(1, (1 << 60) - many.left + 1)]
+    random.Random(seed).shuffle(places)
+    done = 0
+    for kind, name, nth in places[:count]:
+        faulthandler.dump_traceback_later(3 * PATIENCE_S, exit=True)
+        case = kind(path / str(next(numbers)), name)
+        struck, where, _ = at_line(nth, case.act)
+        done += struck
+        try:
+            case.verify(where)
+        except BaseException as error:
+            raise Unfair(f"{name}, line {nth}, {where}: {type(error).__name__}: {error}") from error
+    faulthandler.cancel_dump_traceback_later()
+    print(f"interrupted={done} lines={len(places)}")
+    return done
+
+
+# --- storms of signals ---------------------------------------------------------------------------
+
+
+class Storm:
+    """Signals at moments of chance, whose handler raises where the package's code runs."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.count = 0
+        self.left = 0
+        signal.signal(signal.SIGALRM, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self.left:
+            return
+        if _is_fair(frame):
+            self.left -= 1
+            self.count += 1
+            if self.left:
+                signal.setitimer(signal.ITIMER_REAL, self.rng.choice((1e-6, 2e-5, 2e-4)))
+            raise Struck
+        signal.setitimer(signal.ITIMER_REAL, 2e-5)
+
+    def over(self, act: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """What ``act`` returns, or None if it was struck."""
+        try:
+            self.left = self.rng.choice((1, 1, 1, 2, 5))
+            signal.setitimer(signal.ITIMER_REAL, self.rng.choice((1e-5, 1e-4, 1e-3)) * (0.1 + self.rng.random()))
+            return act(*args, **options)
+        except Struck:
+            return None
+        finally:
+            self.left = 0
+
+
+def _is_fair(frame: FrameType | None) -> bool:
+    """Whether the package's code runs, and no finalizer: what is raised there reaches nobody."""
+    while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
+        name = frame.f_code.co_filename
+        if name in (__file__, weakref.__file__) or "importlib" in name:
+            # What catches an interrupt must not be interrupted itself, and an import that is leaves Python's own
+            # lock of all imports behind.
+            return False
+        frame = frame.f_back
+    here = frame
+    while frame is not None and frame.f_code.co_filename != __file__:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == weakref.__file__:
+            return False
+        frame = frame.f_back
+    return here is not None
+
+
+def opened(path: Path) -> Any:
+    """A store that may have been opened a moment ago, and be closed by a finalizer just now."""
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return logstore.open(path, housekeeping="manual")
+        except DirectoryLockedError:
+            check(time.monotonic() < until_s, "the directory stays locked")
+            time.sleep(0.01)
+
+
+class Writers:
+    """Threads that append to a log, each its own values, and know what was acknowledged."""
+
+    def __init__(self, log: Log, round: int = 0) -> None:
+        self.log = log
+        self.round = round
+        self.acked: dict[int, bytes] = {}
+        self.error: BaseException | None = None
+        self.stopping = False
+        self.threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(THREADS)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, number: int) -> None:
+        try:
+            for n in itertools.count():
+                if self.stopping:
+                    return
+                value = b"%d/%d/%d" % (self.round, number, n)
+                self.acked[self.log.append([value], ack="synced" if n % 3 else "written").first_offset] = value
+                time.sleep(0.001)
+        except BaseException as error:  # noqa: BLE001  told by `stop`
+            self.error = error
+
+    def stop(self) -> None:
+        self.stopping = True
+        for thread in self.threads:
+            thread.join(PATIENCE_S)
+            check(not thread.is_alive(), "a thread waits for ever")
+        check(self.error is None, f"a thread has failed: {self.error!r}")
+
+
+def shared_log(path: Path, storm: Storm, until_s: float) -> None:
+    """The main thread appends, flushes, rolls and deletes in a log that other threads write."""
+    rng = storm.rng
+    settings = {"segment_bytes": 4_000, "cleanup.policy": "delete", "retention.ms": -1}
+    log = Log.open(path / "t-0", settings)
+    writers = Writers(log)
+    acked: dict[int, bytes] = {}
+    numbers = itertools.count()
+    deleted = 0
+    while time.monotonic() < until_s:
+        faulthandler.dump_traceback_later(3 * PATIENCE_S, exit=True)
+        values = [b"main/%d" % next(numbers) for _ in range(rng.choice((1, 1, 3, 60)))]
+        ack = rng.choice(("written", "synced"))
+        what = rng.randrange(12)
+        if what < 8:
+            result = storm.over(log.append, values, ack=ack)
+            if result is not None:
+                acked.update(enumerate(values, result.first_offset))
+        elif what == 8:
+            storm.over(log.flush)
+        elif what == 9:
+            storm.over(log.roll)
+        elif what == 10:
+            storm.over(log.retain)
+        elif log.high_watermark > log.log_start_offset + 2_000:
+            deleted = log.high_watermark - 1_000
+            storm.over(log.delete_before, deleted)
+    writers.stop()
+    check(log._state.failed is None, f"the log has failed: {log._state.failed}")
+    while not log._state.closed:
+        storm.over(log.close)
+    with Log.open(path / "t-0", settings) as log:
+        found = {record.offset: record.value for record in log.scan()}
+    check(list(found) == list(range(min(found), max(found) + 1)), "offsets are missing")
+    check(len(set(found.values())) == len(found), "an append is there twice")
+    for offset, value in {**acked, **writers.acked}.items():
+        check(offset < deleted or found.get(offset) == value, f"lost: {offset} {value!r}")
+
+
+def own_logs(path: Path, storm: Storm, until_s: float) -> None:
+    """Opened, written, cut, compacted and closed again and again, by the main thread alone."""
+    rng = storm.rng
+    settings = {"segment_bytes": 2_000, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.0}
+    known: dict[bytes, bytes] = {}
+    maybe: dict[bytes, set[bytes]] = {}
+    numbers = itertools.count()
+    while time.monotonic() < until_s:
+        faulthandler.dump_traceback_later(3 * PATIENCE_S, exit=True)
+        log = storm.over(Log.open, path / "c-0", settings)
+        if log is None:
+            # Nothing of it is left: it can be opened at once.
+            log = Log.open(path / "c-0", settings)
+        for _ in range(rng.randrange(20)):
+            key, value = b"%d" % rng.randrange(50), b"%d" % next(numbers)
+            if storm.over(log.append, [(key, value)]) is None:
+                maybe.setdefault(key, set()).add(value)
+            else:
+                known[key] = value
+                maybe.pop(key, None)
+        storm.over(log.compact)
+        check(log._state.failed is None, f"the log has failed: {log._state.failed}")
+        cut = log.append([(b"cut", b"")]).first_offset
+        if storm.over(log.truncate_to, cut) is None:
+            log.truncate_to(cut)
+        check(log.log_end_offset == cut, "not cut")
+        newest = {record.key: record.value for record in log.scan()}
+        for key, value in known.items():
+            check(newest.get(key) in {value} | maybe.get(key, set()), f"lost: {key!r} {value!r}")
+        while not log._state.closed:
+            storm.over(log.close)
+        del log
+
+
+def sent_by(producer: Any, value: bytes) -> bool:
+    producer.send("t", value).result(PATIENCE_S)
+    return True
+
+
+def delete(store: Any, name: str) -> None:
+    if name in store:
+        store.delete_topic(name)
+
+
+def whole_store(path: Path, storm: Storm, until_s: float) -> None:
+    """A producer, a consumer and topics of a store that is opened and closed again and again."""
+    rng = storm.rng
+    sent: set[bytes] = set()
+    committed = 0
+    numbers = itertools.count()
+    while time.monotonic() < until_s:
+        faulthandler.dump_traceback_later(3 * PATIENCE_S, exit=True)
+        store = storm.over(logstore.open, path / "s", housekeeping="manual")
+        store = store or opened(path / "s")
+        store.create_topic("t", if_not_exists=True)
+        producer = store.producer(linger_ms=0)
+        consumer = store.consumer("g", auto_offset_reset="earliest", enable_auto_commit=False)
+        consumer.assign(["t"])
+        others = Writers(store.partition("t", 0), next(numbers))  # type: ignore[arg-type]
+        for _ in range(rng.randrange(5, 40)):
+            value = b"sent/%d" % next(numbers)
+            what = rng.randrange(6)
+            if what < 2:
+                if storm.over(sent_by, producer, value):
+                    sent.add(value)
+            elif what == 2:
+                storm.over(consumer.poll, 0.001)
+            elif what == 3:
+                stored = storm.over(consumer.commit)
+                committed = max([committed, *(each.offset for each in (stored or {}).values())])
+            elif what == 4:
+                storm.over(store.housekeep)
+            else:
+                name = f"u{next(numbers)}"
+                storm.over(store.create_topic, name, if_not_exists=True)
+                storm.over(delete, store, name)
+        others.stop()
+        producer.flush()
+        beside(partial(store.offsets.commit, "h", {("t", 0): 0}))  # type: ignore[dict-item]
+        found = [record.value for record in store.partition("t", 0).scan()]
+        check(len(set(found)) == len(found), "a record is there twice")
+        check({*others.acked.values()} <= {*found} and sent <= {*found}, "lost")
+        at = store.offsets.committed("g").get(("t", 0))  # type: ignore[call-overload]
+        check((at is not None and at.offset >= committed) or not committed, f"a commit is lost: {at} {committed}")
+        while not store.closed:
+            storm.over(store.close)
+
+
+def storm(path: Path, seed: int, seconds: float) -> int:
+    """One after the other, each for its share of the time."""
+    storm = Storm(random.Random(seed))
+    for act in (shared_log, own_logs, whole_store):
+        act(path, storm, time.monotonic() + seconds / 3)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    faulthandler.cancel_dump_traceback_later()
+    print(f"interrupted={storm.count}")
+    return storm.count
+
+
+def main() -> None:
+    mode, path, seed, size = sys.argv[1:]
+    faulthandler.enable()
+    {"lines": lines, "storm": storm}[mode](Path(path), int(seed), int(size))
+
+
+if __name__ == "__main__":
+    main()
