@@ -30,7 +30,7 @@ from logstore import Log
 from logstore.errors import DirectoryLockedError
 
 PACKAGE = str(Path(logstore.__file__).parent)
-PATIENCE_S = 15
+PATIENCE_S = 60
 THREADS = 7
 
 
