@@ -299,6 +299,7 @@ cdef class RunReader:
     cdef int open_batch(self) except -1
     cdef int next_in_batch(self, RecordView *out) except -1
     cdef int next_visible(self, RecordView *out) except -1
+    cdef object placed(self, object error)
     cdef int raise_record(self, int status) except -1
 
 

@@ -3,6 +3,7 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from logstore.errors import RecordError
 from logstore.records import Codec, Marker, TimestampType
 
 DEFAULT_DECOMPRESSED_LIMIT: int
@@ -200,6 +201,12 @@ class Batches:
         """Every batch, control and aborted ones included, as `BatchView`s."""
 
     def __iter__(self) -> RecordIterator: ...
+    def damage(self) -> tuple[RecordError, int, int] | None:
+        """What keeps the first batch that cannot be read from it: (error, position, size) in ``data``, or None."""
+
+    def between(self, start: int, stop: int, next_offset: int) -> Batches:
+        """The batches from one position in ``data`` to another, with the same bounds."""
+
     def records(self) -> list[Record]:
         """Every visible record, in a list."""
 

@@ -42,6 +42,7 @@ from logstore._codec import decompress
 from logstore.errors import (
     CorruptRecordError,
     InvalidRecordError,
+    RecordError,
     RecordTypeError,
     UnsupportedCodecError,
     UnsupportedFormatError,
@@ -212,6 +213,29 @@ cdef struct Survey:
     int64_t min_timestamp
     int32_t null_keys
     int32_t position_of_fault     # which record, when a status is below OK
+
+
+cdef int read_through(const uint8_t *p, const uint8_t *end, const BatchHeader *header) noexcept nogil:
+    """Walk all records of a payload as a reader does who asks for all of each: OK, else the record is malformed.
+
+    At the top of the loop the records before p can be read, with their headers.
+    """
+    cdef RecordView record
+    cdef const uint8_t *key
+    cdef const uint8_t *value
+    cdef const uint8_t *h
+    cdef int32_t headers, key_size, value_size
+    for _ in range(header.record_count):
+        if next_record(&p, end, header.base_offset, header.base_timestamp, &record) != OK:
+            return MALFORMED
+        h = record.headers
+        if read_varint(&h, record.end, &headers) != OK or headers < 0 or headers > record.end - h:
+            return MALFORMED
+        for _ in range(headers):
+            if (next_header(&h, record.end, &key, &key_size, &value, &value_size) != OK
+                    or not is_utf8(key, key_size)):
+                return MALFORMED
+    return OK
 
 
 cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader *header, bint contiguous,
@@ -614,6 +638,38 @@ cdef class Batches:
     def __iter__(self):
         return RecordIterator(self)
 
+    def damage(self):
+        """What keeps the first batch that cannot be read from it: (error, position, size) in ``data``, or None.
+
+        Every batch is decompressed and every record walked through.
+        """
+        cdef RunReader reader = RunReader(self)
+        cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(self.data)
+        cdef int status
+        while reader.next_header():
+            try:
+                reader.open_batch()
+                with nogil:
+                    status = read_through(reader.cursor, reader.records_end, &reader.header)
+                if status != OK:
+                    reader.left = 0
+                    raise reader.placed(CorruptRecordError(
+                        f"a record of the batch at base offset {reader.header.base_offset} is wrong"))
+            except CorruptRecordError as error:
+                return error, reader._next - start - reader.header.size, reader.header.size
+        return None
+
+    def between(self, Py_ssize_t start, Py_ssize_t stop, int64_t next_offset):
+        """The batches from one position in ``data`` to another, with the same bounds."""
+        cdef Batches part = Batches.__new__(Batches)
+        part._take(self.data[start:stop], self.bounds.start_offset, self.bounds.end_offset, self.bounds.since_ms,
+                   self.bounds.until_ms, self.topic, self.partition, self.path, self.position + start,
+                   self.aborted, self.committed_only, self.limit, next_offset)
+        part.log_start_offset = self.log_start_offset
+        part.high_watermark = self.high_watermark
+        part.last_stable_offset = self.last_stable_offset
+        return part
+
     def records(self):
         """Every visible record, in a list."""
         return list(RecordIterator(self))
@@ -730,7 +786,10 @@ cdef class RunReader:
         """Decompress the batch whose header was found, and stand before its first record; 1."""
         cdef const uint8_t *p = self._next - self.header.size
         if self.header.attributes & CODEC_MASK:
-            self.payload = payload_of(p, &self.header, self.run.limit)
+            try:
+                self.payload = payload_of(p, &self.header, self.run.limit)
+            except RecordError as error:
+                raise self.placed(error)
             self.cursor = <const uint8_t *>PyBytes_AS_STRING(self.payload)
             self.records_end = self.cursor + PyBytes_GET_SIZE(self.payload)
         else:
@@ -768,13 +827,18 @@ cdef class RunReader:
                 return 0
         return 1
 
+    cdef object placed(self, object error):
+        """An error of the current batch, with its file, position and offsets, which its CRC vouches for."""
+        cdef int64_t position = self.run.position + (
+            self._next - <const uint8_t *>PyBytes_AS_STRING(self.run.data)) - self.header.size
+        error = type(error)(str(error), path=self.run.path, position=position)
+        error.bound(self.header.base_offset, last_offset_of(&self.header) + 1)
+        return error
+
     cdef int raise_record(self, int status) except -1:
-        raise CorruptRecordError(
+        raise self.placed(CorruptRecordError(
             f"record {self.header.record_count - self.left - 1} of the batch at base offset "
-            f"{self.header.base_offset}: a length or varint is wrong", path=self.run.path,
-            position=self.run.position + (
-                self._next - <const uint8_t *>PyBytes_AS_STRING(self.run.data)) - self.header.size,
-            offset=self.header.base_offset)
+            f"{self.header.base_offset}: a length or varint is wrong"))
 
 
 @cython.final

@@ -358,6 +358,8 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     cdef Filler filler = Filler(
         batches, _chosen(columns, decoder), views, array_bytes, None, None, decoder, spark)
     cdef ColumnBatch taken = _taken(filler)
+    if filler.failure is not None:
+        raise filler.failure
     if filler.pending:
         raise OverflowError(
             f"the records from offset {batches.start_offset} on pass {array_bytes} bytes in a column of one "

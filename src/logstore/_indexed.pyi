@@ -84,5 +84,8 @@ class Indexed:
     def batches_end(self) -> int:
         """The offset behind the last batch, by its header, whatever the next segment is named for."""
 
+    def holding(self, offset: int, position: int) -> tuple[int, int] | None:
+        """(position, base offset) of the first batch that ends at or behind ``offset``, from a batch on; or None."""
+
     def position_of(self, offset: int) -> int:
         """Position of the batch that holds or follows ``offset``; the size if there is none."""

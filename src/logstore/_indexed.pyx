@@ -542,6 +542,21 @@ cdef class Indexed:
             end = last + 1
         return end
 
+    def holding(self, int64_t offset, int64_t position):
+        """(position, base offset) of the first batch that ends at or behind ``offset``, from a batch on; or None.
+
+        Raises:
+            CorruptRecordError, UnsupportedFormatError: damage on the way; names file and position.
+        """
+        cdef uint8_t window[WINDOW_BYTES]
+        cdef BatchHeader header
+        cdef int64_t start = 0, got = 0
+        position = self._walk(offset, position, self.size, window, WINDOW_BYTES, &start, &got)
+        if position < 0:
+            return None
+        parse_header(window + (position - start), window + got, &header)
+        return position, header.base_offset
+
     def position_of(self, int64_t offset):
         """Position of the batch that holds or follows ``offset``; the size if there is none."""
         cdef uint8_t window[HEADER_BYTES]

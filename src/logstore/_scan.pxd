@@ -21,6 +21,9 @@ cdef class Extent:
 
 
 cdef class Scanned(Indexed):
+    cdef int64_t _damaged_at            # where damage was met last, and where the file goes on behind it
+    cdef int64_t _goes_on_at
+    cdef int64_t _searched              # how long the file was when nothing whole was found behind damage
     cdef void _count(self, Extent extent, const BatchHeader *header) noexcept nogil
     cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
                           int64_t position)

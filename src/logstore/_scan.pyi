@@ -51,5 +51,8 @@ class Scanned(Indexed):
     ) -> Extent:
         """Walk the batches from ``position`` to the end of the file; an `Extent` says what is whole."""
 
+    def behind(self, position: int, limit: int, since: int = -1) -> tuple[int, int] | None:
+        """(position, base offset) of the first batch behind damage that can be believed, or None."""
+
     def extend(self, end_offset: int) -> None:
         """Take batches that another process has appended, up to an end that it has published."""

@@ -6,14 +6,14 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, uint32_t
 from libc.stdlib cimport free, malloc
 
 from logstore._batch cimport (
-    BAD_CRC, BAD_OFFSET, CHECKED_FROM, CONTROL_FLAG, HEADER_BYTES, SHORT, TRANSACTIONAL_FLAG, BatchHeader,
+    AT_MAGIC, BAD_CRC, BAD_OFFSET, CHECKED_FROM, CONTROL_FLAG, HEADER_BYTES, SHORT, TRANSACTIONAL_FLAG, BatchHeader,
     batch_crc, last_offset_of, marker_of, parse_header, raise_batch_status,
 )
-from logstore._bytes cimport OK
+from logstore._bytes cimport OK, load64
 from logstore._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore._files cimport FileOps, raise_status, read_upto
 from logstore._index cimport OffsetIndex, TimeIndex
-from logstore._indexed cimport Indexed, check_gap, header_fields
+from logstore._indexed cimport Indexed, check_gap, check_sum, header_fields
 
 from logstore.errors import CorruptRecordError, RecordError, StorageError
 
@@ -21,6 +21,49 @@ logstore_crc32c_init()
 
 cdef enum:
     CHUNK_BYTES = 1 << 20         # what a scan reads at once
+
+
+cdef int64_t candidate(const uint8_t *p, const uint8_t *end, int64_t least, int64_t limit) noexcept nogil:
+    """Bytes from p to where a header may stand whose base offset lies in [least, limit); -1 if there is none."""
+    cdef const uint8_t *at = p
+    cdef int64_t base
+    while end - at >= HEADER_BYTES:
+        if at[AT_MAGIC] == 2:
+            base = load64(at)
+            if least <= base < limit:
+                return at - p
+        at += 1
+    return -1
+
+
+cdef int64_t whole_batch(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t least, int64_t limit,
+                         BatchHeader *out) noexcept nogil:
+    """1 if a whole batch with its checksum stands at a position and its offsets lie in [least, limit), else 0.
+
+    Below 0 a read has failed. ``out`` holds no size where there is no header.
+    """
+    cdef uint8_t window[HEADER_BYTES]
+    cdef int64_t got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - position), position)
+    if got < 0:
+        return got
+    if parse_header(window, window + got, out) != OK:
+        return 0
+    return (out.size <= bound - position and out.base_offset >= least and last_offset_of(out) < limit
+            and check_sum(ops, fd, position, bound) == OK)
+
+
+cdef bint is_anchored(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t limit,
+                      const BatchHeader *header) noexcept nogil:
+    """Whether what follows a batch vouches for its offsets, which no checksum covers: the next one, or the end."""
+    cdef uint8_t window[HEADER_BYTES]
+    cdef BatchHeader following
+    cdef int64_t got, next_offset = last_offset_of(header) + 1
+    if next_offset == limit:
+        return True
+    position += header.size
+    got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - position), position)
+    return (got == HEADER_BYTES and parse_header(window, window + got, &following) == OK
+            and following.base_offset == next_offset)
 
 
 cdef class Extent:
@@ -238,16 +281,140 @@ cdef class Scanned(Indexed):
                     status = parse_header(window, window + max(got, <int64_t>0), &header)
                 raise_status(got, "read", self.path, position)
                 if (status != OK or header.base_offset < self.next_offset
-                        or last_offset_of(&header) >= end_offset or header.size > file_bytes - position):
-                    break
-                if header.base_offset > self.next_offset and check_gap(ops, fd, &header, position, INT64_MAX) != OK:
-                    break
+                        or last_offset_of(&header) >= end_offset or header.size > file_bytes - position
+                        or (header.base_offset > self.next_offset
+                            and check_gap(ops, fd, &header, position, INT64_MAX) != OK)):
+                    # Published and not there: damaged. What is behind it can be read all the same; what the file
+                    # has lost behind this place is looked for once.
+                    if file_bytes - position < HEADER_BYTES or file_bytes == self._searched:
+                        break
+                    found = self.behind(position, end_offset)
+                    if found is None:
+                        self._searched = file_bytes
+                        break
+                    position, self.next_offset = found
+                    self.size = position
+                    continue
                 self._note(window, position)
                 position += header.size
                 self.next_offset = last_offset_of(&header) + 1
                 self.size = position
         finally:
             self.file.release()
+
+    def behind(self, int64_t position, int64_t limit, int64_t since=-1):
+        """(position, base offset) of the first batch behind damage that can be believed, or None.
+
+        ``position`` is where a damaged batch begins; -1 asks for the first batch of the file. ``since`` is where a
+        batch stands that was believed before: no damage before it is meant. Offsets of what is
+        believed rise over those before the damage and end below ``limit``.
+
+        Bytes in the midst of a batch may look like another one, for a value can hold one. So a batch is believed
+        where the damaged one ends, if its offsets follow on; where the index points, if it names its last offset; and
+        elsewhere only if whole batches lead from it to one of these, or to the end. No checksum covers base offsets,
+        so but for the index the next batch has to follow on. At the top of the last loop no bytes below ``at`` are
+        believed. Every byte is looked at a few times at most, so that the work is bounded by the file.
+
+        Raises:
+            StorageError: a read failed.
+        """
+        cdef FileOps *ops = &self.file.files.ops
+        cdef BatchHeader header, following
+        cdef OffsetIndex index
+        cdef Extent extent
+        cdef uint8_t *window
+        cdef int64_t bound = self.file.size(), edge = bound, edge_base = -1, least = self.base_offset
+        cdef int64_t at = position + 1, entry, place, got = 0, have = 0, start, found, budget = 4 * bound + CHUNK_BYTES
+        cdef int fd
+        if position > 0 and position == self._damaged_at:
+            # Met again by the next read, or by another reader; without an index there is much to look through.
+            fd = self.file.acquire()
+            got = whole_batch(ops, fd, self._goes_on_at, bound, least, limit, &following)
+            self.file.release()
+            if got > 0:
+                return self._goes_on_at, following.base_offset
+            got = 0
+        self._load_indexes()
+        index = self.index
+        if position > 0:
+            # A search goes by lengths, which no checksum covers: the damage may begin before the place where it
+            # was met, with a batch that led there.
+            entry = index.count - 1
+            start = max(since, <int64_t>0)
+            fd = self.file.acquire()
+            while entry >= 0 and since < 0:
+                place = index.position_at(entry)
+                if (place < position and whole_batch(ops, fd, place, bound, least, limit, &following) > 0
+                        and last_offset_of(&following) == self.base_offset + index.offset_at(entry)):
+                    start = place
+                    break
+                entry -= 1
+            self.file.release()
+            extent = self.scan(start, end=position)
+            position = extent.valid_bytes
+            at = position + 1
+            least = max(least, extent.next_offset)
+        window = <uint8_t *>malloc(CHUNK_BYTES)
+        if window == NULL:
+            raise MemoryError
+        fd = self.file.acquire()
+        try:
+            if position >= 0:
+                got = whole_batch(ops, fd, position, bound, 0, INT64_MAX, &header)
+                place = position + header.size
+                if got >= 0 and header.size and place < bound:
+                    got = whole_batch(ops, fd, place, bound, least, limit, &following)
+                    if got > 0 and is_anchored(ops, fd, place, bound, limit, &following):
+                        edge, edge_base = place, following.base_offset
+                        if edge_base == last_offset_of(&header) + 1:
+                            return edge, edge_base
+            for entry in range(index.count):
+                place = index.position_at(entry)
+                if got < 0 or place >= edge:
+                    break
+                if place <= position:
+                    continue
+                got = whole_batch(ops, fd, place, bound, least, limit, &following)
+                if got > 0 and last_offset_of(&following) == self.base_offset + index.offset_at(entry):
+                    edge, edge_base = place, following.base_offset
+                    break
+            start = at
+            while at < edge and got >= 0 and budget > 0:
+                if at + HEADER_BYTES > start + have:
+                    start = at
+                    with nogil:
+                        have = read_upto(ops, fd, window, min(<int64_t>CHUNK_BYTES, bound - at), at)
+                    if have < HEADER_BYTES:
+                        got = min(have, <int64_t>0)
+                        break
+                with nogil:
+                    found = candidate(window + (at - start), window + have, least, limit)
+                if found < 0:
+                    at = start + have - HEADER_BYTES + 1
+                    continue
+                at += found
+                if at >= edge:
+                    break
+                with nogil:
+                    got = whole_batch(ops, fd, at, edge, least, limit, &header)
+                if got > 0 and not is_anchored(ops, fd, at, bound, limit, &header):
+                    at += header.size
+                elif got > 0:
+                    extent = self.scan(at, next_offset=header.base_offset, end=edge)
+                    if extent.valid_bytes >= edge or extent.next_offset >= limit:
+                        self._damaged_at = position
+                        self._goes_on_at = at
+                        return at, header.base_offset
+                    # Nothing in the midst of these is the beginning of a batch.
+                    at = extent.valid_bytes
+                else:
+                    budget -= header.size
+                    at += 1
+        finally:
+            self.file.release()
+            free(window)
+        raise_status(min(got, <int64_t>0), "read", self.path, at)
+        return None if edge_base < 0 else (edge, edge_base)
 
     def _start_from_saved_index(self, int64_t end_offset):
         cdef int64_t entry, position

@@ -220,7 +220,8 @@ cdef class Segment(Scanned):
                     end += header.size
                     next_offset = last_offset_of(&header) + 1
             raise_status(got, "read", self.path, end)
-            raise_batch_status(status, window + (end - start), window + got, self.path, end)
+            if end == position:
+                raise_batch_status(status, window + (end - start), window + got, self.path, end)
         finally:
             self.file.release()
         return Slice(self.file, position, end - position, first, next_offset)
@@ -244,7 +245,8 @@ cdef class Segment(Scanned):
         ``hint`` is a position where that batch may begin: the end of the read before.
 
         Raises:
-            CorruptRecordError: a batch's CRC, length or offset is wrong; names file and position.
+            CorruptRecordError: the CRC, length or offset of the first batch is wrong; names file and position.
+                Where a later one is, the answer ends before it.
         """
         cdef uint8_t window[WINDOW_BYTES]
         cdef BatchHeader header
@@ -256,6 +258,8 @@ cdef class Segment(Scanned):
         cdef const uint8_t *first
         cdef const uint8_t *p
         cdef const uint8_t *end
+        cdef const uint8_t *newest = NULL      # the last whole batch, and the offset that it was to begin at
+        cdef int64_t before_newest = offset
         # Where the batch should be, by the hint or the index, so that one read brings all.
         if 0 <= hint < bound:
             position = hint
@@ -328,19 +332,24 @@ cdef class Segment(Scanned):
                 if header.base_offset > seen + 1:
                     # Behind a gap: the next search looks at it more closely.
                     break
+                newest = p
+                before_newest = next_offset
                 seen = last_offset_of(&header)
                 next_offset = seen + 1
                 p += header.size
-        if status != OK:
-            raise_batch_status(status, p, end, self.path,
-                               position + (p - first))
+        if p == first:
+            raise_batch_status(status, p, end, self.path, position)
+        # Behind whole batches damage waits: the read that begins there tells of it.
         want = p - first
         # The CRC does not cover base offsets, so the last one is held against the segment's end.
         if position + want == bound == self.size and self.next_offset >= 0 and (
                 next_offset > self.next_offset or (next_offset < self.next_offset and not self.sealed)):
-            raise CorruptRecordError(
-                f"the last batch ends at offset {next_offset - 1}, the segment at {self.next_offset - 1}",
-                path=self.path, position=position)
+            if newest == first:
+                raise CorruptRecordError(
+                    f"the last batch ends at offset {next_offset - 1}, the segment at {self.next_offset - 1}",
+                    path=self.path, position=position)
+            want = newest - first
+            next_offset = before_newest
         if want != len(data):
             data = data[:want]
         return data, position, next_offset

@@ -351,6 +351,7 @@ cdef class Filler:
     cdef bint spark                       # times are in microseconds, and no headers are a null
     cdef bint _offsets                    # are needed, if only to name a value that cannot be decoded
     cdef int64_t _most_bytes
+    cdef object failure                   # why no table follows; told behind the rows before it
     cdef bint pending                     # the reader stands at a batch that is in no table yet
     cdef Table *_table
     cdef int _begin(self) except -1

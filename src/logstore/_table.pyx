@@ -23,7 +23,7 @@ from logstore._arrow cimport ArrowSchema
 from logstore._batch cimport Batches, RunReader
 from logstore._bytes cimport OK
 
-from logstore.errors import CorruptRecordError
+from logstore.errors import CorruptRecordError, RecordError
 
 cdef extern from *:
     """
@@ -395,10 +395,9 @@ cdef class Filler:
             with nogil:
                 status = measure_headers(&run, &headers)
             if status != OK:
-                raise CorruptRecordError(
+                raise reader.placed(CorruptRecordError(
                     f"a header {'key is not UTF-8' if status == NO_TEXT else 'of a record is wrong'} in the "
-                    f"batch at base offset {reader.header.base_offset}",
-                    path=reader.run.path, offset=reader.header.base_offset)
+                    f"batch at base offset {reader.header.base_offset}"))
         if not self._fits(rows_ahead, bytes_ahead, &headers):
             if table.rows:
                 return 0
@@ -424,14 +423,23 @@ cdef class Filler:
     cdef Table *take(self) except NULL:
         """The next table, which is the caller's now; without a row if no visible record is left in the run."""
         cdef Table *table
+        if self.failure is not None:
+            raise self.failure
         if self._table == NULL:
             self._begin()
-        while self.pending or self._reader.next_batch():
+        try:
+            while self.pending or self._reader.next_batch():
+                self.pending = True
+                if not self._add_batch():
+                    break
+                self._reader.left = 0
+                self.pending = False
+        except RecordError as error:
+            # The rows before are handed over first; who comes for more is told.
+            if not self._table.rows:
+                raise
+            self.failure = error
             self.pending = True
-            if not self._add_batch():
-                break
-            self._reader.left = 0
-            self.pending = False
         if self.decoder is not None:
             self._decode()
         self._fill_constants()

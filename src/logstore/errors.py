@@ -48,7 +48,35 @@ class LogstoreError(Exception):
 
 
 class RecordError(LogstoreError):
-    """The bytes of a record or batch cannot be taken."""
+    """The bytes of a record or batch cannot be taken.
+
+    Where stored records cannot be read, ``offset`` is the first of them and ``next_offset`` the offset at which
+    the next batch that can be read begins: the log's end if none follows, None if it is not known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        next_offset: int | None = None,
+    ) -> None:
+        super().__init__(message, path=path, position=position, offset=offset)
+        self.next_offset = next_offset
+        self.reason = str(self.args[0])  #: the message, without how to go on
+
+    def bound(self, offset: int, next_offset: int | None) -> None:
+        """Name the offsets that cannot be read, and how to read on; the message says both."""
+        self.offset, self.next_offset = offset, next_offset
+        if next_offset is None:
+            how = f"cannot be read from offset {offset} on; where the next whole batch begins is not known"
+        else:
+            how = f"offsets {offset} to {next_offset - 1} cannot be read; read on from offset {next_offset}"
+            if isinstance(self, CorruptRecordError | UnsupportedFormatError):
+                how += ', or scan with on_damage="skip"'
+        self.args = (f"{self.reason}; {how}", *self.args[1:])
 
 
 class CorruptRecordError(RecordError, ValueError):

@@ -22,7 +22,8 @@ from logstore._slice import Slice
 from logstore._tally import count_whole
 from logstore.clock import seconds_of
 from logstore.config import LogConfig
-from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError, StorageError
+from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
+from logstore.log import damage
 from logstore.log.epochs import Epochs
 from logstore.log.scan import Bounds, Hint, Scan
 from logstore.log.segments import check_joint, is_gone
@@ -163,7 +164,9 @@ class Readable(ABC):
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
-            CorruptRecordError: a stored batch is damaged; names file and position.
+            CorruptRecordError: the batch at ``offset`` is damaged, or its segment missing; names file and position,
+                and as ``next_offset`` where the next batch begins that can be read. What stands before the
+                damage is given without an error.
             LogClosedError, ForkedError: the log cannot be used.
         """
         isolation = Isolation(isolation)
@@ -224,14 +227,59 @@ class Readable(ABC):
             cuts = self._cuts()
             try:
                 batches, found = self._read_once(offset, max_bytes, isolation, hint, bounds)
-            except RecordError:
+            except RecordError as error:
                 if not self._was_cut_since(cuts):
-                    raise
+                    if error.next_offset is not None:
+                        raise  # a segment is missing, and where the next one begins is known
+                    return self._behind_damage(error, offset, max_bytes, isolation, bounds)
             else:
                 # "Nothing up to the end" holds for the end that was seen, which a cut may have lowered.
                 if found is not None or batches.next_offset == offset or not self._was_cut_since(cuts):
                     return batches, found
         return self._read_once(offset, max_bytes, isolation, hint, bounds)
+
+    def _behind_damage(
+        self, error: RecordError, offset: int, max_bytes: int, isolation: Isolation, bounds: Bounds
+    ) -> tuple[Batches, Hint]:
+        """What can be read at an offset though the search for it has met damage before it.
+
+        Raises:
+            RecordError: the damage is at the offset; what cannot be read is named.
+        """
+        segments, end = self._segments_now(), self.end_offset(isolation)
+        since: damage.Whole | None = None
+        while True:
+            before, since = since, damage.behind(segments, error, end, since)
+            if before is not None and since is not None and since[:2] == before[:2]:
+                raise error
+            if since is None or since.base_offset > offset:
+                error.bound(offset, end if since is None else min(since.base_offset, end))
+                raise error
+            try:
+                found = damage.holding(since, offset)
+                if found is None:
+                    # Nothing there up to the next segment, which is found without a search.
+                    first = offset
+                    offset = min((each.base_offset for each in segments if each.base_offset > offset), default=end)
+                    if since.segment.sealed and self._is_contiguous():
+                        raise DamagedLogError(
+                            f"{self.name}: offsets {first} to {offset - 1} are missing: the segment ends before the "
+                            f"next one begins; read on from offset {offset}",
+                            path=since.segment.path,
+                            position=since.segment.size,
+                            offset=first,
+                            next_offset=offset,
+                        )
+                    return self._read_once(offset, max_bytes, isolation, None, bounds)
+                read = found.segment.read(found.base_offset, max_bytes, end, found.position)
+                assert read is not None
+                batches = self._run_of((*read, found.segment.path), offset, end, isolation, bounds)
+                return batches, (batches.path, batches.position + batches.size)
+            except RecordError as another:
+                if another.next_offset is not None:
+                    raise
+                # More of it on the way. What is found next lies behind, so this comes to an end.
+                error = another
 
     def _was_cut_since(self, cuts: int) -> bool:
         """Whether a truncation may have come between the look at the end and the look at the files."""
@@ -256,12 +304,25 @@ class Readable(ABC):
                 self._check_whole()
         if found is None:
             # Nothing from here to the end: a compaction has taken the last records of the log.
-            data, position, next_offset, path = b"", 0, end, None
-        else:
-            data, position, next_offset, path = found
+            found = b"", 0, end, None
+        batches = self._run_of(found, offset, end, isolation, bounds, marks)
+        return batches, (batches.path, batches.position + batches.size) if batches else None
+
+    def _run_of(
+        self,
+        found: tuple[Any, ...],
+        offset: int,
+        end: int,
+        isolation: Isolation,
+        bounds: Bounds,
+        marks: tuple[int, int, int] | None = None,
+    ) -> Batches:
+        committed = isolation is Isolation.READ_COMMITTED
+        data, position, next_offset, path = found
+        if data:
             # A segment may end before the next begins, where a compaction has taken its last records.
             next_offset = min(max(next_offset, offset + 1), end)
-        batches = run_of(
+        return run_of(
             data,
             offset,
             min(end, bounds[0]),
@@ -275,9 +336,8 @@ class Readable(ABC):
             committed,
             self.config.decompressed_max_bytes,
             next_offset,
-            marks,
+            self._marks() if marks is None else marks,
         )
-        return batches, (path, position + len(data)) if data else None
 
     def _count_whole(self, offset: int, end: int, isolation: Isolation) -> tuple[int, int]:
         """(records, offset reached) from an offset on, by headers, up to a batch that must be looked into."""
@@ -355,6 +415,7 @@ class Readable(ABC):
                     f"begins at {first}; restore the missing files from a copy, or read on from there",
                     path=self.path,
                     offset=offset,
+                    next_offset=first,
                 )
             try:
                 for segment in segments[max(place, 0) :]:
@@ -442,6 +503,7 @@ class Readable(ABC):
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         columns: list[str] | None = None,
         max_bytes: int = DEFAULT_READ_BYTES,
+        on_damage: str = "raise",
     ) -> Scan:
         """A bounded, lazy look at a range of records: by offset, by timestamp or both.
 
@@ -449,8 +511,13 @@ class Readable(ABC):
         the log start and what may be seen when the scan begins. ``columns`` names the Arrow columns
         to make. Memory is that of one chunk of ``max_bytes``, however large the range.
 
+        Stored bytes that are damaged raise, behind what stands before them. With ``on_damage="skip"`` they are
+        passed over, and `Scan.left_out` says which offsets are missing; every record is then walked through
+        before it is handed out, which takes longer.
+
         Raises:
             OffsetOutOfRangeError: ``start`` or ``end`` lies outside the log.
+            ValueError: ``on_damage`` is none of these two words.
         """
         self._check_open()
         isolation = Isolation(isolation)
@@ -465,7 +532,7 @@ class Readable(ABC):
             None if since is None else timestamp_of(since),
             None if until is None else timestamp_of(until),
         )
-        return Scan(self, first, bounds, isolation, columns, max_bytes)
+        return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.scan())

@@ -151,6 +151,9 @@ class LogReader(Readable):
         else:
             # Not less than what was promised: what is missing of that is an error, and not the end.
             start, end = point.log_start_offset, max(extent.next_offset, point.recovery_point)
+        if extent.next_offset < end:
+            # Damaged below the promise: what is behind can be read.
+            active.extend(end)
         start = max(segments.all[0].base_offset, start)
         producers = recovery.replay_producers(
             self._directory, segments, self.config, None, end, self._clock.now_ms()

@@ -6,14 +6,19 @@ says again for every chunk. Any number of uses may go on at once, in any threads
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.errors import RecordError
+from logstore.log.damage import DAMAGE, LeftOut, readable
+from logstore.log.damage import left_out as left_out_by
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 
 if TYPE_CHECKING:
     from logstore._batch import Batches, Record
+
+_logger = logging.getLogger(__name__)
 
 #: Where the read before ended, (file, position): the next one begins there without a search.
 Hint = tuple[str | None, int] | None
@@ -40,6 +45,19 @@ class Scanned(Protocol):
     def _was_cut_since(self, cuts: int) -> bool: ...
 
 
+def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
+    """The values of runs, a list for each; of a run with damage in it those before come first."""
+    for batches in chunks:
+        try:
+            values = batches.values()
+        except RecordError:
+            found = batches.damage()
+            if found is not None and found[1]:
+                yield batches.between(0, found[1], batches.next_offset).values()
+            raise
+        yield values
+
+
 class Scan:
     """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
 
@@ -54,13 +72,18 @@ class Scan:
         isolation: Isolation,
         columns: list[str] | None,
         max_bytes: int,
+        on_damage: str = "raise",
     ) -> None:
+        if on_damage not in ("raise", "skip"):
+            raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
         self._log = log
         self._start = start
         self._bounds = bounds
         self._isolation = isolation
         self._columns = columns
         self._max_bytes = max_bytes
+        self._skips = on_damage == "skip"
+        self._left_out: list[LeftOut] = []
 
     @property
     def start_offset(self) -> int:
@@ -72,20 +95,61 @@ class Scan:
         """The end of the range, exclusive."""
         return self._bounds[0]
 
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What the use of this scan that began last has passed over so far, with ``on_damage="skip"``."""
+        return tuple(self._left_out)
+
     def chunks(self) -> Iterator[Batches]:
-        """The range as runs of whole batches, one read each."""
+        """The range as runs of whole batches, one read each.
+
+        Raises:
+            CorruptRecordError: a stored batch is damaged, unless damage is skipped. What stands before it was
+                given; its ``next_offset`` is where to go on.
+        """
         log = self._log
         offset, hint = self._start, _NOWHERE
         end, since, _ = self._bounds
+        left_out = self._left_out = []
         if since is not None and offset < end:
-            found = log.offset_for_time(since, isolation=self._isolation)
-            offset = end if found is None else max(offset, found.offset)
+            try:
+                found = log.offset_for_time(since, isolation=self._isolation)
+            except DAMAGE:
+                # The times say nothing then, and the records each say their own.
+                if not self._skips:
+                    raise
+            else:
+                offset = end if found is None else max(offset, found.offset)
         while offset < end:
-            batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds)
+            try:
+                batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds)
+            except RecordError as error:
+                if not self._skips:
+                    raise
+                offset = self._leave_out(left_out, error, offset)
+                hint = _NOWHERE
+                continue
             if not batches:
                 return
-            yield batches
+            if not self._skips:
+                yield batches
+            else:
+                for part in readable(batches):
+                    if isinstance(part, RecordError):
+                        self._leave_out(left_out, part, offset)
+                    else:
+                        yield part
             offset = batches.next_offset
+
+    def _leave_out(self, left_out: list[LeftOut], error: RecordError, offset: int) -> int:
+        """Note what damage takes; returns where to go on."""
+        found = left_out_by(self._log.name, error, offset, self._bounds[0])
+        left_out.append(found)
+        _logger.warning(
+            "damage passed over: partition=%s first_offset=%d next_offset=%d path=%s position=%s reason=%s",
+            *found,
+        )
+        return found.next_offset
 
     def __iter__(self) -> Iterator[Record]:
         for batches in self.chunks():
@@ -93,15 +157,14 @@ class Scan:
 
     def values(self) -> Iterator[list[bytes | None]]:
         """The values, in lists of one chunk each."""
-        for batches in self.chunks():
-            yield batches.values()
+        return values_of(self.chunks())
 
     def count(self) -> int:
         """How many records the range holds: as many as iterating it gives.
 
         Told by the headers of the batches where they can tell, without reading, checking or decompressing
         what is in them: all but the two at the ends of the range, unless times bound it or a
-        transaction in it was aborted.
+        transaction in it was aborted, or damage is skipped: then every record is walked through.
 
         Raises:
             OffsetOutOfRangeError, CorruptRecordError: as `chunks`; damage that no header shows goes unnoticed.
@@ -109,7 +172,8 @@ class Scan:
         end, since, until = self._bounds
         log = self._log
         committed = self._isolation is Isolation.READ_COMMITTED
-        if since is None and until is None and not (committed and log._aborted_between(self._start, end)):
+        bounded = since is not None or until is not None or self._skips
+        if not bounded and not (committed and log._aborted_between(self._start, end)):
             cuts = log._cuts()
             try:
                 total = self._count_by_headers(log)

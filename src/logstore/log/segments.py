@@ -341,6 +341,7 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
         path=segment.path,
         position=segment.size,
         offset=first,
+        next_offset=following,
     )
 
 

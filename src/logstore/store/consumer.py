@@ -262,7 +262,19 @@ class Consumer(Assignment):
             self._check_woken()
             self._look_for_partitions()
             self._next_turn()
-            runs = [run for place in self._turns if (run := self._reading.run_of(place, self._read_bytes()))]
+            runs: list[RecordIterator] = []
+            for number, place in enumerate(self._turns):
+                try:
+                    run = self._reading.run_of(place, self._read_bytes())
+                except LogstoreError:
+                    if not runs:
+                        raise
+                    # What the others have comes first; the next call begins with this one and says it.
+                    first, *others = self._turns[:number]
+                    self._turns = [first, place, *others, *self._turns[number + 1 :]]
+                    break
+                if run is not None:
+                    runs.append(run)
             if not runs:
                 self._check_there()
             return runs

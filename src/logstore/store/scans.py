@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore._batch import Batches, Record
 from logstore.errors import UnknownPartitionError
+from logstore.log.damage import LeftOut
 from logstore.log.reader import DEFAULT_READ_BYTES, Readable, Time
-from logstore.log.scan import Scan
+from logstore.log.scan import Scan, values_of
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class TopicScan:
         on_error: str = "raise",
         views: bool = False,
         max_bytes: int = DEFAULT_READ_BYTES,
+        on_damage: str = "raise",
     ) -> None:
         """Fix the range; nothing is read yet but, with ``since``, an index.
 
@@ -102,7 +104,8 @@ class TopicScan:
         fields become columns of their own names, in place of the value unless ``columns`` names that
         too. Fields that are not asked for are not decoded. A value that is not what the schema says
         raises, or with ``on_error="null"`` gives null. A read takes ``max_bytes``, or one batch where that
-        is larger.
+        is larger. Stored bytes that are damaged raise, behind what stands before them; with
+        ``on_damage="skip"`` they are passed over, and `left_out` says what is missing.
 
         Raises:
             UnknownPartitionError: the topic has no such partition.
@@ -125,6 +128,7 @@ class TopicScan:
                 until=until,
                 isolation=self._isolation,
                 max_bytes=max_bytes,
+                on_damage=on_damage,
             )
             for number in chosen
         }
@@ -154,12 +158,18 @@ class TopicScan:
         """Partition -> (start offset, end offset) as they were fixed; the end is exclusive."""
         return {number: (scan.start_offset, scan.end_offset) for number, scan in self._scans.items()}
 
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """What the use of this scan that began last has passed over so far, with ``on_damage="skip"``."""
+        return [each for scan in self._scans.values() for each in scan.left_out]
+
     def chunks(self) -> Iterator[Batches]:
         """The range as runs of whole batches, one read each.
 
         Raises:
             OffsetOutOfRangeError: retention or `delete_records` has taken what is still to be read.
-            CorruptRecordError: a stored batch is damaged; names file and position.
+            CorruptRecordError: a stored batch is damaged; names file and position, and as ``next_offset`` where
+                its partition goes on. What stands before it was given.
             LogClosedError: the store was closed.
         """
         for scan in self._scans.values():
@@ -171,8 +181,7 @@ class TopicScan:
 
     def values(self) -> Iterator[list[bytes | None]]:
         """The values alone, in one list for each read."""
-        for chunk in self.chunks():
-            yield chunk.values()
+        return values_of(self.chunks())
 
     def batches(self) -> Iterator[ColumnBatch]:
         """The range as Arrow record batches (objects with ``__arrow_c_array__``), at least one for each read."""

@@ -242,6 +242,7 @@ class Topic:
         on_error: str = "raise",
         views: bool = False,
         max_bytes: int = DEFAULT_READ_BYTES,
+        on_damage: str = "raise",
     ) -> TopicScan:
         """The topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
 
@@ -268,6 +269,7 @@ class Topic:
             on_error=on_error,
             views=views,
             max_bytes=max_bytes,
+            on_damage=on_damage,
         )
 
     # -- deleting

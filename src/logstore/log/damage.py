@@ -1,0 +1,106 @@
+"""What is left of a log behind damage: the next batch that can be read, and what is left out on the way to it.
+
+This module alone decides where reading goes on behind bytes that are no batch; which bytes of a file are to be
+believed is `Segment.behind`'s. It is asked only after a read has failed. No locks; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from logstore._batch import Batches
+from logstore._segment import Segment
+from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
+from logstore.records import TopicPartition
+
+__all__ = ["DAMAGE", "LeftOut", "Whole", "behind", "left_out", "readable"]
+
+#: What says that stored bytes are wrong: a codec that is not installed is none of it.
+DAMAGE = (CorruptRecordError, UnsupportedFormatError)
+
+
+class LeftOut(NamedTuple):
+    """Offsets that a scan has passed over, and why; ``next_offset`` is where it went on."""
+
+    partition: TopicPartition
+    first_offset: int
+    next_offset: int
+    path: str | None
+    position: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        last = self.next_offset - 1
+        return f"{self.partition}: offsets {self.first_offset} to {last} are left out: {self.reason}"
+
+
+class Whole(NamedTuple):
+    """A batch that can be read: its segment, position and base offset."""
+
+    segment: Segment
+    position: int
+    base_offset: int
+
+
+def behind(segments: tuple[Segment, ...], error: RecordError, end: int, since: Whole | None = None) -> Whole | None:
+    """The first whole batch below ``end`` behind what an error names, or None if there is none.
+
+    ``since`` is a batch before it that was found so.
+
+    Raises:
+        RecordError: ``error`` itself, if it names no place in a segment.
+    """
+    places = [number for number, segment in enumerate(segments) if segment.path == error.path]
+    if not places or error.position is None:
+        raise error
+    position = error.position
+    for number in range(places[0], len(segments)):
+        segment = segments[number]
+        if segment.base_offset >= end:
+            break
+        limit = min(end, segments[number + 1].base_offset) if number + 1 < len(segments) else end
+        known = since is not None and since.segment is segment and 0 <= since.position <= position
+        found = segment.behind(position, limit, since.position if since is not None and known else -1)
+        if found is not None:
+            return Whole(segment, *found)
+        position = -1
+    return None
+
+
+def holding(whole: Whole, offset: int) -> Whole | None:
+    """The batch of the same segment that holds or follows an offset, from a whole one on; None if there is none.
+
+    Raises:
+        RecordError: there is more damage on the way; it names the place.
+    """
+    found = whole.segment.holding(offset, whole.position)
+    return None if found is None else Whole(whole.segment, *found)
+
+
+def readable(batches: Batches) -> Iterator[Batches | RecordError]:
+    """The parts of a run that can be read to the last record, and between them why what is there cannot.
+
+    A checksum says that the bytes are those that were written, not that they can be decompressed.
+    """
+    while (found := batches.damage()) is not None:
+        error, position, size = found
+        assert error.offset is not None
+        if position:
+            yield batches.between(0, position, error.offset)
+        yield error
+        batches = batches.between(position + size, batches.size, batches.next_offset)
+    if batches:
+        yield batches
+
+
+def left_out(partition: TopicPartition, error: RecordError, offset: int, end: int) -> LeftOut:
+    """What has to be passed over below ``end`` to go on behind an error.
+
+    Raises:
+        RecordError: ``error`` itself, where reading behind it is not known to be possible.
+    """
+    if not isinstance(error, DAMAGE) or error.next_offset is None or error.next_offset <= offset:
+        raise error
+    first = offset if error.offset is None else max(offset, error.offset)
+    return LeftOut(partition, first, min(error.next_offset, end), error.path, error.position, error.reason)
