@@ -306,14 +306,14 @@ cdef class Scanned(Indexed):
         """(position, base offset) of the first batch behind damage that can be believed, or None.
 
         ``position`` is where a damaged batch begins; -1 asks for the first batch of the file. ``since`` is where a
-        batch stands that was believed before: no damage before it is meant. Offsets of what is
-        believed rise over those before the damage and end below ``limit``.
+        batch stands that was believed before: no damage before it is meant. Offsets of what is believed rise over
+        those before the damage and end below ``limit``.
 
         Bytes in the midst of a batch may look like another one, for a value can hold one. So a batch is believed
-        where the damaged one ends, if its offsets follow on; where the index points, if it names its last offset; and
-        elsewhere only if whole batches lead from it to one of these, or to the end. No checksum covers base offsets,
-        so but for the index the next batch has to follow on. At the top of the last loop no bytes below ``at`` are
-        believed. Every byte is looked at a few times at most, so that the work is bounded by the file.
+        where the damaged one ends, if its offsets follow on; where the index points, if it names its last offset;
+        and elsewhere only if whole batches lead from it to one of these, or to the end. No checksum covers base
+        offsets, so but for the index the next batch has to follow on. At the top of the last loop no bytes below
+        ``at`` are believed. Every byte is looked at a few times at most: the work is bounded by the file.
 
         Raises:
             StorageError: a read failed.
@@ -324,7 +324,8 @@ cdef class Scanned(Indexed):
         cdef Extent extent
         cdef uint8_t *window
         cdef int64_t bound = self.file.size(), edge = bound, edge_base = -1, least = self.base_offset
-        cdef int64_t at = position + 1, entry, place, got = 0, have = 0, start, found, budget = 4 * bound + CHUNK_BYTES
+        cdef int64_t at = position + 1, entry, place, got = 0, have = 0, start, found
+        cdef int64_t budget = 4 * bound + CHUNK_BYTES
         cdef int fd
         if position > 0 and position == self._damaged_at:
             # Met again by the next read, or by another reader; without an index there is much to look through.

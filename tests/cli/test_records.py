@@ -228,3 +228,18 @@ def test_a_root_is_imported_topic_by_topic(flights, tmp_path):
 def test_what_is_no_time_is_refused(word):
     with pytest.raises(ValueError, match="expected"):
         time_ms(word, 0)
+
+
+def test_what_is_damaged_is_passed_over_where_that_is_asked_for_and_named(flights) -> None:
+    path = flights.directory / "flights-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1  # in the first of three batches
+    path.write_bytes(bytes(data))
+    assert "read on from offset 1" in flights.error("export", "flights", "-p", "0")
+    assert "read on from offset 1" in flights.error("consume", "flights", "-p", "0", "-e")
+    for words in (("export", "flights", "-p", "0"), ("consume", "flights", "-p", "0", "-e", "--json")):
+        found = flights.result(*words, "--skip-damaged")
+        assert found.exit_code == 1, found.output
+        assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == [1, 2]
+        assert "flights-0: offsets 0 to 0 are left out: CRC-32C" in found.stderr
+        flights(*words[:2], "-p", "1", *words[4:], "--skip-damaged")

@@ -1,4 +1,4 @@
-"""Damage in stored bytes: what stands before it is given, what cannot be read is named, and what follows is found."""
+"""Damage in stored bytes: what stands before it is given, what is lost is named, what follows is found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import os
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,6 +131,12 @@ def check_salvaged(log: Any, batches: list[Batch], damaged: set[int]) -> list[Le
     return list(scan.left_out)
 
 
+def rows_of(scan: Any) -> Iterator[int]:
+    """The offsets that an Arrow library gets, until it raises."""
+    for rows in pyarrow.RecordBatchReader.from_stream(scan):
+        yield from rows["offset"].to_pylist()
+
+
 def check_told(log: Any, batches: list[Batch]) -> None:
     """Read from place to place by what the errors say, in every shape: all before the damage, then its offsets."""
     at, end, seen, gone = 0, batches[-1].next, [], []
@@ -151,13 +157,11 @@ def check_told(log: Any, batches: list[Batch]) -> None:
                 log.record_at(first)
             values: list[bytes | None] = []
             with pytest.raises(DAMAGE):
-                for part in log.scan(at).values():
-                    values += part
+                values.extend(itertools.chain.from_iterable(log.scan(at).values()))
             assert values == [value_of(n) for n in seen if n >= at]
             rows: list[int] = []
             with pytest.raises((pyarrow.ArrowInvalid, OSError)):
-                for rows_of in pyarrow.RecordBatchReader.from_stream(log.scan(at, columns=["offset"])):
-                    rows += rows_of["offset"].to_pylist()
+                rows.extend(rows_of(log.scan(at, columns=["offset"])))
             assert rows == [n for n in seen if n >= at]
             gone += range(first, error.next_offset)
             at = error.next_offset
@@ -311,22 +315,19 @@ def test_a_batch_that_cannot_be_decoded_though_its_checksum_holds_is_damage_too(
         data = Path(log.segments[0].path).read_bytes()
         Path(log.segments[0].path).write_bytes(data.replace(bytes(batch), bytes(bad)))
         assert log.log_end_offset == 12
-        seen = []
+        seen: list[int] = []
         with pytest.raises(CorruptRecordError) as caught:
-            for record in log:
-                seen.append(record.offset)
+            seen.extend(record.offset for record in log)
         assert seen == list(range(6))
         assert (caught.value.offset, caught.value.next_offset) == (6, 8)
         assert caught.value.path == log.segments[0].path
         values: list[bytes | None] = []
         with pytest.raises(CorruptRecordError):
-            for part in log.scan().values():
-                values += part
+            values.extend(itertools.chain.from_iterable(log.scan().values()))
         assert values == [b"whole"] * 6
         rows: list[int] = []
         with pytest.raises(pyarrow.ArrowInvalid, match="read on from offset 8"):
-            for rows_of in pyarrow.RecordBatchReader.from_stream(log.scan(columns=["offset"])):
-                rows += rows_of["offset"].to_pylist()
+            rows.extend(rows_of(log.scan(columns=["offset"])))
         assert rows == list(range(6))
         scan = log.scan(on_damage="skip")
         assert [record.offset for record in scan] == [*range(6), *range(8, 12)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,7 @@ from logstore.cli.place import Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import WHERE, Begin
 from logstore.config import Setting
+from logstore.log.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
 from logstore.store.consumer import Consumer
@@ -57,6 +59,11 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
     default="read_uncommitted",
     help="Whether records of open and aborted transactions are printed.",
 )
+@click.option(
+    "--skip-damaged",
+    is_flag=True,
+    help="Pass over what is damaged, name it on standard error; status 1 at the end.",
+)
 @place_options
 def consume(
     topic: str,
@@ -69,8 +76,9 @@ def consume(
     group: str | None,
     no_commit: bool,
     isolation: str,
+    skip_damaged: bool,
     place: Place,
-) -> None:
+) -> int:
     """Print the records of TOPIC, and go on with those that come, until Ctrl-C.
 
     Records of one partition are in their order; those of several come as they are found.
@@ -94,7 +102,32 @@ def consume(
             if begin is not None:
                 seek(store, consumer, names, begin)
             ends = dict(consumer.end_offsets(names)) if until_end else None
-            _print(consumer, names, show, ends, count, commits)
+            poll = _Skipping(store, consumer, names) if skip_damaged else consumer.poll
+            _print(consumer, names, show, ends, count, commits, poll)
+            return terminal.FAILED if isinstance(poll, _Skipping) and poll.left_out else terminal.OK
+
+
+class _Skipping:
+    """`Consumer.poll`, which passes over what is damaged and says so."""
+
+    def __init__(self, store: Store, consumer: Consumer, names: Sequence[TopicPartition]) -> None:
+        self._consumer = consumer
+        self._names = {store.partition(*name).path: name for name in names}
+        self.left_out = 0
+
+    def __call__(self, timeout_s: float, max_records: int) -> list[Record]:
+        try:
+            return self._consumer.poll(timeout_s, max_records)
+        except DAMAGE as error:
+            name = self._names.get(os.path.dirname(error.path or ""))
+            if name is None:
+                raise
+            at = self._consumer.position(name)
+            found = left_out(name, error, at, max(at, error.next_offset or 0))
+            self._consumer.seek(name, found.next_offset)
+            self.left_out += 1
+            terminal.say(str(found))
+            return []
 
 
 def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begin: Begin) -> None:
@@ -112,6 +145,7 @@ def _print(
     ends: dict[TopicPartition, int] | None,
     count: int | None,
     commits: bool,
+    poll: Callable[[float, int], list[Record]],
 ) -> None:
     left = count
     while left is None or left > 0:
@@ -122,7 +156,7 @@ def _print(
             if not ends:
                 break
         limit = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
-        records = consumer.poll(0.0 if ends is not None else POLL_S, limit)
+        records = poll(0.0 if ends is not None else POLL_S, limit)
         for record in records:
             name = TopicPartition(record.topic, record.partition)
             if ends is None or record.offset < ends.get(name, record.offset + 1):

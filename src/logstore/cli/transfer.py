@@ -37,16 +37,25 @@ from logstore.store.transfer import copy_log, record_of_json, record_to_json
     default="read_committed",
     show_default=True,
 )
+@click.option(
+    "--skip-damaged", is_flag=True, help="Pass over what is damaged, name it on standard error; status 1 then."
+)
 @place_options
 def export_records(
-    topic: str, partitions: tuple[int, ...], begin: Begin, end: Begin, isolation: str, place: Place
-) -> None:
+    topic: str,
+    partitions: tuple[int, ...],
+    begin: Begin,
+    end: Begin,
+    isolation: str,
+    skip_damaged: bool,
+    place: Place,
+) -> int:
     """Print the records of TOPIC as JSON lines, one partition after the other.
 
     Fields: topic, partition, offset, timestamp (ms), key, value, headers. Bytes that are not UTF-8 are
     written as {"base64": "..."}. `logstore import` reads them back.
     """
-    count = 0
+    count, status = 0, terminal.OK
     with place.open(read_only=True) as store:
         exported = store.topic(topic)
         logs = [exported[number] for number in partitions or range(exported.partition_count)]
@@ -55,12 +64,17 @@ def export_records(
             start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
             if start >= stop:
                 continue
-            for chunk in log.scan(start, stop, isolation=level).chunks():
+            scan = log.scan(start, stop, isolation=level, on_damage="skip" if skip_damaged else "raise")
+            for chunk in scan.chunks():
                 for record in chunk:
                     terminal.line(record_to_json(record))
                     count += 1
                 terminal.flush()
+            for each in scan.left_out:
+                terminal.say(str(each))
+                status = terminal.FAILED
     terminal.say(f"{count} record(s)")
+    return status
 
 
 @click.command("import")
