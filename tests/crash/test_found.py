@@ -169,10 +169,12 @@ def test_a_batch_length_that_swallows_the_next_batch_is_found(ram_path):
     data[size * 5 + 8 : size * 5 + 12] = (2 * size - 12).to_bytes(4, "big")
     name.write_bytes(data)
     with Log.open(ram_path / PARTITION) as log:
-        for offset in (5, 6):
-            with pytest.raises(CorruptRecordError) as caught:
-                log.read(offset, max_bytes=1)
-            assert caught.value.position == size * 5
+        with pytest.raises(CorruptRecordError) as caught:
+            log.read(5, max_bytes=1)
+        assert caught.value.position == size * 5
+        assert caught.value.next_offset == 6
+        # What it has swallowed is whole, and is found there.
+        assert [record.offset for record in log.read(6, max_bytes=1)] == [6]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -232,10 +234,12 @@ def test_a_batch_length_that_swallows_the_rest_of_its_segment_is_found(ram_path)
     name.write_bytes(data)
     with Log.open(ram_path / PARTITION, read_only=True) as log:
         assert log.read(0, max_bytes=1).count() == 1
-        for offset in range(1, len(data) // size):
-            with pytest.raises(CorruptRecordError):
-                log.read(offset, max_bytes=1)
-        assert log.read(len(data) // size, max_bytes=1).count() == 1
+        with pytest.raises(CorruptRecordError) as caught:
+            log.read(1, max_bytes=1)
+        assert (caught.value.offset, caught.value.next_offset) == (1, 2)
+        # What it has swallowed is whole, and is found there.
+        for offset in range(2, len(data) // size + 1):
+            assert [record.offset for record in log.read(offset, max_bytes=1)] == [offset]
 
 
 def test_a_truncation_that_cuts_a_marker_off_hides_its_transaction_again(ram_path):

@@ -28,6 +28,10 @@ class Scan(Twin[_scans.TopicScan]):
     def bounds(self) -> dict[int, tuple[int, int]]:
         return self.sync.bounds
 
+    @property
+    def left_out(self) -> list[Any]:
+        return self.sync.left_out
+
     count = awaited(_scans.TopicScan.count)
     to_numpy = awaited(_scans.TopicScan.to_numpy)
 
