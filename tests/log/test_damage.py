@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import os
@@ -15,7 +16,7 @@ import pyarrow
 import pytest
 
 import logstore
-from logstore import Log
+from logstore import Log, aio
 from logstore._batch import with_codec
 from logstore._encode import encode
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError, UnsupportedFormatError
@@ -364,3 +365,71 @@ def test_an_error_that_is_no_damage_is_not_passed_over(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match="at most 1000 bytes"):
             list(log.scan(on_damage="skip"))
     assert issubclass(RecordError, LogstoreError)
+
+
+def test_a_segment_that_is_gone_is_left_out_and_named(tmp_path: Path) -> None:
+    batches = written(tmp_path / "flights-0")
+    paths = list(dict.fromkeys(batch.path for batch in batches))
+    lost = [batch for batch in batches if batch.path == paths[1]]
+    for suffix in (".log", ".index", ".timeindex"):
+        Path(paths[1]).with_suffix(suffix).unlink(missing_ok=True)
+    inside = [batch for batch in batches if batch.path == paths[0]]
+    changed(inside[3], KINDS["magic"])
+    with Log.open(tmp_path / "flights-0", read_only=True, **SETTINGS) as log:
+        left_out = check_salvaged(log, batches, {lost[0].first, inside[3].first})
+        assert [each[1:3] for each in left_out] == [
+            (inside[3].first, inside[3].next),
+            (lost[0].first, lost[-1].next),
+        ]
+
+
+@pytest.mark.parametrize("kind", ["magic", "records", "length huge"])
+def test_a_consumer_hands_out_what_stands_before_damage_and_goes_on_where_it_is_told(
+    tmp_path: Path, kind: str
+) -> None:
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights", partitions=2)
+        for n in range(30):
+            topic.append(value_of(n), partition=0)
+        topic.append_many([b"other"] * 3, partition=1)
+        (segment,) = topic[0].segments
+        at = [position for _, _, position, _, _, _ in segment.headers(0)]
+        changed(Batch(segment.path, at[10], 0, 10, 11), KINDS[kind])
+        consumer = store.consumer(auto_offset_reset="earliest")
+        consumer.assign([NAME])
+        assert [record.offset for record in consumer.poll()] == list(range(10))
+        for _ in range(2):
+            with pytest.raises(DAMAGE) as caught:
+                consumer.poll()
+            assert (caught.value.offset, caught.value.next_offset) == (10, 11)
+            assert consumer.position(NAME) == 10
+        assert caught.value.next_offset is not None
+        consumer.seek(NAME, caught.value.next_offset)
+        assert [record.offset for record in consumer.records(timeout_s=0)] == list(range(11, 30))
+        scan = topic.scan(on_damage="skip")
+        assert scan.count() == 32
+        assert [each[:3] for each in scan.left_out] == [(NAME, 10, 11)]
+        assert len(scan.to_numpy()["value"]) == 32
+    assert asyncio.run(polled(tmp_path / "data")) == [*range(10), *range(3), "damage", "damage", *range(11, 30)]
+
+
+async def polled(directory: Path) -> list[Any]:
+    """What an asynchronous consumer is given of two partitions, of which the first is damaged."""
+    seen: list[Any] = []
+    async with (
+        aio.open(directory, read_only=True) as store,
+        store.consumer(auto_offset_reset="earliest") as consumer,
+    ):
+        await consumer.assign([NAME])
+        seen += [record.offset for record in await consumer.poll()]
+        await consumer.assign(["flights"])
+        for _ in range(3):
+            try:
+                seen += [record.offset for record in await consumer.poll()]
+            except DAMAGE as error:
+                seen.append("damage")
+                at = error.next_offset
+        assert at is not None
+        await consumer.seek(NAME, at)
+        seen += [record.offset for record in await consumer.poll()]
+    return seen

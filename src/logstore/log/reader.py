@@ -263,8 +263,8 @@ class Readable(ABC):
                     offset = min((each.base_offset for each in segments if each.base_offset > offset), default=end)
                     if since.segment.sealed and self._is_contiguous():
                         raise DamagedLogError(
-                            f"{self.name}: offsets {first} to {offset - 1} are missing: the segment ends before the "
-                            f"next one begins; read on from offset {offset}",
+                            f"{self.name}: offsets {first} to {offset - 1} are missing: the segment ends before "
+                            f"the next one begins; read on from offset {offset}",
                             path=since.segment.path,
                             position=since.segment.size,
                             offset=first,
