@@ -172,6 +172,15 @@ def test_topics_of_an_older_catalogue_are_kept_for_ever_and_named_until_it_is_ch
     assert not [each for each in diagnose(run.directory) if each.name == "retention-unrecorded"]
 
 
+def test_describe_tells_a_retention_that_is_not_of_the_topics_own_settings(run, clock, tmp_path):  # noqa: F811
+    (tmp_path / "server.properties").write_text("log.retention.hours=1\n")
+    with open_store(run.directory, clock, tmp_path / "server.properties") as store:
+        store.create_topic("theirs")
+        store.create_topic("chosen", retention_ms=-1)
+    assert "retention.ms=3600000, by the store's settings or as it was made" in run("topic", "describe", "theirs")
+    assert "as it was made" not in run("topic", "describe", "chosen")
+
+
 def test_a_program_that_would_delete_by_its_own_defaults_refuses_the_catalogue(clock):
     disk = SimDisk(1)
     with open_store("/data", clock, files=disk) as store:

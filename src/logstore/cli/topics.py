@@ -77,6 +77,9 @@ def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
             terminal.line(f"topic {described.name}  id {described.id or '-'}  settings {settings or '-'}")
             if not described.retention_recorded:
                 terminal.line(f"{RETENTION_UNRECORDED}; set retention.ms to choose")
+            elif described.config.retention_ms >= 0 and "retention.ms" not in described.settings:
+                kept_ms = described.config.retention_ms
+                terminal.line(f"retention.ms={kept_ms}, by the store's settings or as it was made")
             terminal.print_rows([each._asdict() for each in described.partitions], as_json=False)
 
 
