@@ -38,6 +38,24 @@ def test_lag_is_in_records_and_in_seconds(store, clock):
     assert store.lag("nobody") == []
 
 
+@pytest.mark.parametrize("enable_auto_commit", [False, True])
+@pytest.mark.parametrize("rule", ["earliest", "latest"])
+def test_lag_counts_the_partitions_whose_turn_has_not_come(store, rule, enable_auto_commit):
+    settings = {"auto.offset.reset": rule, "enable.auto.commit": enable_auto_commit}
+    for number in (0, 1):
+        store.topic("flights").append_many([b"early"] * 10, partition=number)
+    with store.consumer("crew", settings) as consumer:
+        consumer.assign(["flights"])
+        if rule == "latest":
+            assert consumer.poll() == []
+            for number in (0, 1):
+                store.topic("flights").append_many([b"late"] * 10, partition=number)
+        assert len(consumer.poll(max_records=3)) == 3
+        if not enable_auto_commit:
+            consumer.commit()
+    assert sum(lag.records for lag in store.lag("crew")) == 17
+
+
 def test_what_is_deleted_is_lost_and_no_lag(store):
     store.topic("flights").append_many([b"v"] * 10, partition=0)
     store.commit_offsets("crew", {A: 2})

@@ -125,8 +125,9 @@ class Assignment:
                         self._places = {**self._places, name: place}
                         self._turns.append(place)
                 self._followed[topic] = known._replace(looked_at=max(count, known.looked_at))
-            if self.config.auto_offset_reset not in ("none", "earliest"):
-                # Together: else the last of many would begin at what is the latest when its turn comes.
+            if self.config.auto_offset_reset != "none":
+                # Together: else the last of many would begin at what is the latest when its turn comes, and a
+                # commit would leave out those whose turn has not come, which then were no lag.
                 for place in self._turns:
                     if not place.paused:
                         self._reading.find(place)

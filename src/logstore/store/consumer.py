@@ -318,6 +318,7 @@ class Consumer(Assignment):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Store how far the group has come: by default behind every record that was handed out.
 
+        That is so for every assigned partition, from the first poll on, also where nothing has been read yet.
         An offset is that of the next record to read. Called before the records are processed this makes
         them at most once, called afterwards at least once. With ``ack="synced"`` it survives power loss; the
         default is the ``logstore.ack`` of ``__consumer_offsets``. Returns what was stored.
