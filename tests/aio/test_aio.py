@@ -6,6 +6,7 @@ import asyncio
 import errno
 import functools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -31,6 +32,17 @@ def looped(test):
     @functools.wraps(test)
     def run(*args, **kwargs):
         asyncio.run(asyncio.wait_for(test(*args, **kwargs), 120))
+
+    return run
+
+
+def off_the_main_thread(test):
+    """Run a test in a thread of its own, and raise here what it raises."""
+
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(test, *args, **kwargs).result()
 
     return run
 
@@ -267,6 +279,8 @@ async def test_calls_of_several_tasks_take_turns(tmp_path):
 # -- the loop goes on
 
 
+# The main thread has its changes made in another one: there the watch would see none of them.
+@off_the_main_thread
 @looped
 async def test_the_loops_own_thread_makes_no_file_operation(tmp_path, files):
     """Opening, creating, sending, rolling, syncing, reading, scanning, committing, deleting, closing."""
