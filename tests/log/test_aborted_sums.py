@@ -14,7 +14,7 @@ import pytest
 import logstore
 from logstore import Log, Marker, ProducerStamp
 from logstore.errors import CorruptRecordError
-from logstore.log import aborted, checkpoint, inspection, recovery
+from logstore.log import LogReader, aborted, checkpoint, inspection, recovery
 from logstore.log.aborted import Sum
 from logstore.log.files import Directory
 from logstore.testing import ManualClock
@@ -218,6 +218,36 @@ def test_a_reader_beside_the_writer_hides_what_is_aborted_since(tmp_path):
                 if producer_id % 2:
                     log.roll()
                     assert committed(reader) == [b"plain"] * (producer_id + 2)
+
+
+def test_the_sums_are_whole_after_segments_with_aborted_transactions_were_deleted(tmp_path):
+    """The head of the file is overwritten in place, and counts what stands behind it."""
+    path = tmp_path / "t-0"
+    with Log.open(path, **SETTINGS) as log:
+        for producer_id in range(2):
+            abort(log, producer_id)
+            log.roll()
+        abort(log, 2)
+        log.delete_before(4)
+        abort(log, 3)
+    assert aborted.decode_note((path / aborted.NOTE).read_bytes()).keys() == {3, 6}
+    assert list(inspection.verify(inspection.find(path))) == []
+
+
+def test_a_count_beside_a_writer_that_cuts_its_log_is_no_damage(tmp_path, monkeypatch):
+    path = written(tmp_path)
+    look, cuts = LogReader._aborted_between, [8]
+
+    def looked(reader, *offsets):
+        while cuts:
+            log.truncate_to(cuts.pop())
+        return look(reader, *offsets)
+
+    with Log.open(path, **SETTINGS) as log, Log.open(path, read_only=True, **SETTINGS) as reader:
+        scan = reader.scan(0, 6, isolation="read_committed")
+        monkeypatch.setattr(LogReader, "_aborted_between", looked)
+        assert scan.count() == 2
+    assert not cuts
 
 
 def test_every_cut_of_the_sums_is_found():

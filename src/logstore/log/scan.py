@@ -172,16 +172,16 @@ class Scan:
         end, since, until = self._bounds
         log = self._log
         committed = self._isolation is Isolation.READ_COMMITTED
-        bounded = since is not None or until is not None or self._skips
-        if not bounded and not (committed and log._aborted_between(self._start, end)):
+        if since is None and until is None and not self._skips:
             cuts = log._cuts()
             try:
-                total = self._count_by_headers(log)
+                hides = committed and log._aborted_between(self._start, end)
+                total = -1 if hides else self._count_by_headers(log)
             except RecordError:
                 # Cut meanwhile, or damaged: the long way knows.
                 pass
             else:
-                if not log._was_cut_since(cuts):
+                if not hides and not log._was_cut_since(cuts):
                     return total
         return sum(batches.count() for batches in self.chunks())
 

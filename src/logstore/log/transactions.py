@@ -329,8 +329,9 @@ class Transactions:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
             self._unsaved.discard(base)
-            if self._sums is not None:
-                self._sums.pop(base, None)
+            if self._sums is not None and self._sums.pop(base, None) is not None:
+                # Before the next entry: its head would count fewer lines than there are.
+                self._close_note()
 
     def _close_index(self) -> None:
         if self._index_file is not None:
