@@ -270,6 +270,8 @@ cdef class Scanned(Indexed):
         if not self._ready:
             # The index that the writer has saved leads near the end; what is wrong in it is left out.
             self._start_from_saved_index(end_offset)
+        # An empty segment ends where it begins, also while nothing is published in it.
+        self.next_offset = max(self.next_offset, self.base_offset)
         position = self.size
         # A header that is whole says nothing about the batch behind it: the file may end inside.
         file_bytes = self.file.size() if self.next_offset < end_offset else 0

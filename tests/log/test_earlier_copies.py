@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Log
+from logstore import Log, ProducerStamp
 from logstore.log import checkpoint, epochs, inspection
 from tests.log.logs import crashed_copy
 
@@ -110,3 +110,31 @@ def test_an_earlier_recovery_file_brings_no_deleted_record_back(tmp_path):
     (path / checkpoint.RECOVERY).write_bytes(earlier)
     with Log.open(path, segment_bytes=10_000) as log:
         assert [record.offset for record in log.scan()] == [5, 6, 7, 8, 9]
+
+
+def test_a_transaction_that_began_in_what_was_deleted_hides_only_what_is_left(tmp_path):
+    """As a kill leaves the files between the deletion and what tells readers of it."""
+    with Log.open(tmp_path / "log" / "t-0", **SETTINGS) as log:
+        for n in range(4):
+            log.append([b"v" * 80], producer=ProducerStamp(1, 0, n, transactional=True))
+        earlier = (Path(log.path) / checkpoint.PUBLISHED).read_bytes()
+        log.delete_before(3)
+        path = crashed_copy(log, tmp_path / "copy") / "t-0"
+    (path / checkpoint.PUBLISHED).write_bytes(earlier)
+    with Log.open(path, read_only=True, **SETTINGS) as reader:
+        assert (reader.log_start_offset, reader.last_stable_offset, reader.log_end_offset) == (3, 3, 4)
+        assert reader.scan(isolation="read_committed").count() == 0
+        assert [record.offset for record in reader.scan()] == [3]
+
+
+def test_a_roll_of_a_memory_tail_shows_readers_nothing_that_was_not_synced(tmp_path):
+    settings = {**SETTINGS, "tail": "memory"}
+    with Log.open(tmp_path / "t-0", **settings) as log:
+        log.append([b"v" * 80])
+        log.flush()
+        for _ in range(9):
+            log.append([b"v" * 80])
+        log.roll()
+        with Log.open(tmp_path / "t-0", read_only=True, **settings) as reader:
+            assert (reader.high_watermark, reader.log_end_offset) == (log.high_watermark, 10)
+            assert reader.scan().count() == log.scan().count()

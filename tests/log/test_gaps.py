@@ -182,6 +182,19 @@ def test_a_reader_that_follows_a_writer_raises_no_false_alarm(tmp_path):
         assert reader.scan().count() == 6
 
 
+@pytest.mark.parametrize("start", [0, 7])
+def test_a_reader_finds_nothing_missing_in_a_log_without_records(tmp_path, start):
+    with open_log(tmp_path, **SETTINGS) as log:
+        for _ in range(start):
+            log.append([b"deleted"])
+        log.delete_before(start)
+        with open_log(tmp_path, **SETTINGS, read_only=True) as reader:
+            assert reader.offset_for_time(0) is None
+            assert reader.scan().count() == 0
+            log.append([b"first"], timestamp=5)
+            assert reader.offset_for_time(0) == (5, start)
+
+
 # --- compaction, deletion, copies -----------------------------------------------------------------
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from logstore import Log
 from logstore._files import Files
+from logstore.log import checkpoint
 from logstore.log.checkpoint import PUBLISHED, PUBLISHED_BYTES
 from logstore.log.files import Directory
 from logstore.log.promises import PublishedReader
+from logstore.log.segments import Segments
 from tests.log.logs import open_log
 
 
@@ -43,3 +47,21 @@ def test_no_file_a_torn_file_and_a_whole_one(tmp_path):
     path.write_bytes(whole)
     assert reader.read().log_end_offset == 2
     reader.close()
+
+
+@pytest.mark.parametrize("tail", ["file", "memory"])
+def test_while_a_log_is_cut_no_end_is_published_that_its_files_have_not_any_more(tmp_path, monkeypatch, tail):
+    """A kill in the cut leaves it there, and readers took it for damage."""
+    drop, published = Segments.drop, []
+
+    def dropped(segments, doomed):
+        published.append(checkpoint.decode_published((tmp_path / "t-0" / PUBLISHED).read_bytes()))
+        drop(segments, doomed)
+
+    with Log.open(tmp_path / "t-0", tail=tail) as log:
+        for _ in range(3):
+            log.append([b"v"])
+            log.roll()
+        monkeypatch.setattr(Segments, "drop", dropped)
+        log.truncate_to(1)
+    assert [marks.log_end_offset for marks in published] == [1, 1]

@@ -158,8 +158,9 @@ class LogReader(Readable):
         producers = recovery.replay_producers(
             self._directory, segments, self.config, None, end, self._clock.now_ms()
         )
-        unstable = producers.first_unstable_offset(end)
-        return Published(0, min(start, end), end, end if unstable is None else min(unstable, end), end)
+        start, unstable = min(start, end), producers.first_unstable_offset(end)
+        # An open transaction may have begun in what is deleted by now.
+        return Published(0, start, end, end if unstable is None else max(min(unstable, end), start), end)
 
     def _take_published(self) -> None:
         """Bring the segments up to what is published."""

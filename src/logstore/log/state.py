@@ -321,8 +321,8 @@ class State:
             mark.wake()
 
     def publish_locked(self) -> None:
-        # A memory tail is not in the files, so other processes must not look for it.
-        end = self.end.value if self.tail is None else self.segments.active.next_offset
+        # A memory tail is not in the files, so other processes must not look for it; nor for what a cut takes now.
+        end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
         # Odd while files go away: who opens them now has to look again when that is over.
         generation = 2 * self.generation + (self.cutting > 0)
         self._is_published = False
@@ -450,6 +450,9 @@ class State:
         self.sync_names()
         self.unsynced = []
         self.synced.advance(active.base_offset)
+        if self.tail is not None:
+            # What was drained is published before it is promised, else readers take that for an earlier copy.
+            self.publish_locked()
         if self.epochs_saved and self.transactions.is_saved:
             self.recovery.write(
                 self.point_now(clean=False)._replace(
