@@ -543,6 +543,32 @@ def test_a_commit_is_where_the_group_goes_on(store):
     assert store.partition(OFFSETS_TOPIC, 0).synced_end == 4
 
 
+@pytest.mark.parametrize("end", ["store", "error"])
+def test_the_end_takes_no_commit_of_the_user_back(tmp_path, end):
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights", 1)
+        fill(store, 4)
+        consumer = earliest(store, "crew")
+        consumer.poll(max_records=1)
+        consumer.poll(max_records=2)
+        # Of the last two records nothing is known but that their user says so.
+        assert consumer.commit() == {A: OffsetAndMetadata(3)}
+        if end == "error":
+            with pytest.raises(ZeroDivisionError), consumer:
+                1 / 0  # noqa: B018
+    with logstore.open(tmp_path) as store:
+        assert store.committed("crew")[A].offset == 3
+
+
+def test_an_offset_that_was_sought_after_a_commit_is_committed_by_the_end(store):
+    fill(store, 4)
+    with earliest(store, "crew") as consumer:
+        consumer.poll()
+        consumer.commit()
+        consumer.seek(A, 1)
+    assert store.committed("crew")[A].offset == 1
+
+
 @pytest.mark.row("V7", "C15")
 def test_by_default_a_record_is_read_again_unless_the_next_ones_were_asked_for(store, clock):
     fill(store, 6)

@@ -344,8 +344,11 @@ class Consumer(Assignment):
                 group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack=ack
             )
             for name, each in given.items():
-                if name in self._places:
-                    self._places[name].stored = each.offset
+                place = self._places.get(name)
+                if place is not None:
+                    place.stored = each.offset
+                    # What its user has committed is processed: to commit less at the end would take it back.
+                    place.done = max(place.done, each.offset)
             return given
 
     def committed(
