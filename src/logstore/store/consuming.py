@@ -37,7 +37,8 @@ class Consuming(ABC):
     config: StoreConfig
 
     def __init__(self) -> None:
-        self._consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
+        #: No WeakSet: to go through one fails if another thread adds to it.
+        self._consumers: weakref.WeakKeyDictionary[Consumer, None] = weakref.WeakKeyDictionary()
         self._offsets: CommittedOffsets | None = None
         self._offsets_lock = threading.Lock()
 
@@ -81,7 +82,7 @@ class Consuming(ABC):
 
         self._check_open()
         consumer = open_consumer(cast("Source", self), self.offsets, group, settings, more_settings)
-        self._consumers.add(consumer)
+        self._consumers[consumer] = None
         return consumer
 
     def commit_offsets(
@@ -118,12 +119,15 @@ class Consuming(ABC):
 
     def _tell_consumers(self) -> None:
         """Let consumers that wait look for the partitions that a topic has got."""
-        for consumer in list(self._consumers):
+        for consumer in self._living_consumers():
             consumer.look_around()
+
+    def _living_consumers(self) -> list[Consumer]:
+        return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
 
     def _end_consumers(self) -> None:
         """Let every consumer commit what it is known to have processed, while there is a log to commit it to."""
-        for consumer in list(self._consumers):
+        for consumer in self._living_consumers():
             try:
                 consumer.abandon()
             except ConcurrentUseError:

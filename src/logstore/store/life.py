@@ -15,7 +15,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from logstore._files import fork_generation
-from logstore._interrupts import held
+from logstore._interrupts import held, shielded
 from logstore.dropped import hand_over, release_all, wait_until
 from logstore.errors import LogstoreError
 from logstore.store.housekeeping import Housekeeper
@@ -33,16 +33,18 @@ class Closeable(Protocol):
     def close(self) -> None: ...
 
 
-#: Of every store that was opened and is not yet gone.
-_LIVES: weakref.WeakSet[Life] = weakref.WeakSet()
+#: Of every store that was opened and is not yet gone. No WeakSet: to go through one fails if a thread adds to it.
+_LIVES: weakref.WeakKeyDictionary[Life, None] = weakref.WeakKeyDictionary()
 
 
 @atexit.register
 def _close_forgotten() -> None:
     """The program ends: whatever is still open is flushed and closed."""
-    release_all()
-    for life in list(_LIVES):
-        life.release_dropped()
+    shielded(release_all)
+    for reference in _LIVES.keyrefs():
+        life = reference()
+        if life is not None:
+            life.release_dropped()
 
 
 class Life:
@@ -55,28 +57,31 @@ class Life:
         self._hold = hold
         self._fork = fork_generation()
         self._lock = threading.RLock()
-        self._members: weakref.WeakSet[Closeable] = weakref.WeakSet()
-        self._attached: set[int] = set()  #: the ids of members that are not closed, also of those that are garbage
+        #: By their ids, the members that are not closed, also those that are garbage.
+        self._attached: dict[int, weakref.ref[Closeable]] = {}
         self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
         self.keepers: list[
             Housekeeper
         ] = []  #: each runs tasks in a thread of its own, which ends before anything else
-        _LIVES.add(self)
+        _LIVES[self] = None
 
     def attach(self, member: Closeable) -> None:
         """Close a member before the logs are. It is not kept alive."""
-        self._members.add(member)
-        self._attached.add(id(member))
+        self._attached[id(member)] = weakref.ref(member)
 
     def detach(self, member: Closeable) -> None:
         """Forget a member that has been closed."""
-        self._members.discard(member)
-        self._attached.discard(id(member))
+        self._attached.pop(id(member), None)
         self._dropped.discard(member)
 
     def drop(self, member: Closeable) -> None:
         """Close a member that was dropped before the logs are. For its finalizer: takes no lock."""
         self._dropped.add(member)
+
+    def _members(self) -> set[Closeable]:
+        """Those that can be closed. Copied in one step each: other threads may attach some meanwhile."""
+        alive = {member for reference in list(self._attached.values()) if (member := reference()) is not None}
+        return alive | self._dropped
 
     def close(self) -> None:
         with held(self._lock):
@@ -84,7 +89,7 @@ class Life:
                 return
             failure: BaseException | None = None
             # A producer writes what it holds: the store is still open for it.
-            for member in (*self.keepers, *self._members, *self._dropped, self._partitions):
+            for member in (*self.keepers, *self._members(), self._partitions):
                 try:
                     member.close()
                 except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
@@ -105,7 +110,7 @@ class Life:
         if self.closed or self._fork != fork_generation():
             return
         # What is garbage with the store is no member any more, and its own finalizer may come a moment later.
-        wait_until(lambda: len(self._members) + len(self._dropped) >= len(self._attached))
+        wait_until(lambda: len(self._members()) >= len(self._attached))
         try:
             self.close()
         except (LogstoreError, OSError) as error:

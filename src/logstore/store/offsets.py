@@ -215,7 +215,8 @@ class CommittedOffsets:
         A group that has a consumer in this process keeps all of them, however old.
         """
         now = self._source.clock.now_ms() if now_ms is None else now_ms
-        kept = set(self._holders.values())
+        # Not by `values`, which fails if a thread adds one meanwhile.
+        kept = {self._holders.get(holder) for each in self._holders.keyrefs() if (holder := each()) is not None}
         with held(self._lock):
             found = self._all_locked()
         gone = {key: commit for key, commit in found if key.group not in kept and self._expiry_of(commit) <= now}
