@@ -52,7 +52,7 @@ def release_all(timeout_s: float = -1) -> bool:
     """Release what was handed over, in this thread, and wait for what another thread is releasing.
 
     False if the wait takes longer than ``timeout_s`` (-1: for ever): a caller that holds a lock which a release
-    may want gives one.
+    may want gives one. The main thread calls it inside `shielded`: an interrupt could leave the lock taken.
     """
     turn = _turn
     if not turn.acquire(timeout=timeout_s):

@@ -16,9 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Log
+import logstore
+from logstore import Log, dropped
 from logstore._interrupts import Condition, guarded, held, locked, made, shielded
+from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import DirectoryLockedError
 from logstore.log.commit import GroupCommit
+from logstore.log.files import Directory
+from logstore.log.root import RootHold
 
 ROOT = Path(__file__).parents[2]
 LINES = int(os.environ.get("LOGSTORE_INTERRUPT_LINES", "250"))
@@ -193,7 +198,36 @@ def test_a_leader_that_is_cut_off_leaves_no_thread_waiting(at):
     for other in others:
         other.join(60)
         assert not other.is_alive()
-    assert not commit.is_busy
+    assert commit._leader is None
+
+
+def test_an_interrupt_leaves_the_lock_of_what_was_dropped_free(tmp_path):
+    """Objects that are dropped later were never released: their thread waited for the lock."""
+    directory = Directory(tmp_path / "data")
+    with logstore.open(directory.path, housekeeping="manual", environ={}):
+        for nth in range(20):
+            left = [nth]
+
+            def trace(frame, event, arg, left=left):
+                if event == "line" and frame.f_code.co_filename == dropped.__file__:
+                    left[0] -= 1
+                    if left[0] < 0:
+                        sys.settrace(None)
+                        raise Struck
+                return trace
+
+            sys.settrace(trace)
+            try:
+                RootHold.acquire(directory, SYSTEM_CLOCK)
+            except (Struck, DirectoryLockedError):
+                pass
+            finally:
+                sys.settrace(None)
+            free = []
+            thread = threading.Thread(target=lambda free=free: free.append(dropped.release_all(10)))
+            thread.start()
+            thread.join()
+            assert free == [True]
 
 
 def test_a_directory_is_listed_without_a_bytecode_at_which_an_interrupt_could_come(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 from logstore._crc32c import crc32c
+from logstore._interrupts import shielded
 from logstore.clock import Clock
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
@@ -103,7 +104,7 @@ class Root:
         """
         if RootLock.is_taken(directory, str(name)):
             # Perhaps by what was dropped. Not for ever: what is released may wait for the caller.
-            release_all(BRIEFLY_S)
+            shielded(release_all, BRIEFLY_S)
         lock = RootLock.acquire(directory, str(name), clock, brief=brief, patient=patient)
         try:
             with RootLock.guarded():
@@ -250,7 +251,7 @@ class RootHold:
         name = str(cls._NAME)
         if RootLock.is_taken(directory, name):
             # Perhaps by a store that was dropped.
-            release_all(BRIEFLY_S)
+            shielded(release_all, BRIEFLY_S)
         if RootLock.is_taken(directory, name):
             raise DirectoryLockedError(
                 f"pid {os.getpid()}, this process, has the store open for writing already; share that Store, or "
