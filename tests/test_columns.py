@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import random
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -366,7 +368,6 @@ def test_an_exception_reaches_the_consumer_with_its_text() -> None:
     [
         (OSError(5, "read"), OSError),
         (MemoryError("much"), pa.ArrowMemoryError),
-        (KeyboardInterrupt(), OSError),
         (ZeroDivisionError("a\0b"), OSError),
     ],
 )
@@ -379,6 +380,56 @@ def test_each_exception_has_an_errno(raised: BaseException, caught: type[BaseExc
     with pytest.raises(caught, match=type(raised).__name__):
         pa.table(stream)
     assert stream.error is raised
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a shell, whose background jobs ignore it; none is lost in a callback of the collector."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
+    yield
+    gc.enable()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_comes_out_of_the_library_that_draws(interruptible: None) -> None:
+    """Arrow makes an error of its own of it, which a program may well catch and go on."""
+
+    def chunks() -> Iterator[Batches]:
+        os.kill(os.getpid(), signal.SIGINT)
+        yield run_of([b"a"])
+
+    stream = ColumnStream(chunks())
+
+    def draw() -> None:
+        try:
+            pa.table(stream)
+        except OSError as error:
+            assert "KeyboardInterrupt" in str(error)
+            sum(n for n in range(10))
+
+    with pytest.raises(KeyboardInterrupt):
+        draw()
+    assert isinstance(stream.error, KeyboardInterrupt)
+
+
+def test_what_another_thread_raises_interrupts_none_but_that_one(interruptible: None) -> None:
+    def chunks() -> Iterator[Batches]:
+        raise KeyboardInterrupt
+        yield
+
+    caught: list[BaseException] = []
+
+    def draw() -> None:
+        try:
+            pa.table(ColumnStream(chunks()))
+        except OSError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    thread.join()
+    assert "KeyboardInterrupt" in str(caught[0])
 
 
 def test_what_is_no_run_is_refused() -> None:

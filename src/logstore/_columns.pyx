@@ -22,6 +22,8 @@ A consumer may release what it was given from any thread, with or without the GI
 and after every object here is gone: the buffers are counted by themselves.
 """
 
+from threading import get_ident, main_thread
+
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.pycapsule cimport PyCapsule_New
@@ -45,6 +47,7 @@ from logstore._table import NAMES as _NAMES
 
 cdef extern from "Python.h":
     int Py_IsInitialized() nogil
+    void PyErr_SetInterrupt()
 
 _DEFAULT = _NAMES[:HEADERS]
 
@@ -425,6 +428,9 @@ cdef class _Source:
         if self._stream is not None:
             self._stream.error = error
         self._chunks = self._filler = None
+        if isinstance(error, KeyboardInterrupt) and get_ident() == main_thread().ident:
+            # The consumer makes an error of its own of it. So it comes again, as soon as Python runs.
+            PyErr_SetInterrupt()
         return self._errno
 
 
@@ -510,7 +516,7 @@ cdef class ColumnStream:
 
     A stream can be given away once. An exception of ``chunks`` or of the bytes reaches the consumer
     as an errno and a text, from which every Arrow library makes an exception of its own; the one
-    that was raised is kept as ``error``.
+    that was raised is kept as ``error``. A Ctrl-C in the main thread is raised there, too, right after.
 
     Owns: the iterable, until the stream is given away. Threads: one at a time; the consumer may draw
     from a thread of its own.
