@@ -219,7 +219,7 @@ def test_a_leader_serves_who_came_meanwhile_and_hands_over_after_a_few_rounds():
     assert done == set(range(11))
     assert len(leaders) == 11
     assert max(map(leaders.count, leaders)) == 4
-    assert not commit.is_busy
+    assert commit._leader is None
 
 
 def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_served():
@@ -249,7 +249,7 @@ def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_ser
     commit.run(lambda: "a" in done, sync)
     other.join()
     assert failures == ["no disk"]
-    assert not commit.is_busy
+    assert commit._leader is None
 
 
 def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
@@ -273,7 +273,7 @@ def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
         done.add("a")
 
     commit.run(lambda: "a" in done, sync)
-    assert not commit.is_busy
+    assert commit._leader is None
 
 
 def test_an_error_of_a_waiters_question_costs_no_other_waiter():
@@ -303,4 +303,4 @@ def test_an_error_of_a_waiters_question_costs_no_other_waiter():
     for thread in threads:
         thread.join(300)
         assert not thread.is_alive()
-    assert not commit.is_busy
+    assert commit._leader is None

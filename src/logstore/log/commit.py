@@ -66,11 +66,6 @@ class GroupCommit:
         self._gathered = 0  # waiters there were at the end of the last round
         self._sync_s = 0.0  # what the last round took
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether somebody leads a round."""
-        return self._leader is not None
-
     def run(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
         """Return once ``is_done`` holds, having called ``sync`` as the leader if nobody else does.
 
