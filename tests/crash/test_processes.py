@@ -535,11 +535,12 @@ calls = {
     "record_at": lambda: log.record_at(0),
     "locate": lambda: log.locate(0),
     "offset_for_time": lambda: log.offset_for_time(0),
+    "check_joined": lambda: log.check_joined(segment),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),
     "iter": lambda: list(log),
     "a scan begun before": lambda: list(scan),
 }
-batch, scan = log.locate(0).read(), log.scan()
+batch, scan, segment = log.locate(0).read(), log.scan(), log.segments[0]
 # These work on an image that was taken before, and touch the log no more.
 passed_over = ("open", "close", "config", "name", "path", "copy_image", "verify_image")
 names = [n for n in dir(log) if n[0] != "_" and n not in passed_over]

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from logstore import Log
-from logstore.errors import DamagedLogError
+from logstore.errors import DamagedLogError, DiskFullError
 from logstore.log import checkpoint, cut, recovery
 from logstore.log.files import Directory
 from logstore.testing import SimDisk
@@ -123,3 +123,29 @@ def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no
         assert log.delete_before(20) == 20
         assert log.log_start_offset == 20
         assert not (tmp_path / "t-0" / checkpoint.START).exists()
+
+
+def test_a_deletion_that_one_slot_tells_of_takes_place_though_the_other_finds_no_room(tmp_path):
+    files = FaultyFiles()
+    with open_log(tmp_path / "log", files=files, **SETTINGS) as log:
+        for n in range(30):
+            log.append([b"%02d" % n * 20], ack="synced")
+        files.fail("pwrite", 2, errno.ENOSPC, path_contains=checkpoint.RECOVERY)
+        assert log.delete_before(25) == 25
+        root = crashed_copy(log, tmp_path / "killed")
+    with open_log(root, **SETTINGS) as log:
+        assert log.log_start_offset == 25
+        assert [record.offset for record in log.scan()] == list(range(25, 30))
+
+
+def test_a_deletion_that_finds_no_room_for_any_slot_has_not_taken_place(tmp_path):
+    files = FaultyFiles()
+    with open_log(tmp_path / "log", files=files, **SETTINGS) as log:
+        for n in range(30):
+            log.append([b"%02d" % n * 20], ack="synced")
+        files.fail("pwrite", 1, errno.ENOSPC, path_contains=checkpoint.RECOVERY)
+        with pytest.raises(DiskFullError):
+            log.delete_before(25)
+        root = crashed_copy(log, tmp_path / "killed")
+    with open_log(root, **SETTINGS) as log:
+        assert log.log_start_offset == 0

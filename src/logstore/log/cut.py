@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from logstore._interrupts import held
-from logstore.errors import OffsetOutOfRangeError, StorageError
+from logstore.errors import DiskFullError, OffsetOutOfRangeError, StorageError
 from logstore.log import recovery
 from logstore.log.state import State
 
@@ -176,9 +176,15 @@ def _delete_locked(state: State, offset: int) -> int:
     # In both slots: were one to decay, the other must not speak of segments that are gone. And before
     # anything else changes: without room for it, nothing is deleted, and the call may be repeated.
     synced = max(state.synced.value, min(offset, state.end.value))
-    state.recovery.write_durably(
-        state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
-    )
+    try:
+        state.recovery.write_durably(
+            state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
+        )
+    except DiskFullError:
+        if state.recovery.point.log_start_offset != offset:
+            raise
+        # One slot says so, durably: a kill would delete the records although the caller was told otherwise. Were
+        # that slot to decay, the next open would miss the segments by what the older one says.
     state.note_start_locked()
     state.log_start = offset
     state.synced.advance(synced)

@@ -99,8 +99,8 @@ class Partitions:
         if lost:
             raise NotALogError(
                 f"{name}: the topic has this partition, but {lost}; restore it from a copy, or delete the "
-                "topic. Where its records are gone for good, close the store, and begin it again, empty, with "
-                f"logstore.Log.open({path!r}).close()",
+                "topic. Where its records are gone for good, close the store, delete what is left of that "
+                f"directory, and begin it again, empty, with logstore.Log.open({path!r}).close()",
                 path=path,
             )
         if self._read_only:
