@@ -602,6 +602,12 @@ def test_records_are_found_by_time_whatever_their_order(tmp_path, interval, reop
         ]
 
 
+def test_an_empty_log_has_no_record_of_a_time_for_a_reader_beside_it_either(tmp_path):
+    with open_log(tmp_path) as log, open_log(tmp_path, read_only=True) as reader:
+        assert log.offset_for_time(0) is None
+        assert reader.offset_for_time(0) is None
+
+
 def test_times_may_be_aware_datetimes(log):
     log.append([(None, b"a", 1_000), (None, b"b", 2_000)])
     assert log.offset_for_time(datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)).offset == 1

@@ -333,7 +333,11 @@ class LogReader(Readable):
         self.refresh()
         published, segments = self._published, self._segments
         assert published is not None
-        found = segments.active.next_offset if len(segments) else published.log_start_offset
+        # The active segment's end is unknown (-1) while it is empty: it is where it begins.
+        known = len(segments) > 0
+        found = (
+            max(segments.active.next_offset, segments.active.base_offset) if known else published.log_start_offset
+        )
         if found < published.log_end_offset:
             raise CorruptRecordError(
                 f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
