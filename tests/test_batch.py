@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import random
 import struct
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiokafka.codec
@@ -1032,3 +1034,17 @@ def test_a_run_that_ends_inside_a_batch_is_refused():
         with pytest.raises(CorruptRecordError):
             stamp_producer(run[:size], 7, 0, 0)
     assert stamp_producer(bytearray(), 7, 0, 5) == 5
+
+
+def test_a_run_that_is_refused_leaves_no_memory_behind() -> None:
+    def address_space_mb() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    data = encode([b"a"], timestamp_ms=0)
+    # The last one is none, and is found when there is room for all of them.
+    aborted = [(0, 0, 0)] * 100_000 + [None]
+    before = address_space_mb()
+    for _ in range(100):
+        with pytest.raises(TypeError):
+            Batches(data, aborted=aborted, committed_only=True)
+    assert address_space_mb() - before < 50

@@ -19,6 +19,8 @@ from logstore._files import LIBC, File, Files, Mapping, errno_of, fork_generatio
 from logstore._segment import Segment
 from logstore._watch import Watch
 from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, StorageError
+from logstore.testing import FaultyFiles
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -268,21 +270,85 @@ for attempt in (
 
 def test_too_many_open_files_tells_which_limit_to_raise(tmp_path: Path) -> None:
     script = """
-import resource, sys
+import os, resource, sys
 from logstore._files import Files, errno_of
-from logstore.errors import StorageError
+from logstore.errors import TooManyFilesError
+files = Files(descriptor_limit=1000)
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+others = []
+try:
+    while True:
+        others.append(os.dup(0))
+except OSError:
+    pass
+for ask in (
+    lambda: files.open(f"{sys.argv[1]}/a", create=True, writable=True),
+    lambda: files.sync_directory(sys.argv[1]),
+    lambda: files.listdir(sys.argv[1]),
+):
+    try:
+        ask()
+    except TooManyFilesError as error:
+        print(errno_of(error), error.retriable, error)
+"""
+    lines = in_a_child(script, str(tmp_path))
+    assert len(lines) == 3
+    for line in lines:
+        assert line.startswith(f"{errno.EMFILE} True no descriptor left to ")
+        assert "ulimit -n" in line
+
+
+def test_the_cache_gives_descriptors_back_when_none_is_left(tmp_path: Path) -> None:
+    """Before, a process whose sockets had taken the rest could not open, list or sync anything any more."""
+    script = """
+import resource, sys
+from logstore._files import Files
 files = Files(descriptor_limit=1000)
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 kept = []
-try:
-    for n in range(100):
-        kept.append(files.open(f"{sys.argv[1]}/{n}", create=True, writable=True))
-except StorageError as error:
-    print(errno_of(error), error)
+for n in range(100):
+    kept.append(files.open(f"{sys.argv[1]}/{n}", create=True, writable=True))
+    kept[-1].write(b"%d" % n, 0)
+    files.sync_directory(sys.argv[1])
+print(len(files.listdir(sys.argv[1])), [file.read(0, 2) for file in kept] == [b"%d" % n for n in range(100)])
 """
-    (line,) = in_a_child(script, str(tmp_path))
-    assert line.startswith(f"{errno.EMFILE} failed to open")
-    assert "ulimit -n" in line
+    assert in_a_child(script, str(tmp_path)) == ["100 True"]
+
+
+def test_two_threads_that_sync_a_file_first_do_it_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock was made when it was first needed: two threads had one each, and one returned before the sync."""
+    files = FaultyFiles()
+    file = files.open(str(tmp_path / "a"), create=True, writable=True)
+    file.write(b"x", 0)
+    both = threading.Barrier(2)
+    really = threading.Lock
+
+    def slow() -> object:
+        if threading.current_thread().name == "syncing":
+            both.wait(60)
+        return really()
+
+    monkeypatch.setattr(threading, "Lock", slow)
+    files.hold_syncs()
+    done = [threading.Event(), threading.Event()]
+
+    def sync(mark: threading.Event) -> None:
+        file.sync()
+        mark.set()
+
+    threads = [threading.Thread(target=sync, args=(mark,), name="syncing") for mark in done]
+    try:
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: files.held_syncs() == 1, 300)
+        assert not any(mark.wait(0.2) for mark in done)
+    finally:
+        files.release_syncs()
+        for thread in threads:
+            thread.join()
+    assert all(mark.is_set() for mark in done)
 
 
 # --- locks -------------------------------------------------------------------------------------

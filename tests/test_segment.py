@@ -835,3 +835,51 @@ def test_a_single_record_outlives_the_batch_that_it_was_read_from(tmp_path: Path
             key, value, timestamp_ms, headers = records[offset % 4]
             assert (record.key, record.value, record.timestamp_ms) == (key, value, timestamp_ms)
             assert record.headers == tuple(headers)
+
+
+@each_way
+def test_a_slice_that_is_closed_while_it_is_sent_sends_its_own_bytes(
+    tmp_path: Path, send: Callable[..., int]
+) -> None:
+    """Another thread closes the slice and the file, whose descriptor's number another file gets."""
+    part, expected = large_slice(tmp_path)
+    number = next(int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == Path(part.file.path))
+    other = tmp_path / "other"
+    other.write_bytes(b"\xff" * (part.position + part.size))
+    mine, peer = socket.socketpair()
+    with mine, peer:
+        peer.settimeout(60)
+        sent: list[int] = []
+        sender = threading.Thread(target=lambda: sent.append(send(part, mine)))
+        sender.start()
+        begun = peer.recv(1)  # more than the socket has room for, so the rest is still to come
+        part.close()
+        part.file.close()
+        taken = []
+        while not taken or max(taken) < number:
+            taken.append(os.open(other, os.O_RDONLY))
+        try:
+            assert begun + received(peer, len(expected) - 1) == expected
+        finally:
+            for fd in taken:
+                os.close(fd)
+            sender.join()
+        assert sent == [len(expected)]
+    assert not [fd for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == Path(part.file.path)]
+
+
+# --- what a failed call leaves -----------------------------------------------------------------
+
+
+def address_space_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_a_scan_of_a_file_that_cannot_be_opened_leaves_no_memory_behind(tmp_path: Path) -> None:
+    segment = new_segment(log_path(tmp_path))
+    segment.close()
+    before = address_space_mb()
+    for _ in range(1_000):
+        with pytest.raises(StorageError, match="closed"):
+            segment.scan(end=1 << 30)
+    assert address_space_mb() - before < 50

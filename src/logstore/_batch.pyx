@@ -575,8 +575,12 @@ cdef class Batches:
             ranges = <AbortedRange *>malloc(count * sizeof(AbortedRange))
             if ranges == NULL:
                 raise MemoryError
-            for i in range(count):
-                ranges[i].producer_id, ranges[i].first_offset, ranges[i].last_offset = aborted[i][:3]
+            try:
+                for i in range(count):
+                    ranges[i].producer_id, ranges[i].first_offset, ranges[i].last_offset = aborted[i][:3]
+            except BaseException:
+                free(ranges)
+                raise
         free(self._ranges)
         self._ranges = ranges
         self._range_count = count if ranges != NULL else 0

@@ -160,8 +160,12 @@ cdef class Filter:
         offsets = <int64_t *>malloc(max(len(last_offsets), 1) * sizeof(int64_t))
         if offsets == NULL:
             raise MemoryError
-        for i in range(len(last_offsets)):
-            offsets[i] = last_offsets[i]
+        try:
+            for i in range(len(last_offsets)):
+                offsets[i] = last_offsets[i]
+        except BaseException:
+            free(offsets)
+            raise
         free(self._last_of_producers)
         self._last_of_producers = offsets
         self._producer_count = len(last_offsets)

@@ -24,7 +24,10 @@ cdef class Files:
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest
     cdef int _path_call(self, int op, str action, str first, str second) except -1
+    cdef int _call(self, int op, const char *pa, const char *pb) noexcept
     cdef int _make_room(self) except -1
+    cdef bint _close_one(self) except -1
+    cdef bint _gave_one_back(self, int status, int *tries) except -1
     cdef void _unlink_node(self, File file) noexcept
     cdef void _push_node(self, File file)
 
@@ -41,7 +44,7 @@ cdef class File:
     cdef bint _hint
     cdef readonly bint dirty
     cdef int _sync_errno
-    cdef object _sync_lock              # made at the first sync
+    cdef object _sync_lock              # one sync at a time
     cdef File _newer
     cdef File _older
     cdef int acquire(self) except -1
@@ -49,7 +52,6 @@ cdef class File:
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1
-    cdef object _lock_of_sync(self)
     cdef FileInfo _info(self) except *
     cpdef int64_t size(self) except -1
     cpdef int sync(self) except -1

@@ -18,12 +18,12 @@ import threading
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, ENOENT, ENOSYS
+from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, EMFILE, ENFILE, ENOENT, ENOSYS
 from libc.string cimport memset
 
 from logstore._libc cimport set_libc
 
-from logstore.errors import DiskFullError, ReadOnlyError, StorageError, StorageFailedError
+from logstore.errors import DiskFullError, ReadOnlyError, StorageError, StorageFailedError, TooManyFilesError
 
 cdef extern from *:
     """
@@ -84,6 +84,7 @@ cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _REFUSED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -101,10 +102,13 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
         raise ReadOnlyError(
             f"not allowed to {action}: {cause.strerror}; check the owner and mode of the directory",
             path=path, position=position) from cause
+    if number in _NO_DESCRIPTOR:
+        raise TooManyFilesError(
+            f"no descriptor left to {action}: {cause.strerror}; close files or sockets, or raise the limit on open "
+            "files (ulimit -n), and try again",
+            path=path, position=position) from cause
     advice = ""
-    if number in (errno.EMFILE, errno.ENFILE):
-        advice = "; raise the limit on open files (ulimit -n) or lower the descriptor limit"
-    elif number == errno.EIO:
+    if number == errno.EIO:
         advice = "; the device has reported an error: look into the kernel's log"
     raise StorageError(
         f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
@@ -141,6 +145,9 @@ cdef int collect_name(void *sink, const char *name) noexcept nogil:
         except MemoryError:
             return -12  # ENOMEM
 
+
+cdef enum:
+    TRIES = 8       # so many cached descriptors are given back for one call before it is refused
 
 _OP_NAMES = (
     "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
@@ -222,6 +229,18 @@ cdef class Files:
         cdef const char *pa = PyBytes_AS_STRING(a)
         cdef const char *pb = PyBytes_AS_STRING(b)
         cdef int status = -ENOSYS
+        cdef int tries = TRIES
+        while True:
+            status = self._call(op, pa, pb)
+            if not self._gave_one_back(status, &tries):
+                break
+        # A directory that was not opened was not synced: nothing is lost, and the caller may try again.
+        if status < 0 and op == OP_FSYNC_DIR and status != -ENOENT and -status not in _NO_DESCRIPTOR:
+            return raise_failed_sync(status, action, first)
+        return raise_status(status, action, first)
+
+    cdef int _call(self, int op, const char *pa, const char *pb) noexcept:
+        cdef int status = -ENOSYS
         self.calls[op] += 1
         with nogil:
             if op == OP_RENAME:
@@ -236,9 +255,7 @@ cdef class Files:
                 status = self.ops.rmdir(self.ops.context, pa)
             elif op == OP_FSYNC_DIR:
                 status = self.ops.fsync_dir(self.ops.context, pa)
-        if status < 0 and op == OP_FSYNC_DIR and status != -ENOENT:
-            return raise_failed_sync(status, action, first)
-        return raise_status(status, action, first)
+        return status
 
     def listdir(self, str path not None):
         """Names in a directory, unsorted."""
@@ -247,9 +264,13 @@ cdef class Files:
         cdef list names = []
         cdef void *sink = <void *>names
         cdef int status
-        self.calls[OP_LISTDIR] += 1
-        with nogil:
-            status = self.ops.listdir(self.ops.context, p, collect_name, sink)
+        cdef int tries = TRIES
+        while True:
+            self.calls[OP_LISTDIR] += 1
+            with nogil:
+                status = self.ops.listdir(self.ops.context, p, collect_name, sink)
+            if not self._gave_one_back(status, &tries):
+                break
         raise_status(status, "list directory", path)
         return names
 
@@ -267,25 +288,41 @@ cdef class Files:
         return {name: self.calls[op] for op, name in enumerate(_OP_NAMES)}
 
     cdef int _make_room(self) except -1:
-        """Close the least recently used descriptor that nobody pins, if the limit is reached.
+        """Close descriptors while the limit is reached.
 
-        A clean file goes before a dirty one, which has to be synced first; when every file is
-        pinned the limit is passed, since refusing work would be worse.
+        When every file is pinned the limit is passed, since refusing work would be worse.
         """
-        cdef File file, dirty
         while self.open_descriptors >= self.descriptor_limit:
-            file = self._oldest
-            dirty = None
-            while file is not None and (file._pins or file.dirty):
-                if dirty is None and not file._pins:
-                    dirty = file
-                file = file._newer
-            if file is None:
-                file = dirty
-            if file is None:
+            if not self._close_one():
                 return 0
-            file._close_descriptor()
         return 0
+
+    cdef bint _close_one(self) except -1:
+        """Close the least recently used descriptor that is not pinned; False if all are.
+
+        A clean file goes before a dirty one, which has to be synced first.
+        """
+        cdef File file = self._oldest, dirty = None
+        while file is not None and (file._pins or file.dirty):
+            if dirty is None and not file._pins:
+                dirty = file
+            file = file._newer
+        if file is None:
+            file = dirty
+        if file is None:
+            return False
+        file._close_descriptor()
+        return True
+
+    cdef bint _gave_one_back(self, int status, int *tries) except -1:
+        """Whether a call that found no free descriptor may be made again: a cached one was closed for it.
+
+        So the cache is the reserve from which a log opens what it needs while sockets take all the rest.
+        """
+        if (status != -EMFILE and status != -ENFILE) or tries[0] == 0:
+            return False
+        tries[0] -= 1
+        return self._close_one()
 
     cdef void _unlink_node(self, File file) noexcept:
         if file._older is not None:
@@ -324,10 +361,13 @@ cdef class File:
         self.path = path
         self._path = os.fsencode(path)
         self._flags = O_RDONLY
+        # Not when it is first needed: two threads would make two, and each sync under its own.
+        self._sync_lock = threading.Lock()
 
     cdef int acquire(self) except -1:
         """The descriptor, pinned until `release`."""
         cdef int fd
+        cdef int tries = TRIES
         cdef Files files = self.files
         cdef const char *path
         if self._fd >= 0:
@@ -340,14 +380,18 @@ cdef class File:
             raise StorageError("the file is closed", path=self.path)
         files._make_room()
         path = PyBytes_AS_STRING(self._path)
-        files.calls[OP_OPEN] += 1
-        with nogil:
-            fd = files.ops.open(files.ops.context, path, self._flags, 0o666)
-        if fd < 0:
-            raise_status(fd, "open", self.path)
+        while True:
+            files.calls[OP_OPEN] += 1
+            with nogil:
+                fd = files.ops.open(files.ops.context, path, self._flags, 0o666)
+            if not files._gave_one_back(fd, &tries):
+                break
         if self._fd >= 0:
             # Another thread opened it while the GIL was away.
-            files.ops.close(files.ops.context, fd)
+            if fd >= 0:
+                files.ops.close(files.ops.context, fd)
+        elif fd < 0:
+            raise_status(fd, "open", self.path)
         else:
             self._fd = fd
             files.open_descriptors += 1
@@ -367,7 +411,7 @@ cdef class File:
         if self.dirty:
             self._pins += 1
             try:
-                with self._lock_of_sync():
+                with self._sync_lock:
                     self._sync()
             finally:
                 self._pins -= 1
@@ -408,7 +452,7 @@ cdef class File:
         """
         # One at a time: whoever finds the file clean must not return while the sync that made it so
         # is still under way, and may fail.
-        with self._lock_of_sync():
+        with self._sync_lock:
             if self._sync_errno == 0 and self.dirty:
                 self.acquire()
                 try:
@@ -418,11 +462,6 @@ cdef class File:
         if self._sync_errno:
             raise_failed_sync(-self._sync_errno, "sync", self.path)
         return 0
-
-    cdef object _lock_of_sync(self):
-        if self._sync_lock is None:
-            self._sync_lock = threading.Lock()
-        return self._sync_lock
 
     cpdef int64_t size(self) except -1:
         """Bytes in the file."""

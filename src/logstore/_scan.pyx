@@ -109,10 +109,8 @@ cdef class Scanned(Indexed):
         cdef int64_t room = min(<int64_t>CHUNK_BYTES, max(file_bytes - position, <int64_t>HEADER_BYTES))
         cdef uint32_t crc
         cdef int32_t epoch = -2
-        cdef uint8_t *window = <uint8_t *>malloc(<size_t>room)
+        cdef uint8_t *window = NULL
         cdef uint8_t *spill = NULL
-        if window == NULL:
-            raise MemoryError
         if next_offset < 0:
             next_offset = self.base_offset
         extent.file_bytes = file_bytes
@@ -135,6 +133,10 @@ cdef class Scanned(Indexed):
                 self._measure_times()
         fd = self.file.acquire()
         try:
+            # Behind everything that may fail: nothing would free it.
+            window = <uint8_t *>malloc(<size_t>room)
+            if window == NULL:
+                raise MemoryError
             while position < file_bytes:
                 with nogil:
                     producing = 0

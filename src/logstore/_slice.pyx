@@ -75,17 +75,21 @@ cdef class Slice:
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t done = start, count = 0
+        cdef int fd
         self._usable(start)
+        # A pin of its own: another thread may close the slice meanwhile, and the number would be another file's.
+        fd = self.file.acquire()
         self.file.files.calls[OP_SENDFILE] += 1
         with nogil:
             while done < self.size:
-                count = ops.sendfile(ops.context, out, self._fd, self.position + done,
+                count = ops.sendfile(ops.context, out, fd, self.position + done,
                                      <size_t>(self.size - done))
                 if count == -EINTR:
                     continue
                 if count <= 0:
                     break
                 done += count
+        self.file.release()
         return self._sent(start, done, count)
 
     def copy_to(self, socket, int64_t start=0):
@@ -94,14 +98,20 @@ cdef class Slice:
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t done = start, count = 0, got, offered
         cdef uint8_t *buffer
+        cdef int fd
         self._usable(start)
         buffer = <uint8_t *>malloc(COPY_BYTES)
         if buffer == NULL:
             raise MemoryError
+        try:
+            fd = self.file.acquire()
+        except BaseException:
+            free(buffer)
+            raise
         self.file.files.calls[OP_PREADV] += 1
         with nogil:
             while done < self.size:
-                got = read_upto(ops, self._fd, buffer, min(<int64_t>COPY_BYTES, self.size - done),
+                got = read_upto(ops, fd, buffer, min(<int64_t>COPY_BYTES, self.size - done),
                                 self.position + done)
                 if got <= 0:
                     count = got
@@ -118,6 +128,7 @@ cdef class Slice:
                 done += offered
                 if offered < got:
                     break
+        self.file.release()
         free(buffer)
         return self._sent(start, done, count)
 

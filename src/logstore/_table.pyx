@@ -426,7 +426,14 @@ cdef class Filler:
         if self.failure is not None:
             raise self.failure
         if self._table == NULL:
-            self._begin()
+            try:
+                self._begin()
+            except BaseException:
+                # Half made: the next call begins again, rather than fill columns that have no room.
+                if self._table != NULL:
+                    let_go(self._table)
+                    self._table = NULL
+                raise
         try:
             while self.pending or self._reader.next_batch():
                 self.pending = True

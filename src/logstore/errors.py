@@ -414,8 +414,21 @@ class DiskBudgetError(DiskFullError):
     """
 
 
+class TooManyFilesError(StorageError):
+    """Neither the process nor the machine may open another file at this moment (EMFILE, ENFILE).
+
+    Nothing was changed and nothing is lost. Close files or sockets, or raise the limit, and try again.
+    """
+
+    retriable = True
+
+
+#: What fails for want of room, or of a descriptor, before anything is changed. The log goes on.
+NO_ROOM = (DiskFullError, TooManyFilesError)
+
+
 class NotSyncedError(StorageError):
-    """The records are in the log, but there was no room to bring them to the disk.
+    """The records are in the log, but there was no room, or no descriptor, to bring them to the disk.
 
     Do not append them again: make room, then call `flush`.
     """

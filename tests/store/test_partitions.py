@@ -9,6 +9,7 @@ import pytest
 
 import logstore
 from logstore.errors import UnknownTopicError
+from logstore.records import TopicPartition
 from logstore.store import partitions
 
 
@@ -67,3 +68,49 @@ def test_a_log_that_is_opened_while_its_topic_is_altered_goes_by_the_new_setting
         let_go()
         store.alter_topic("flights", retention_ms=-1)
     assert store.partition("flights", 0).config.retention_ms == -1
+
+
+def test_a_thread_that_waited_for_its_turn_takes_no_other_threads_turn_away(store, monkeypatch):
+    """What it waited for was opened and closed again: it opens no second log beside a third thread."""
+    name = TopicPartition("flights", 0)
+    logs = store._partitions
+    waits, opening, go = (threading.Event() for _ in range(3))
+    opened, found = [], {}
+    really = partitions.Log.open
+
+    class Turns(dict):
+        def setdefault(self, key, default=None):
+            turn = super().setdefault(key, default)
+            if threading.current_thread().name == "late":
+                waits.set()
+            return turn
+
+    def counted(*args, **settings):
+        opened.append(args)
+        if len(opened) == 2:
+            opening.set()
+            go.wait(300)
+        return really(*args, **settings)
+
+    monkeypatch.setattr(partitions.Log, "open", counted)
+    logs._opening = Turns()
+    first = logs._opening.setdefault(name, threading.Lock())
+    first.acquire()  # the turn of a thread that is opening the log
+    late = threading.Thread(target=lambda: found.update(late=logs._opened(name)), name="late", daemon=True)
+    late.start()
+    assert waits.wait(300)
+    del logs._opening[name]  # that one is through
+    logs.get(name)
+    logs.close_topic("flights")
+    third = threading.Thread(target=lambda: found.update(third=logs._opened(name)), name="third", daemon=True)
+    third.start()
+    assert opening.wait(300)
+    turn = logs._opening[name]
+    first.release()
+    late.join(0.2)  # it waits for the third thread; before, it opened the log, too, and took the turn away
+    assert logs._opening.get(name) is turn
+    go.set()
+    late.join()
+    third.join()
+    assert len(opened) == 2
+    assert found["late"] is found["third"]

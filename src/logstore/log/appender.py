@@ -21,7 +21,7 @@ from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.dropped import hand_over
 from logstore.errors import (
-    DiskFullError,
+    NO_ROOM,
     ForkedError,
     LogClosedError,
     LogstoreError,
@@ -162,7 +162,7 @@ class Appender(Gatherer):
 
         Raises:
             RecordError: the batch breaks a rule of the log. Its records are dropped, later ones are not.
-            DiskFullError: there is no room. The records stay gathered: flush again when there is.
+            DiskFullError, TooManyFilesError: there is no room. The records stay gathered: flush again later.
             StorageFailedError: the log takes no more writes; the gathered records are lost.
         """
         # A wrong word is refused before the gathered batch is touched.
@@ -190,7 +190,7 @@ class Appender(Gatherer):
             self.pause()
             self._write_locked(self._ack)
             self.resume(self._encoder, self._batch_bytes)
-        except DiskFullError as error:
+        except NO_ROOM as error:
             # Still gathered; it is tried again after another linger, or by a flush.
             _logger.warning("gathered records wait for room: %s", error)
             self._started_s = self._clock.monotonic_s()
@@ -207,7 +207,7 @@ class Appender(Gatherer):
             return None
         try:
             result = self._target.append_encoded(self._encoder.finish(), ack=ack)
-        except DiskFullError:
+        except NO_ROOM:
             raise
         except BaseException as error:
             self._settled += [(future, error) for _, future in self._futures]
@@ -258,8 +258,8 @@ class Appender(Gatherer):
         """Flush and stop. May be called again.
 
         Raises:
-            DiskFullError: there is no room. The appender stays open with its records: close it again
-                when there is.
+            DiskFullError, TooManyFilesError: there is no room. The appender stays open with its records:
+                close it again when there is.
             LogstoreError: this write, or an earlier one in the background, has failed.
         """
         self._check_process()
@@ -272,7 +272,7 @@ class Appender(Gatherer):
                 self._raise_failure()
                 try:
                     self._write_locked(self._ack)
-                except DiskFullError:
+                except NO_ROOM:
                     self._closed = False
                     self.resume(self._encoder, self._batch_bytes)
                     raise

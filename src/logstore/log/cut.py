@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from logstore._interrupts import held
-from logstore.errors import DiskFullError, OffsetOutOfRangeError, StorageError
+from logstore.errors import NO_ROOM, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from logstore.log import recovery
 from logstore.log.state import State
 
@@ -37,12 +37,16 @@ def truncate_to(state: State, offset: int) -> int:
 def cut_locked(state: State, offset: int) -> int:
     """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
     state.cutting += 1
+    generation = state.generation
     try:
         with state.change():
             end = _cut_segments_locked(state, offset)
             # Durable on return, the names of what is gone included.
             state.sync_names()
     except StorageError as error:
+        if isinstance(error, TooManyFilesError) and state.generation == generation:
+            # Found while the cut was prepared: nothing has changed.
+            raise
         raise state.poison_locked(error) from error
     finally:
         state.cutting -= 1
@@ -180,7 +184,7 @@ def _delete_locked(state: State, offset: int) -> int:
         state.recovery.write_durably(
             state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
         )
-    except DiskFullError:
+    except NO_ROOM:
         if state.recovery.point.log_start_offset != offset:
             raise
         # One slot says so, durably: a kill would delete the records although the caller was told otherwise. Were

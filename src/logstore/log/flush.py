@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from logstore._interrupts import held, locked, shielded
 from logstore._segment import Segment
-from logstore.errors import DiskFullError, StorageError
+from logstore.errors import NO_ROOM, DiskFullError, StorageError, TooManyFilesError
 from logstore.log.commit import GroupCommit
 from logstore.log.cut import settle_locked
 from logstore.log.state import State
@@ -51,6 +51,7 @@ class Flusher:
 
         Raises:
             StorageFailedError: a sync failed, now or before.
+            TooManyFilesError: a file could not be opened to be synced. Nothing is lost, nothing is promised.
         """
         self._commit.run(lambda: self._is_synced(offset), self._sync_round)
 
@@ -69,6 +70,8 @@ class Flusher:
         found = self._begin_locked()
         try:
             self._sync(found)
+        except TooManyFilesError:
+            raise
         except StorageError as error:
             raise self._state.poison_locked(error) from error
         self._end_locked(found)
@@ -87,6 +90,10 @@ class Flusher:
             found = self._begin_locked()
         try:
             self._sync(found)
+        except TooManyFilesError:
+            # Not opened is not synced: nothing is lost, and the next flush syncs the same.
+            state.unflushed_records += found.unflushed
+            raise
         except StorageError as error:
             with held(state.lock):
                 raise state.poison_locked(error) from error
@@ -111,6 +118,9 @@ class Flusher:
                 shielded(state.transactions.sync)
         except DiskFullError:
             _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
+        except TooManyFilesError:
+            # Nothing is promised yet.
+            raise
         except StorageError as error:
             raise state.poison_locked(error) from error
         active = state.segments.active
@@ -146,9 +156,9 @@ class Flusher:
             # An epoch that is not in its file is found again only by a scan, so the point waits.
             if state.epochs_saved and state.transactions.is_saved:
                 state.recovery.write(point)
-        except DiskFullError:
+        except NO_ROOM as error:
             # The promise on disk stays lower than the truth: the next open scans more.
-            _logger.warning("recovery point not written, the disk is full: log=%s", state.path)
+            _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
         except StorageError as error:
             raise state.poison_locked(error) from error
         # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.

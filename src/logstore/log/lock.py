@@ -12,6 +12,7 @@ has processes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -22,7 +23,13 @@ from typing import ClassVar, Final, NamedTuple
 from logstore._files import File
 from logstore._interrupts import Condition, held
 from logstore.clock import Clock
-from logstore.errors import DirectoryLockedError, NotALogError, ReadOnlyError, StorageError
+from logstore.errors import (
+    DirectoryLockedError,
+    NotALogError,
+    ReadOnlyError,
+    StorageError,
+    TooManyFilesError,
+)
 from logstore.log import files
 from logstore.log.files import LOCK, Directory
 
@@ -250,7 +257,14 @@ def holder_of(root: Directory) -> Holder | None:
             return Holder(os.getpid(), RootLock.told(root))
         try:
             descriptor = os.open(root.join(LOCK), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                # Not opened is not free: a process may well write there.
+                raise TooManyFilesError(
+                    f"no descriptor left to ask for the lock: {error.strerror}; close files or sockets, or raise "
+                    "the limit on open files (ulimit -n), and try again",
+                    path=root.join(LOCK),
+                ) from error
             return None
         try:
             asked = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))

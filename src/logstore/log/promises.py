@@ -11,12 +11,13 @@ raised only after a sync, and lowered durably, in both slots, before a truncatio
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 
 from logstore._files import File, errno_of
 from logstore._published import publish
-from logstore.errors import DiskFullError, StorageError
+from logstore.errors import NO_ROOM, StorageError
 from logstore.log import checkpoint
 from logstore.log.checkpoint import LogKind, Published, RecoveryPoint
 from logstore.log.files import Directory
@@ -69,24 +70,28 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
     """Write into ``logstore.start`` where the log starts and of what kind it is, unless it says so.
 
     After ``logstore.recovery`` has said so: it is asked only where that one is lost, and says less until then. On a
-    full disk it is better missing than behind.
+    full disk, or without a descriptor, it is better missing than behind.
     """
-    noted = checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
-    if noted is not None and (noted.log_start_offset, noted.kind) == (log_start, kind):
-        return
     point = RecoveryPoint(0, 0, log_start, 0, 0, log_start, -1, kind=kind)
-    file = RecoveryFile(directory, noted or point, checkpoint.START)
+    file: RecoveryFile | None = None
     try:
+        noted = checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
+        if noted is not None and (noted.log_start_offset, noted.kind) == (log_start, kind):
+            return
+        file = RecoveryFile(directory, noted or point, checkpoint.START)
         file.write(point)
         if durable:
             file.sync()
             if noted is None:
                 directory.sync()
-    except DiskFullError as error:
+    except NO_ROOM as error:
         _logger.warning("log start not written a second time: log=%s error=%s", directory.path, error)
-        directory.remove(checkpoint.START)
+        # A disk that refuses that, too, leaves the one of before; what has called this has been decided.
+        with contextlib.suppress(*NO_ROOM):
+            directory.remove(checkpoint.START)
     finally:
-        file.close()
+        if file is not None:
+            file.close()
 
 
 class PublishedFile:

@@ -184,9 +184,10 @@ class Segments:
         before the first byte goes.
         """
         doomed = list(doomed)
+        # First: what cannot be listed, for want of a descriptor, has to show before anything has changed.
+        names = set(self.directory.names())
         gone = {segment.base_offset for segment in doomed}
         self._set(segment for segment in self._all if segment.base_offset not in gone)
-        names = set(self.directory.names())
         renamed = []
         for segment in doomed:
             for suffix in files.SEGMENT_SUFFIXES:

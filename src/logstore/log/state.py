@@ -23,6 +23,7 @@ from logstore._segment import Segment
 from logstore.clock import Clock
 from logstore.config import LogConfig
 from logstore.errors import (
+    NO_ROOM,
     DiskFullError,
     ForkedError,
     LogClosedError,
@@ -30,6 +31,7 @@ from logstore.errors import (
     RetentionWarning,
     StorageError,
     StorageFailedError,
+    TooManyFilesError,
 )
 from logstore.log import checkpoint, recovery
 from logstore.log.checkpoint import LogKind, RecoveryPoint
@@ -250,11 +252,14 @@ class State:
 
     @contextlib.contextmanager
     def storing_locked(self, *, is_append: bool = True) -> Iterator[None]:
-        """What the disk refuses inside fails the log, but for want of room: that was found before any change."""
+        """What the disk refuses inside fails the log, but for want of room or of a descriptor to open a file.
+
+        Those were found before any change.
+        """
         try:
             yield
-        except DiskFullError:
-            self.counters.disk_full += is_append
+        except NO_ROOM as error:
+            self.counters.disk_full += is_append and isinstance(error, DiskFullError)
             raise
         except StorageError as error:
             raise self.poison_locked(error) from error
@@ -279,8 +284,8 @@ class State:
                 self.room += self.gate.grant(size - self.room)
             self.segments.active.append(data, first, leader_epoch)
             self.room -= size
-        except DiskFullError:
-            self.counters.disk_full += 1
+        except NO_ROOM as error:
+            self.counters.disk_full += isinstance(error, DiskFullError)
             raise
         except StorageError as error:
             raise self.poison_locked(error) from error
@@ -328,9 +333,9 @@ class State:
         self._is_published = False
         try:
             self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
-        except DiskFullError:
+        except NO_ROOM as error:
             # Readers in other processes lag until the next append; the log itself is whole.
-            _logger.warning("published end not written, the disk is full: log=%s", self.path)
+            _logger.warning("published end not written: log=%s error=%s", self.path, error)
         except StorageError as error:
             raise self.poison_locked(error) from error
         else:
@@ -403,8 +408,13 @@ class State:
             # With an unknown recovery point the gap would be damage.
             self.recovery.sync()
             self.note_start_locked()
+            old.ensure_indexes()
             self.segments.add(offset)
-            self.directory.sync()
+            try:
+                self.directory.sync()
+            except TooManyFilesError as error:
+                # The new segment is the active one already, and does not begin at the log end.
+                raise self.poison_locked(error) from error
             self.segments.seal(old)
             old.set_end(offset)
             self.unsynced = []
@@ -428,6 +438,8 @@ class State:
             self._raise_recovery_point_locked(old)
             base = old.next_offset
             self.transactions.sync()
+            # Read now, should they be in the file: what cannot be opened has to show before anything has changed.
+            old.ensure_indexes()
             # The new file first: if there is no room for it, nothing has changed.
             (begin or self.segments.add)(base)
             self.segments.seal(old)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from logstore._files import File
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, StorageError
+from logstore.errors import NO_ROOM, StorageError, TooManyFilesError
 from logstore.log import aborted, files, recovery, snapshot
 from logstore.log.aborted import NOTHING, Note, Sum
 from logstore.log.files import Directory
@@ -76,7 +76,11 @@ class Transactions:
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
         """None for a batch that is new, the first result for a duplicate; raises as `Producers.check`."""
-        return self.producers.check(batch, origin)
+        known = self.producers.check(batch, origin)
+        if known is None and batch.marker is not None:
+            # Read now: once the marker is written, what cannot be opened must not stop its transaction's end.
+            self._entries(self._segments.active.base_offset)
+        return known
 
     def apply(self, batch: ProducedBatch, now_ms: int) -> AbortedTransaction | None:
         """Take note of a batch of the log; the transaction that it aborts, if it does.
@@ -183,7 +187,7 @@ class Transactions:
                 entries = recovery.rebuild_aborted(self._segments, segment, self._config)
                 try:
                     self._put(base, entries)
-                except DiskFullError:
+                except NO_ROOM:
                     # A full disk can be emptied only by a log that opens.
                     self._unsaved.add(base)
             elif entries:
@@ -244,8 +248,13 @@ class Transactions:
         Not if it is no longer ``is_current``, as when a memory tail is written behind the producers' backs.
         """
         # Nobody syncs the index of a sealed segment later, and only an unclean open rebuilds the newest ones.
-        self.sync()
+        # Its bytes were synced before the roll. A name that cannot be synced for want of a descriptor stays
+        # dirty, so the next flush syncs it, or fails: the segments have changed, and nothing may stop here.
+        with contextlib.suppress(TooManyFilesError):
+            self.sync()
         self._close_index()
+        # Nothing ends in it yet, and it has no file: `note_aborted` is not to look for one.
+        self._aborted.setdefault(base_offset, [])
         if self._sums is not None and self._sums.get(self._note_base, NOTHING).entries:
             # Before the next entry: that one only overwrites the head.
             self._save_note()
@@ -271,7 +280,7 @@ class Transactions:
         """Make the aborted index of the active segment durable, and write anew what could not be written.
 
         Raises:
-            DiskFullError: there is no room for it yet.
+            DiskFullError, TooManyFilesError: there is no room for it, or no descriptor, yet.
             StorageFailedError: the sync failed.
         """
         for base in sorted(self._unsaved):

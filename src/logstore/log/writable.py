@@ -16,7 +16,7 @@ from logstore._encode import Encoder, encode_marker, timestamp_of
 from logstore._interrupts import held, locked, shielded
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, ExpectedOffsetError, InvalidRecordError, NotSyncedError
+from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, InvalidRecordError, NotSyncedError
 from logstore.log import admission
 from logstore.log.adoption import Whole, adopt
 from logstore.log.appender import Appender
@@ -106,7 +106,8 @@ class Writable(Readable):
             OutOfOrderSequenceError, DuplicateSequenceError, ProducerFencedError,
                 InvalidTransactionError: ``producer`` does not fit. Nothing is written.
             ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
-            DiskFullError: there is no room. Nothing is written; try again when there is.
+            DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing is written;
+                try again when there is.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
@@ -396,15 +397,16 @@ class Writable(Readable):
                 self._sync_to(result.last_offset + 1)
             elif self._flusher.is_due():
                 self.flush()
-        except DiskFullError as error:
-            # Of a memory tail. The append itself has not failed, and must not look as if it could be repeated.
+        except NO_ROOM as error:
+            # Of a memory tail, or no file could be opened to be synced. The append itself has not failed, and must
+            # not look as if it could be repeated.
             if ack is Ack.SYNCED:
                 raise NotSyncedError(
-                    f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the memory tail, "
-                    "but there is no room to write them; make room and flush, do not append them again",
+                    f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
+                    f"on the disk: {error}; make room and flush, do not append them again",
                     path=self.path,
                 ) from error
-            _logger.warning("the memory tail waits for room: log=%s error=%s", self.path, error)
+            _logger.warning("a flush that was due waits for room: log=%s error=%s", self.path, error)
 
     # -- flushing --------------------------------------------------------------------------------
 
@@ -414,6 +416,7 @@ class Writable(Readable):
         Raises:
             StorageFailedError: the sync failed. It is not tried again: the log takes no more writes,
                 and what was synced before is safe.
+            TooManyFilesError: no file could be opened to be synced. Nothing is lost: flush again.
         """
         self._state.check_writable()
         self._sync_to(self._state.end.value)

@@ -25,7 +25,7 @@ from logstore._produce import Lane, SendFuture, Ticket
 from logstore.client_config import ProducerConfig
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import DiskFullError, RecordTooLargeError, StoreClosedError
+from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
 from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
 from logstore.log.reader import Time
@@ -309,7 +309,7 @@ class PartitionLane(Lane):
         try:
             size = len(encoder.finish())
             result = self.log.append_encoded(encoder, producer=stamp, ack=Ack.WRITTEN)
-        except DiskFullError as error:
+        except NO_ROOM as error:
             if self._may_retry(batch):
                 _logger.info("records wait for room: partition=%s error=%s", self.name, error)
                 return False

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from logstore.config import Setting
-from logstore.errors import CorruptRecordError, DiskFullError, RecordError, UnknownTopicError
+from logstore.errors import NO_ROOM, CorruptRecordError, RecordError, UnknownTopicError
 from logstore.log import Log, LogReader
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.names import SINKS
@@ -181,7 +181,7 @@ class Sinks:
         self._log = None
         try:
             log.append([(query.encode(), value)], timestamp=self._source.clock.now_ms(), ack=Ack.WRITTEN)
-        except (DiskFullError, RecordError):
+        except (*NO_ROOM, RecordError):
             self._log = log
             raise
         # Before the sync: what is in the log is the state, whether or not it is on the disk by now.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from logstore._interrupts import Condition, held
 from logstore._produce import Ticket
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.errors import DiskFullError, NotSyncedError
+from logstore.errors import NO_ROOM, NotSyncedError
 from logstore.log import Log
 
 _logger = logging.getLogger(__name__)
@@ -72,11 +72,12 @@ class Syncing:
         try:
             self.sync_count += 1
             log.flush()
-        except DiskFullError as failure:
-            # Of a memory tail: the records are in the log, and must not be sent again.
+        except NO_ROOM as failure:
+            # Of a memory tail, or no file could be opened to be synced: the records are in the log, and must not
+            # be sent again.
             error = NotSyncedError(
-                f"{log.name}: appended, but there is no room to write the memory tail; make room and flush the "
-                "log, do not send these records again",
+                f"{log.name}: appended, but not on the disk: {failure}; make room and flush the log, do not send "
+                "these records again",
                 path=log.path,
             )
             error.__cause__ = failure
