@@ -119,7 +119,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
         dead.set()
 
     threading.Thread(target=drop, daemon=True).start()
-    assert dead.wait(30), "the thread waits for itself"
+    assert dead.wait(300), "the thread waits for itself"
     release_all()
     for each in kept:
         each.close()
@@ -208,7 +208,7 @@ def test_what_fails_is_told_as_the_error_of_a_thread_and_the_next_is_released(
 
     hand_over(fail)
     hand_over(released.set)
-    assert released.wait(30)
+    assert released.wait(300)
     assert [error.exc_type for error in told] == [ResourceWarning]
 
 

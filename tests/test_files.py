@@ -327,7 +327,7 @@ def test_two_threads_that_sync_a_file_first_do_it_one_after_the_other(
 
     def slow() -> object:
         if threading.current_thread().name == "syncing":
-            both.wait(60)
+            both.wait(300)
         return really()
 
     monkeypatch.setattr(threading, "Lock", slow)

@@ -30,7 +30,7 @@ from logstore import Log
 from logstore.errors import DirectoryLockedError
 
 PACKAGE = str(Path(logstore.__file__).parent)
-PATIENCE_S = 60
+PATIENCE_S = 300
 THREADS = 7
 
 

@@ -147,7 +147,7 @@ def test_a_wait_that_is_interrupted_holds_its_lock_and_passes_on_what_it_was_tol
     with condition:
         threading.Timer(0.1, strike).start()
         with pytest.raises(Struck):
-            condition.wait(60)
+            condition.wait(300)
         assert condition._is_owned()
         assert not condition._waiters
         condition.notify_all()
@@ -196,7 +196,7 @@ def test_a_leader_that_is_cut_off_leaves_no_thread_waiting(at):
         sys.settrace(None)
     assert gathered.is_set()
     for other in others:
-        other.join(60)
+        other.join(300)
         assert not other.is_alive()
     assert commit._leader is None
 

@@ -283,4 +283,4 @@ def test_a_reading_that_is_dropped_waits_for_no_fetch():
             dropped.set()
 
         threading.Thread(target=drop, daemon=True).start()
-        assert dropped.wait(30), "it waits for the fetch"
+        assert dropped.wait(300), "it waits for the fetch"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 
@@ -84,9 +85,9 @@ def test_a_reader_that_waits_is_woken_by_them(store, how):
 
     thread = threading.Thread(target=read)
     thread.start()
-    assert waits.wait(30)
+    assert waits.wait(300)
     grow(store, 2)
-    thread.join(30)
+    thread.join(300)
     assert not thread.is_alive()
     assert values(found) == [b"new 1"]
 
@@ -205,17 +206,22 @@ def test_message_streams_share_them(store):
         for thread in threads:
             thread.start()
         grow(store, 5)
-        assert enough.wait(30)
+        assert enough.wait(300)
         assert sum(len(stream.partitions) for stream in streams) == 5
         assert min(len(stream.partitions) for stream in streams) == 1
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
     assert sorted(seen) == [b"new 1", b"new 2", b"new 3", b"new 4"]
 
 
-def test_a_group_in_a_database_begins_at_their_beginning(store):
-    database = sqlite3.connect(":memory:")
+@pytest.fixture
+def database():
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        yield database
+
+
+def test_a_group_in_a_database_begins_at_their_beginning(store, database):
     offsets = DatabaseOffsets(database, "crew")
     offsets.create_table()
     offsets.claim(begun(store))
@@ -228,8 +234,7 @@ def test_a_group_in_a_database_begins_at_their_beginning(store):
     assert values(consumer.poll()) == [b"new 1", b"new 2"]
 
 
-def test_a_running_consumer_saves_them_beside_their_effects(store):
-    database = sqlite3.connect(":memory:")
+def test_a_running_consumer_saves_them_beside_their_effects(store, database):
     database.execute("CREATE TABLE seen (value BLOB)")
     offsets = DatabaseOffsets(database, "crew")
     offsets.create_table()

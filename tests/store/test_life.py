@@ -34,7 +34,7 @@ def beside(act, meanwhile):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(300)
     assert not thread.is_alive()
     for error in failure:
         raise error
