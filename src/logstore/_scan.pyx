@@ -293,7 +293,9 @@ cdef class Scanned(Indexed):
                     if file_bytes - position < HEADER_BYTES or file_bytes == self._searched:
                         break
                     found = self.behind(position, end_offset)
-                    if found is None:
+                    if found is None or found[0] <= position:
+                        # The damage may begin before the place where it is met: back there, the same lengths
+                        # would lead here again, without end.
                         self._searched = file_bytes
                         break
                     position, self.next_offset = found
@@ -410,8 +412,9 @@ cdef class Scanned(Indexed):
                         self._damaged_at = position
                         self._goes_on_at = at
                         return at, header.base_offset
-                    # Nothing in the midst of these is the beginning of a batch.
-                    at = extent.valid_bytes
+                    # Nothing in the midst of these is the beginning of a batch. A scan asks more than a checksum,
+                    # and may take none of it: without a step forward the search would never end.
+                    at = max(extent.valid_bytes, at + 1)
                 else:
                     budget -= header.size
                     at += 1
