@@ -52,6 +52,19 @@ def test_a_first_segment_that_is_missing_is_a_loss_without_the_recovery_file_too
         open_log(tmp_path, **SETTINGS)
 
 
+@pytest.mark.parametrize("lost", [(checkpoint.PUBLISHED,), (checkpoint.PUBLISHED, checkpoint.RECOVERY)])
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+def test_a_reader_without_the_published_end_does_not_begin_at_the_segment_behind_the_loss(tmp_path, how, lost):
+    with open_log(tmp_path, **SETTINGS) as log:
+        for n in range(30):
+            log.append([b"%02d" % n * 20])
+    (tmp_path / "t-0" / "00000000000000000000.log").unlink()
+    for name in lost:
+        lose(tmp_path / "t-0" / name, how)
+    with pytest.raises(DamagedLogError, match="the log starts at offset 0, but its first segment"):
+        open_log(tmp_path, **SETTINGS, read_only=True)
+
+
 @pytest.mark.parametrize("how", ["deleted", "emptied"])
 def test_a_log_without_its_only_segment_and_its_recovery_file_does_not_begin_again_at_0(tmp_path, how):
     with open_log(tmp_path) as log:

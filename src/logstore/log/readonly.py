@@ -146,6 +146,7 @@ class LogReader(Readable):
         extent = active.scan(adopt=True)
         facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
         point = recovery.read_point(self._directory)
+        recovery.check_start(segments, point or recovery.read_start(self._directory), facts)
         if point is None:
             start, end = recovery.noted_start(self._directory, facts), extent.next_offset
         else:

@@ -119,7 +119,7 @@ def _recover(
         # A file of ours first: a segment alone would look like Kafka's to the next open.
         directory.open(checkpoint.RECOVERY, create=True, writable=True).close()
         segments.add(start)
-    _check_start(segments, point or second, facts)
+    check_start(segments, point or second, facts)
     _check_emptied(segments, point, kind)
     cut, scanned, extents = _check_tail(segments, point, config, kind)
     files.remove_leftovers(directory)
@@ -203,7 +203,7 @@ def _lowered(point: RecoveryPoint | None, facts: PartitionFacts) -> RecoveryPoin
     return point._replace(recovery_point=facts.recovery_point, segment_base_offset=-1, position=-1)
 
 
-def _check_start(segments: Segments, point: RecoveryPoint | None, facts: PartitionFacts) -> None:
+def check_start(segments: Segments, point: RecoveryPoint | None, facts: PartitionFacts) -> None:
     """A log start offset is on disk before anything below it is deleted, so it never lies below the files."""
     first = segments.all[0].base_offset
     if point is not None and first > max(point.log_start_offset, facts.log_start_offset or 0):
