@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Log
+from logstore import Log, ProducerStamp
 from logstore.errors import CorruptRecordError, NotALogError
 from logstore.log import inspection
 from logstore.log.checkpoint import LogKind
@@ -49,6 +49,17 @@ def test_a_whole_log_has_no_problem_and_nothing_is_touched(partition):
     assert problems(partition) == []
     assert problems(partition, deep=True) == []
     assert tree(partition.parent) == before
+
+
+def test_what_a_memory_tail_holds_is_in_no_snapshot_of_a_segment(tmp_path):
+    with open_log(tmp_path, tail="memory") as log:
+        for sequence in range(2):
+            log.append([b"value"], producer=ProducerStamp(7, 0, sequence, False))
+            if sequence == 0:
+                log.flush()
+        # Seals the segment, which ends before the second append.
+        assert log.delete_before(1) == 1
+        assert problems(tmp_path / "t-0") == []
 
 
 def test_every_batch_is_found_with_its_place(partition):

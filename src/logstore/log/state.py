@@ -426,7 +426,7 @@ class State:
             self.transactions.rolled(offset, self.generation)
         self.counters.rolls += 1
 
-    def roll_locked(self, *, keep_producers: bool = True, begin: Callable[[int], object] | None = None) -> None:
+    def roll_locked(self, *, begin: Callable[[int], object] | None = None) -> None:
         """The sealed segment is synced before anything of the next one counts as synced.
 
         Not at once, though: the kernel writes it back meanwhile, and the roll after this one waits
@@ -444,7 +444,8 @@ class State:
             (begin or self.segments.add)(base)
             self.segments.seal(old)
             self.unsynced = [old]
-            self.transactions.rolled(base, self.generation, is_current=keep_producers)
+            is_written = self.tail is None or self.tail.head() is None
+            self.transactions.rolled(base, self.generation, is_current=is_written)
         self.names_changed()
         self.roll_after_ms = self._new_roll_age()
         self.segment_began_ms = self.clock.now_ms()
@@ -537,7 +538,7 @@ class State:
                     continue
                 last = first + int.from_bytes(batch[23:27], "big")
                 if self.roll_is_due_locked(len(batch), last, head.max_timestamp_ms):
-                    self.roll_locked(keep_producers=False)
+                    self.roll_locked()
                 self.append_locked(batch, first, -1)
             if head.aborted is not None:
                 self.transactions.note_aborted(head.aborted)
