@@ -29,6 +29,7 @@ from logstore.errors import (
     UnexpectedOffsetError,
 )
 from logstore.log.flush import Flusher
+from logstore.log.state import State
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
 
@@ -928,6 +929,25 @@ def test_a_memory_tail_is_spread_over_segments(tmp_path):
         log.flush()
         assert values_of(log) == [b"%04d" % n for n in range(1_000)]
         assert max(path.stat().st_size for path in log_files(log).values()) <= 1_000
+
+
+def test_a_reader_that_opens_during_an_append_of_several_segments_sees_nothing_of_it(tmp_path, monkeypatch):
+    seen = []
+    roll = State.roll_locked
+
+    def roll_and_look(state, **options):
+        roll(state, **options)
+        with open_log(tmp_path, segment_bytes=1_000, read_only=True) as reader:
+            seen.append((reader.log_end_offset, values_of(reader)))
+
+    monkeypatch.setattr(State, "roll_locked", roll_and_look)
+    with open_log(tmp_path, segment_bytes=1_000) as log:
+        log.append([b"before"])
+        log.append([b"%0900d" % n for n in range(6)])
+        assert len(log_files(log)) > 4
+        assert set(map(repr, seen)) == {repr((1, [b"before"]))}
+        log.flush()
+        assert log.synced_end == log.log_end_offset == 7
 
 
 def test_a_reader_waits_for_what_comes(log):

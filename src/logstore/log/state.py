@@ -462,7 +462,8 @@ class State:
             self.save_epochs_locked()
         self.sync_names()
         self.unsynced = []
-        self.synced.advance(active.base_offset)
+        # Not into an append of several segments: what is promised, readers take for a part of the log.
+        self.synced.advance(min(active.base_offset, self.end.value))
         if self.tail is not None:
             # What was drained is published before it is promised, else readers take that for an earlier copy.
             self.publish_locked()
