@@ -1,10 +1,14 @@
-"""Settings of the property tests, and what a sanitizer build leaves out."""
+"""Settings of the property tests, a directory in memory, and what a sanitizer build leaves out."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +35,21 @@ collect_ignore = [] if HAS_PYSPARK else ["spark"]
 # a program would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def ram_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory where the machine has one, for thousands of files that never need the disk itself.
+
+    A SIGKILL loses nothing of either.
+    """
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    path = Path(tempfile.mkdtemp(prefix="logstore-test-", dir=memory))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

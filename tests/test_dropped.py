@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import warnings
@@ -30,17 +28,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
-def in_memory(tmp_path: Path) -> Iterator[Path]:
-    """A directory without a disk behind it where there is one: thousands of stores are opened."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    path = tempfile.mkdtemp(dir="/dev/shm")
-    yield Path(path)
-    shutil.rmtree(path)
-
-
-@pytest.fixture
 def unwarned() -> Iterator[None]:
     """For tests that ask for something else than the warning."""
     with warnings.catch_warnings():
@@ -60,9 +47,9 @@ def run(program: str, *arguments: object, **options: str) -> subprocess.Complete
     )
 
 
-def test_every_public_object_may_be_dropped_in_a_cycle_under_load(in_memory: Path) -> None:
+def test_every_public_object_may_be_dropped_in_a_cycle_under_load(ram_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.dropping", str(DROPS), str(in_memory)],
+        [sys.executable, "-m", "tests.dropping", str(DROPS), str(ram_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -84,13 +71,13 @@ def test_every_public_object_may_be_dropped_in_a_cycle_under_load(in_memory: Pat
     ],
 )
 def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
-    in_memory: Path, unwarned: None, kind: str, held: str
+    ram_path: Path, unwarned: None, kind: str, held: str
 ) -> None:
     """The collector of cycles runs in the middle of anything, perhaps of what holds the very lock."""
-    store = logstore.open(in_memory / "data", {"flush.ms": 3_600_000})
+    store = logstore.open(ram_path / "data", {"flush.ms": 3_600_000})
     topic = store.create_topic("flights")
     topic.append(b"first")
-    solo = Log.open(in_memory / "solo" / "t-0")
+    solo = Log.open(ram_path / "solo" / "t-0")
     producer = store.producer(linger_ms=60_000)
     producer.send("flights", b"sent")
     appender = solo.appender(linger_ms=60_000)
@@ -123,7 +110,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
     release_all()
     for each in kept:
         each.close()
-    with logstore.open(in_memory / "data") as store, Log.open(in_memory / "solo" / "t-0") as log:
+    with logstore.open(ram_path / "data") as store, Log.open(ram_path / "solo" / "t-0") as log:
         flights = [record.value for record in store["flights"].read()]
         assert flights == [b"first", b"sent"]
         assert values_of(log) == [b"sent"]

@@ -6,13 +6,9 @@ Each figure is taken in a process of its own, so that neither pytest nor another
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +31,6 @@ def resident_mb():
 def report(**facts):
     print(json.dumps(facts))
 """
-
-
-@pytest.fixture
-def in_memory(tmp_path: Path) -> Iterator[Path]:
-    """A directory without a disk behind it where there is one: these tests open thousands of files."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    path = tempfile.mkdtemp(dir="/dev/shm")
-    yield Path(path)
-    shutil.rmtree(path)
 
 
 def run(script: str, *arguments: object) -> dict[str, Any]:
@@ -78,22 +63,22 @@ report(descriptors=most, limit=LIBC.descriptor_limit, resident_mb=memory)
 
 
 @pytest.mark.row("S9", "S20")
-def test_a_thousand_partitions_are_open_with_4096_descriptors(in_memory: Path) -> None:
-    facts = run(PARTITIONS, in_memory, 1_000)
+def test_a_thousand_partitions_are_open_with_4096_descriptors(ram_path: Path) -> None:
+    facts = run(PARTITIONS, ram_path, 1_000)
     assert facts["descriptors"] <= 4_096
     # DESIGN's bar for 1 000 open partitions.
     assert facts["resident_mb"] <= 60
 
 
 @pytest.mark.timeout(600)  # half a minute of work, which a busy machine makes minutes
-def test_ten_thousand_partitions_share_4096_descriptors_through_the_cache(in_memory: Path) -> None:
-    facts = run(PARTITIONS, in_memory, 10_000)
+def test_ten_thousand_partitions_share_4096_descriptors_through_the_cache(ram_path: Path) -> None:
+    facts = run(PARTITIONS, ram_path, 10_000)
     # The cache keeps to its limit; beside it the process has only its own few.
     assert facts["descriptors"] <= facts["limit"] + 64 < 4_096
 
 
 @pytest.mark.row("S20")
-def test_a_thousand_partitions_are_recovered_after_a_kill(in_memory: Path) -> None:
+def test_a_thousand_partitions_are_recovered_after_a_kill(ram_path: Path) -> None:
     script = """
         import signal
         logs = [Log.open(f"{sys.argv[1]}/t-{i}") for i in range(1000)]
@@ -104,20 +89,20 @@ def test_a_thousand_partitions_are_recovered_after_a_kill(in_memory: Path) -> No
             os.kill(os.getpid(), signal.SIGKILL)
     """
     killed = subprocess.run(
-        [sys.executable, "-c", COMMON + textwrap.dedent(script), str(in_memory), "kill"],
+        [sys.executable, "-c", COMMON + textwrap.dedent(script), str(ram_path), "kill"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert killed.returncode == -9, killed.stderr
     for number in range(1_000):
-        with Log.open(in_memory / f"t-{number}") as log:
+        with Log.open(ram_path / f"t-{number}") as log:
             assert not log.was_clean
             assert log.read(0).values() == [b"value of %d" % number]
 
 
 @pytest.mark.row("S9")
-def test_memory_does_not_grow_with_the_data(in_memory: Path) -> None:
+def test_memory_does_not_grow_with_the_data(ram_path: Path) -> None:
     facts = run(
         """
         import shutil
@@ -137,7 +122,7 @@ def test_memory_does_not_grow_with_the_data(in_memory: Path) -> None:
             after = resident_mb()
         report(before=before, after=after, counted=counted, sizes=sizes)
         """,
-        in_memory,
+        ram_path,
     )
     assert facts["sizes"] > 40_000_000
     # 380 MB went through: a few chunks and index entries may stay, the data may not.
@@ -145,7 +130,7 @@ def test_memory_does_not_grow_with_the_data(in_memory: Path) -> None:
 
 
 @pytest.mark.row("S9", "M9")
-def test_a_scan_of_columns_takes_the_memory_of_one_chunk(in_memory: Path) -> None:
+def test_a_scan_of_columns_takes_the_memory_of_one_chunk(ram_path: Path) -> None:
     facts = run(
         """
         from logstore.store.scans import TopicScan
@@ -162,7 +147,7 @@ def test_a_scan_of_columns_takes_the_memory_of_one_chunk(in_memory: Path) -> Non
             size = log.size
         report(before=before, after=after, rows=rows, size=size)
         """,
-        in_memory,
+        ram_path,
     )
     assert facts["rows"] == 400_000
     assert facts["size"] > 90_000_000
@@ -170,8 +155,8 @@ def test_a_scan_of_columns_takes_the_memory_of_one_chunk(in_memory: Path) -> Non
 
 
 @pytest.mark.row("S11")
-def test_a_read_makes_as_many_objects_for_ten_thousand_records_as_for_ten(in_memory: Path) -> None:
-    with Log.open(in_memory / "t-0") as log:
+def test_a_read_makes_as_many_objects_for_ten_thousand_records_as_for_ten(ram_path: Path) -> None:
+    with Log.open(ram_path / "t-0") as log:
         log.append([b"x" * 50] * 10)
         log.append([b"x" * 50] * 10_000)
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -64,17 +62,6 @@ class Server:
     def close(self) -> None:
         self.process.kill()
         self.process.communicate()
-
-
-@pytest.fixture
-def ram_path(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where the machine has one: a SIGKILL loses nothing of either."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    path = Path(tempfile.mkdtemp(prefix="logstore-sink-", dir="/dev/shm"))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
