@@ -19,6 +19,7 @@ from logstore.errors import (
     NotALogError,
     ReadOnlyError,
     StorageError,
+    TooManyFilesError,
 )
 from logstore.log import files
 from logstore.log.files import Directory
@@ -284,6 +285,45 @@ def test_a_store_that_is_in_the_way_of_a_snapshot_is_not_removed(tmp_path):
         (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark(store.cluster_id))
         store.snapshot(tmp_path / "copy")
     assert not (tmp_path / "copy.partial").exists()
+
+
+def test_a_directory_that_comes_in_the_way_while_a_snapshot_is_made_is_not_removed(tmp_path, monkeypatch):
+    """Another store's snapshot, say: removing it would destroy a backup that is whole."""
+    really = snapshots._build
+
+    def build(*args, **settings):
+        made = really(*args, **settings)
+        (tmp_path / "copy").mkdir()
+        (tmp_path / "copy" / "photo.jpg").write_bytes(b"kept")
+        return made
+
+    monkeypatch.setattr(snapshots, "_build", build)
+    with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
+        make(store)
+        with pytest.raises(StorageError):
+            store.snapshot(tmp_path / "copy")
+    assert (tmp_path / "copy" / "photo.jpg").read_bytes() == b"kept"
+    assert not (tmp_path / "copy.partial").exists()
+
+
+def test_a_snapshot_that_cannot_be_finished_nor_removed_keeps_its_mark(tmp_path):
+    """Its last directory sync finds no descriptor, and neither does its removal; the same call works again later."""
+    files_ = FaultyFiles()
+    with open_store(tmp_path / "data", files_) as store:
+        make(store)
+        store.snapshot(tmp_path / "first")  # the logs are open and flushed from here on
+        last = files_.counts()["fsync_dir"]
+        store.snapshot(tmp_path / "second")
+        last = files_.counts()["fsync_dir"] - last
+        files_.fail("fsync_dir", last, errno.EMFILE, times=-1)
+        with pytest.raises(TooManyFilesError):
+            store.snapshot(tmp_path / "copy")
+        with pytest.raises(NotALogError, match="never finished"):
+            logstore.open(tmp_path / "copy", read_only=True)
+        files_.heal()
+        store.snapshot(tmp_path / "copy")
+        with open_store(tmp_path / "copy", logstore.log.log.LIBC) as copy:
+            assert contents(copy) == contents(store)
 
 
 def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):

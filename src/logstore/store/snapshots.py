@@ -79,13 +79,20 @@ def take(
         made = _build(topics, partitions, root, partial, link=link, verify=verify)
     try:
         root.files.rename(partial.path, target.path)
+    except StorageError:
+        # What is at the target, if anything, has come there meanwhile, and is another's.
+        with contextlib.suppress(StorageError):
+            _remove(partial)
+        raise
+    try:
         above.sync()
         target.remove(files.INCOMPLETE)
         target.sync()
     except StorageError:
-        for unfinished in (partial, target):
-            with contextlib.suppress(StorageError):
-                _remove(unfinished)
+        with contextlib.suppress(StorageError):
+            # Its mark first: what is removed in part, or comes back in part, is never taken for a store.
+            target.replace(files.INCOMPLETE, _mark(cluster_id), durable=True)
+            _remove(target)
         raise
     _logger.info(
         "took a snapshot: store=%s path=%s partitions=%d linked_bytes=%d copied_bytes=%d",
