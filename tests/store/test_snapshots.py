@@ -307,7 +307,7 @@ def test_a_directory_that_comes_in_the_way_while_a_snapshot_is_made_is_not_remov
 
 
 def test_a_snapshot_that_cannot_be_finished_nor_removed_keeps_its_mark(tmp_path):
-    """Its last directory sync finds no descriptor, and neither does its removal; the same call works again later."""
+    """Its last directory sync finds no descriptor, nor does its removal; the same call works again later."""
     files_ = FaultyFiles()
     with open_store(tmp_path / "data", files_) as store:
         make(store)
