@@ -495,6 +495,30 @@ def test_a_closed_file_is_never_opened_again(files: Files, tmp_path: Path) -> No
         lazy.read(0, 1)
 
 
+def test_a_file_that_is_closed_while_it_is_opened_reads_nothing(tmp_path: Path) -> None:
+    """Its owner closes it before another file takes its path: what was opened may be that one."""
+    files = Files()
+    os.mkfifo(tmp_path / "f")  # its open for reading waits for one for writing
+    file = files.lazy(str(tmp_path / "f"))
+    said: list[str] = []
+
+    def read() -> None:
+        try:
+            file.size()
+        except StorageError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    wait_for(lambda: files.call_counts()["open"] == 1, timeout_s=60)
+    file.close()
+    os.close(os.open(tmp_path / "f", os.O_WRONLY))
+    thread.join(60)
+    assert len(said) == 1
+    assert said[0].startswith("the file is closed")
+    assert descriptors_in(tmp_path) == []
+
+
 def test_threads_share_the_cache(tmp_path: Path) -> None:
     files = Files(descriptor_limit=3)
     opened = [created(files, tmp_path / str(n), b"%04d" % n) for n in range(10)]

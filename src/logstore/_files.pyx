@@ -390,6 +390,11 @@ cdef class File:
             # Another thread opened it while the GIL was away.
             if fd >= 0:
                 files.ops.close(files.ops.context, fd)
+        elif self._closed:
+            # Closed meanwhile, as is done before another file takes the path: whose descriptor this is, is unknown.
+            if fd >= 0:
+                files.ops.close(files.ops.context, fd)
+            raise StorageError("the file is closed", path=self.path)
         elif fd < 0:
             raise_status(fd, "open", self.path)
         else:
