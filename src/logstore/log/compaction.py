@@ -131,6 +131,11 @@ class _Run:
                         break
             except Superseded:
                 is_complete = False
+            except RecordError:
+                # A truncation raises the generation before it changes a file; what was read then may look damaged.
+                if self._generation == state.generation:
+                    raise
+                is_complete = False
         done = Compacted(
             first_dirty_offset=state.first_dirty_offset,
             rounds=self._rounds,
@@ -198,7 +203,7 @@ class _Run:
                 state.check_joined(segment)
             except StorageError as error:
                 self._check()
-                if segment.file.closed:
+                if segment.file.closed or segment not in state.segments.all:
                     raise Superseded from error
                 raise
 
@@ -272,14 +277,14 @@ class _Run:
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[tuple[bytes, int]]:
         """The bytes of a segment from a position on; `_passed` of each chunk were whole batches."""
-        end, want = segment.size, READ_BYTES
+        state, end, want = self._state, segment.size, READ_BYTES
         while position < end:
             self._check()
             try:
                 data = segment.file.read(position, min(want, end - position))
             except StorageError as error:
                 self._check()
-                if segment.file.closed:
+                if segment.file.closed or segment not in state.segments.all:
                     raise Superseded from error
                 raise
             if self._throttle is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from logstore._files import LIBC, File, Files, errno_of
@@ -353,13 +354,16 @@ def refuse_incomplete(root: Directory, names: list[str]) -> None:
         )
 
 
-def refuse_swaps(directory: Directory) -> None:
-    """For a reader, who must not finish the swap of a compaction: the old segments may be gone already.
+def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
+    """For a reader, which must not finish the swap of a compaction: the old segments may be gone already.
+
+    ``names`` is the listing that the segments are taken from: another one, of a moment before, may show no swap
+    although this one shows the log between its old segments and its new one.
 
     Raises:
         NotALogError: there is a ``.swap`` of a segment.
     """
-    for name in directory.names():
+    for name in names:
         if name.endswith(LOG + SWAP):
             raise NotALogError(
                 "a compaction is at its swap, or was cut off there; try again if a process writes the log, else "

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from logstore._files import File, errno_of
 from logstore._interrupts import held
 from logstore._segment import Segment
-from logstore.errors import CorruptRecordError, ImageMovedError, StorageError
+from logstore.errors import CorruptRecordError, ImageMovedError, RecordError, StorageError
 from logstore.log import aborted, files
 from logstore.log.aborted import NOTHING, Sum
 from logstore.log.checkpoint import LogKind, RecoveryPoint
@@ -142,13 +142,15 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
         )
         recovery.write_durably(recovery.point)
         note_start(target, image.log_start_offset, image.kind)
-    except StorageError as error:
-        if errno_of(error) == errno.ENOENT or any(s.file.closed for s in (*image.sealed, image.active)):
+    except (StorageError, RecordError) as error:
+        # What is read of a file that is cut or replaced meanwhile may look like damage.
+        is_gone = isinstance(error, StorageError) and errno_of(error) == errno.ENOENT
+        if is_gone or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
             raise _moved(image) from error
         raise
     finally:
         recovery.close()
-    if not set(image.sealed) <= set(state.segments.all) or state.generation != image.generation:
+    if _has_moved(state, image):
         raise _moved(image)
     target.sync()
     return Copied(linked, copied)
@@ -201,6 +203,10 @@ def _verify_aborted(image: Image, target: Directory) -> None:
                 f"{known.entries} were listed",
                 path=target.join(name),
             )
+
+
+def _has_moved(state: State, image: Image) -> bool:
+    return not set(image.sealed) <= set(state.segments.all) or state.generation != image.generation
 
 
 def _moved(image: Image) -> ImageMovedError:

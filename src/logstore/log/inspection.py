@@ -274,7 +274,7 @@ def gaps(directory: Directory) -> list[Gap]:
     point = recovery.read_point(directory) or recovery.read_start(directory)
     start = 0 if point is None else point.log_start_offset
     found = []
-    for base, following in pairwise(files.base_offsets(directory.names())):
+    for base, following in pairwise(_all_bases(directory)):
         if following <= start:
             continue
         try:
@@ -296,6 +296,11 @@ def gaps(directory: Directory) -> list[Gap]:
     return found
 
 
+def _all_bases(directory: Directory) -> list[int]:
+    """The base offsets of the segments, that of a new form included whose old one a compaction has taken away."""
+    return sorted(set(files.base_offsets([name.removesuffix(files.SWAP) for name in directory.names()])))
+
+
 def verify(
     place: Place,
     *,
@@ -314,12 +319,14 @@ def verify(
     kind = recovery.read_kind(place.directory).with_other(kind)
     if kind is not LogKind.UNRECORDED:
         is_compacted = kind is LogKind.GAPPED
-    all_bases = files.base_offsets(place.directory.names()) or list(place.bases)
+    all_bases = _all_bases(place.directory) or list(place.bases)
     end: int | None = None
     for base in place.bases:
-        following = next((other for other in all_bases if other > base), None)
-        for _ in range(_LIVE_ATTEMPTS if is_live else 1):
+        for attempt in range(_LIVE_ATTEMPTS if is_live else 1):
             # The owner may put other files in the place of these while they are compared.
+            if attempt:
+                all_bases = _all_bases(place.directory) or all_bases
+            following = next((other for other in all_bases if other > base), None)
             found = _of_segment(place.directory, base, following, known, deep, is_live, is_compacted)
             if not found.problems:
                 break

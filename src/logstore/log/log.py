@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -39,6 +40,7 @@ from logstore.log.gate import Gate, OpenGate
 from logstore.log.image import Copied, Image
 from logstore.log.lock import check_place
 from logstore.log.owner import Owner, SoloOwner
+from logstore.log.reader import REST_S
 from logstore.log.readonly import LogReader
 from logstore.log.retention import OldestSegment, Retained
 from logstore.log.root import PartitionFacts, Root
@@ -328,6 +330,12 @@ class Log(Writable):
         # In this order: a cut that has begun since shows in one of the two.
         generation = self._state.generation
         return 2 * generation + (self._state.cutting > 0)
+
+    def _wait_for_rest(self) -> None:
+        until_s = time.monotonic() + REST_S
+        while self._state.cutting and time.monotonic() < until_s:
+            time.sleep(0.001)
+            self._check_open()
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all

@@ -35,6 +35,9 @@ DEFAULT_READ_BYTES = 1 << 20
 #: How often a read begins anew because its segment was dropped or replaced meanwhile.
 _ATTEMPTS = 8
 
+#: How long a read waits for a truncation or an exchange that is under way: generous for a slow disk.
+REST_S = 5.0
+
 _UNCOMMITTED = Isolation.READ_UNCOMMITTED
 
 _Answer = TypeVar("_Answer")
@@ -85,6 +88,10 @@ class Readable(ABC):
     @abstractmethod
     def _cuts(self) -> int:
         """Rises with every truncation; odd while one is under way."""
+
+    @abstractmethod
+    def _wait_for_rest(self) -> None:
+        """Wait until no truncation or exchange is under way, for `REST_S` at the most."""
 
     @abstractmethod
     def _segments_now(self) -> tuple[Segment, ...]:
@@ -283,9 +290,16 @@ class Readable(ABC):
                 error = another
 
     def _was_cut_since(self, cuts: int) -> bool:
-        """Whether a truncation may have come between the look at the end and the look at the files."""
+        """Whether a truncation or an exchange may have come between the look at the end and the look at the files.
+
+        One that is under way is waited for: until it is over, every further look may find the same half of it, and
+        take that for damage.
+        """
         self._marks()
-        return cuts % 2 == 1 or self._cuts() != cuts
+        if self._cuts() % 2:
+            self._wait_for_rest()
+            self._marks()
+        return self._cuts() != cuts
 
     def _read_once(
         self, offset: int, max_bytes: int, isolation: Isolation, hint: Hint, bounds: Bounds
@@ -433,6 +447,9 @@ class Readable(ABC):
                     raise
                 # The segment was dropped, or replaced by a cut, since the tuple was taken.
                 self._check_range(offset, self.log_end_offset)
+                if segments is self._segments_now() and self._cuts() % 2:
+                    # What takes its place is on the way.
+                    self._wait_for_rest()
             else:
                 return None
         raise OffsetOutOfRangeError(
@@ -451,7 +468,7 @@ class Readable(ABC):
         for _ in range(_ATTEMPTS):
             cuts = self._cuts()
             found = self._undisturbed(lambda: self._find_time(wanted, isolation))
-            if cuts == self._cuts():
+            if not self._was_cut_since(cuts):
                 break
         return found
 

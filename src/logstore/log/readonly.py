@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -35,14 +36,14 @@ from logstore.log.checkpoint import LogKind, Published
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.log.promises import PublishedReader
-from logstore.log.reader import Readable
+from logstore.log.reader import REST_S, Readable
 from logstore.log.root import Root
 from logstore.log.segments import Segments, is_gone
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
-ATTEMPTS = 500  #: at opening what a writer is changing: five seconds for a slow disk
+ATTEMPTS = 500  #: at opening what a writer is changing
 
 
 class LogReader(Readable):
@@ -67,6 +68,7 @@ class LogReader(Readable):
         self._fork = fork_generation()
         self._closed = False
         self._watch: Watch | None = None
+        self._stuck = -1  # the odd generation that was waited for in vain
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._note = Note(None)
         files.refuse_file(directory)
@@ -91,7 +93,6 @@ class LogReader(Readable):
         """Open what is there; anew if the writer cuts or removes a file while this one looks at it."""
         for left in reversed(range(ATTEMPTS)):
             try:
-                files.refuse_swaps(self._directory)
                 self._segments = Segments.open(self._directory, self.config, writable=False)
                 self._aborted = {}
                 self._note = self._read_note()
@@ -109,12 +110,8 @@ class LogReader(Readable):
         published = self._published_file.read()
         if before is None or published is None:
             return isinstance(error, StorageError) and is_gone(error)
-        self._refuse_gone(published)
-        self._published = published
-        if published.generation % 2:
-            self._wait_for_writer(POLL_S)
-        cut = published.generation != before.generation or published.generation % 2 == 1
-        return cut or (isinstance(error, StorageError) and is_gone(error))
+        self._published = published = self._when_at_rest(published)
+        return published.generation != before.generation or (isinstance(error, StorageError) and is_gone(error))
 
     def _refuse_gone(self, published: Published) -> None:
         if published.generation == checkpoint.GONE_GENERATION:
@@ -303,16 +300,36 @@ class LogReader(Readable):
         if known is None or not self._watched:
             return
         now = self._published_file.read()
-        for _ in range(ATTEMPTS):
-            if now is None or now.generation % 2 == 0:
-                break
-            self._wait_for_writer(POLL_S)
-            now = self._published_file.read()
-        if now is not None and now.generation != known.generation:
+        if now is not None and self._when_at_rest(now).generation != known.generation:
             raise CorruptRecordError(f"{self.name}: the files changed while they were read", path=self.path)
 
     def _end_mark(self, isolation: Isolation) -> Watermark:
         return _PolledMark(self, isolation)
+
+    def _wait_for_rest(self) -> None:
+        published = self._published_file.read() if self._watched else None
+        if published is not None:
+            self._when_at_rest(published)
+
+    def _when_at_rest(self, published: Published) -> Published:
+        """What is published when no truncation or exchange is under way; its writer may have died in one.
+
+        Then that comes back after `REST_S`, and at once for every later look at the same one.
+        """
+        waits_for, deadline = -1, 0.0
+        while True:
+            self._refuse_gone(published)
+            generation = published.generation
+            if generation % 2 == 0 or generation == self._stuck:
+                return published
+            if generation != waits_for:
+                # By the clock: every append wakes the wait below. And from here: its writer is alive.
+                waits_for, deadline = generation, time.monotonic() + REST_S
+            elif time.monotonic() >= deadline:
+                self._stuck = generation
+                return published
+            self._wait_for_writer(POLL_S)
+            published = self._published_file.read() or published
 
     def _wait_for_writer(self, timeout_s: float) -> None:
         """Until something may have been published: woken by inotify, looking again every 10 ms anyway."""

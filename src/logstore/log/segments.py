@@ -47,8 +47,14 @@ class Segments:
         """Every segment that is in the directory, with the size of its file taken for its own.
 
         Nothing in the files is looked at: recovery decides how much of the last ones is true.
+
+        Raises:
+            NotALogError: it is opened for reading, and a compaction is at its swap.
         """
-        bases = files.base_offsets(directory.names())
+        names = directory.names()
+        if not writable:
+            files.refuse_swaps(directory, names)
+        bases = files.base_offsets(names)
         segments = []
         for place, base in enumerate(bases):
             sealed = place + 1 < len(bases)
