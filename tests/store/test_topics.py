@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -448,6 +449,29 @@ def test_a_store_passes_over_a_folder_that_is_no_log(tmp_path):
             store.create_topic("dbus", 2)
         assert "dbus" not in store
     assert (tmp_path / "dbus-1" / "session.conf").read_text() == "<busconfig/>"
+
+
+@pytest.mark.parametrize("carry", [shutil.copytree, os.rename], ids=["copied", "moved"])
+def test_a_copy_of_a_partition_becomes_no_second_topic_of_its_id(tmp_path, caplog, carry):
+    """Moved by mistake, it can be moved back, and nothing was taken in or made in its place meanwhile."""
+    with logstore.open(tmp_path) as store:
+        store.create_topic("flights").append(b"one")
+        store.create_topic("planes").append(b"two")
+    carry(tmp_path / "flights-0", tmp_path / "freight-0")
+    for _ in range(2):
+        with logstore.open(tmp_path) as store:
+            assert store.topics() == ["flights", "planes"]
+            assert [record.value for record in store["planes"].scan()] == [b"two"]
+            ids = {store.topic_id(name) for name in store.topics()}
+            assert len(ids) == 2
+    assert "passed over" in caplog.text
+    (finding,) = [each for each in diagnose(tmp_path) if each.name == "partition-unknown"]
+    assert "'flights'" in finding.what
+    if carry is os.rename:
+        os.rename(tmp_path / "freight-0", tmp_path / "flights-0")
+        assert not [each for each in diagnose(tmp_path) if each.name.startswith("partition-")]
+        with logstore.open(tmp_path) as store:
+            assert [record.value for record in store["flights"].scan()] == [b"one"]
 
 
 def test_a_second_writer_is_told_the_pid(tmp_path):

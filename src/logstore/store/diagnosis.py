@@ -240,12 +240,14 @@ def _topics(seen: _Seen) -> Iterator[Finding]:
         entry_of = seen.catalogue.topics.get(name.topic)
         known = entry_of is not None and name.partition < max(entry_of.partitions, entry_of.target)
         if not known and name.topic not in (*INTERNAL, CLUSTER_METADATA):
+            told = layout.read_partition_metadata(seen.directory_of(name))
+            of = next((topic for topic, entry in seen.catalogue.topics.items() if entry.id == told), None)
             yield Finding(
                 Level.WARNING,
                 "partition-unknown",
                 seen.root.join(str(name)),
-                "the disk has it, the catalogue has not",
-                "move it away if it is not wanted",
+                f"the disk has it, the catalogue has not{'' if of is None else f': it is of the topic {of!r}'}",
+                "move it away if it is not wanted" if of is None else "a copy, or moved: move it away, or back",
             )
 
 

@@ -258,7 +258,8 @@ class Topics(TopicTable):
         """Make topics of the logs below the root that the catalogue does not know.
 
         Single logs follow the store's settings. A topic that a store has made had settings of its own, which an
-        older catalogue in the place of the last one does not know: it is kept for ever.
+        older catalogue in the place of the last one does not know: it is kept for ever. What has the id of a topic
+        that is known is left alone: it is a copy, or was moved.
         """
         numbers: dict[str, set[int]] = {}
         for name in files.logs_below(self._root):
@@ -271,6 +272,13 @@ class Topics(TopicTable):
                 _logger.warning("passed over what is no log of ours: root=%s topic=%s", self._root.path, topic)
                 continue
             known_id = next(filter(None, map(layout.read_partition_metadata, directories)), None)
+            of = next((name for name, entry in catalogue.topics.items() if entry.id == known_id), None)
+            if of is not None:
+                # A copy, or moved: two topics of one id would be one to whatever goes by ids.
+                _logger.warning(
+                    "passed over a copy of another topic: root=%s topic=%s of=%s", self._root.path, topic, of
+                )
+                continue
             count = max(found) + 1
             catalogue = catalogue.with_topic(
                 topic,
