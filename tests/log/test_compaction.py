@@ -15,12 +15,14 @@ from logstore._keymap import SLOT_BYTES
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
+    InvalidRecordError,
     InvalidSettingError,
     LogClosedError,
     OutOfOrderSequenceError,
+    PolicyViolationError,
     ReadOnlyError,
 )
-from logstore.log import compaction, exchange
+from logstore.log import admission, alteration, compaction, exchange
 from logstore.log.aborted import encode as encode_aborted
 from logstore.log.readonly import LogReader
 from logstore.log.transactions import Transactions
@@ -28,7 +30,7 @@ from logstore.records import AbortedTransaction
 from logstore.testing import ManualClock, SimDisk
 from tests.crash.histories import quick_files
 from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, check, committed, kept
-from tests.log.logs import forget_sums, log_files, open_log
+from tests.log.logs import forget_sums, log_files, one_batch, open_log
 
 pytestmark = pytest.mark.row("R3")
 
@@ -371,10 +373,91 @@ def test_the_throttle_hears_of_every_byte(tmp_path):
 def test_keyless_records_go_as_in_kafka_and_are_counted(tmp_path):
     with opened(tmp_path, cleanup_policy="delete") as log:
         log.append([b"no key", (b"a", b"1")])
-    with opened(tmp_path) as log:
+    with opened(tmp_path, drop_keyless=True) as log:
         log.roll()
         assert log.compact().keyless_records == 1
         assert pairs(log) == [(1, b"a", b"1")]
+
+
+# --- records without a key ----------------------------------------------------------------------
+
+
+def test_a_log_with_keyless_records_is_not_opened_as_a_compacted_one_until_that_is_confirmed(tmp_path):
+    with opened(tmp_path, cleanup_policy="delete") as log:
+        log.append([(b"a", b"1")] * 3)
+        log.append([(b"b", b"2"), b"no key"])
+    for _ in range(2):
+        with pytest.raises(PolicyViolationError, match=r"the first at offset 4.*drop_keyless=True"):
+            opened(tmp_path)
+    with opened(tmp_path, cleanup_policy="delete") as log:
+        log.delete_before(5)
+        log.append([(b"c", b"3")])
+    # What was deleted counts no more, though its batch is still there.
+    opened(tmp_path).close()
+
+
+def test_keys_are_looked_for_once_and_again_after_the_log_was_not_compacted(tmp_path, monkeypatch):
+    with opened(tmp_path, cleanup_policy="delete") as log:
+        log.append([(b"a", b"1")])
+    looks = []
+    look = Log.check_keys
+    monkeypatch.setattr(Log, "check_keys", lambda log: looks.append(log) or look(log))
+    for _ in range(2):
+        with opened(tmp_path) as log:
+            log.append([(b"a", b"2")])
+    assert len(looks) == 1
+    with opened(tmp_path) as log:
+        log.reconfigure({**SETTINGS, "cleanup_policy": "delete"})
+        log.append([b"no key"])
+    with pytest.raises(PolicyViolationError, match="offset 3"):
+        opened(tmp_path)
+    with opened(tmp_path, cleanup_policy="delete") as log, pytest.raises(PolicyViolationError, match="offset 3"):
+        log.reconfigure(SETTINGS)
+
+
+@pytest.mark.parametrize("settings", [{}, {"logstore.visible.after": "flush"}, {"logstore.tail": "memory"}])
+def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_the_change(
+    tmp_path, monkeypatch, settings
+):
+    """The append has been looked at as one of a log that deletes, and comes before, inside or behind the change."""
+    settings = {**SETTINGS, "cleanup_policy": "delete", **settings}
+    with opened(tmp_path, **settings) as log:
+        compacted = {**settings, "cleanup_policy": "compact"}
+        log.append([(b"a", b"1")])
+        change = alteration.apply
+
+        def after_an_append(state, config):
+            monkeypatch.setattr(alteration, "apply", change)
+            log.append([b"no key"])
+            change(state, config)
+
+        monkeypatch.setattr(alteration, "apply", after_an_append)
+        with pytest.raises(PolicyViolationError, match="offset 1"):
+            log.reconfigure(compacted)
+        assert not log.config.compacts
+        log.flush()
+        log.delete_before(2)
+        look = admission.check_timestamps
+
+        def before_an_append(*args):
+            monkeypatch.setattr(admission, "check_timestamps", look)
+            log.reconfigure(compacted)
+            look(*args)
+
+        batch = one_batch([b"no key"])
+        for append in (lambda: log.append([b"no key"]), lambda: log.append_batch(batch)):
+            log.reconfigure(settings)
+            monkeypatch.setattr(admission, "check_timestamps", before_an_append)
+            with pytest.raises(InvalidRecordError, match="without key"):
+                append()
+        # Batches that were looked at long before.
+        with pytest.raises(InvalidRecordError, match="without key"):
+            log.append_run(bytearray(batch), max_timestamp_ms=0)
+        assert log.config.compacts
+        assert log.log_end_offset == 2
+        log.append([(b"a", b"2")])
+        log.append_run(bytearray(one_batch([(b"a", b"3")])), max_timestamp_ms=0)
+        assert log.log_end_offset == 4
 
 
 # --- beside others ------------------------------------------------------------------------------
@@ -635,7 +718,7 @@ def test_closing_ends_a_compaction_and_leaves_a_whole_log(tmp_path):
 
 def test_a_log_that_is_not_compacted_is_refused(tmp_path):
     with opened(tmp_path, cleanup_policy="delete") as log:
-        log.append([b"a"])
+        log.append([(b"a", b"1")])
         with pytest.raises(InvalidSettingError, match=r"cleanup\.policy.*not compacted"):
             log.compact()
     with opened(tmp_path) as log:

@@ -230,7 +230,7 @@ def test_no_public_method_changes_a_record(log):
         *("open", "close", "read", "record_at", "scan", "locate", "offset_for_time", "wait_for"),
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
-        *("image", "copy_image", "verify_image", "check_joined"),
+        *("image", "copy_image", "verify_image", "check_joined", "check_keys"),
         *("flush", "tick", "roll", "advance_high_watermark"),
     }
     assert writing == {

@@ -14,6 +14,7 @@ from logstore.records import TopicPartition
 from logstore.store import open_briefly
 from logstore.store.catalogue import CATALOGUE, Catalogue
 from logstore.store.diagnosis import diagnose
+from logstore.store.topics import Topics
 from logstore.testing import ManualClock, SimDisk, temporary_store
 from tests.cli.conftest import run  # noqa: F401  a fixture
 
@@ -261,6 +262,43 @@ def test_compaction_is_refused_for_a_topic_with_keyless_records_until_it_is_conf
         assert store["events"].config.compacts
         store.alter_topic("events", cleanup_policy="delete")
         store.alter_topic("events", cleanup_policy="compact", drop_keyless=True)
+
+
+def test_an_append_while_the_keys_are_looked_at_is_looked_at_too(tmp_path, clock, monkeypatch):
+    with open_store(tmp_path / "data", clock) as store:
+        topic = store.create_topic("events", 2)
+        topic.append(b"x", b"key", partition=1)
+        alter = Topics.alter
+
+        def behind_an_append(self, *args, **options):
+            topic.append(b"no key", partition=0)
+            return alter(self, *args, **options)
+
+        monkeypatch.setattr(Topics, "alter", behind_an_append)
+        with pytest.raises(PolicyViolationError, match=r"partition 0 of topic 'events'.*offset 0"):
+            store.alter_topic("events", cleanup_policy="compact")
+        assert not any(log.config.compacts for log in (topic[0], topic[1]))
+        assert store.describe_topic("events").settings == {}
+        topic.append(b"no key", partition=1)
+
+
+def test_compaction_as_the_default_of_a_store_needs_keys_too(tmp_path, clock):
+    with open_store(tmp_path / "data", clock) as store:
+        store.create_topic("events").append(b"no key")
+        store.create_topic("places").append(b"x", b"key")
+    with open_store(tmp_path / "data", clock, cleanup_policy="compact", housekeeping="manual") as store:
+        assert count(store, "places") == 1
+        with pytest.raises(PolicyViolationError, match="partition 0 of topic 'events'"):
+            store["events"][0]
+        # Nor is it taken over as the topic's own.
+        with pytest.raises(PolicyViolationError, match="partition 0 of topic 'events'"):
+            store.alter_topic("events", cleanup_policy="compact")
+        store.alter_topic("events", cleanup_policy="delete")
+        assert count(store, "events") == 1
+        store.alter_topic("events", cleanup_policy="compact", drop_keyless=True)
+    with open_store(tmp_path / "data", clock, cleanup_policy="compact") as store:
+        assert store["events"].config.compacts
+        assert count(store, "events") == 1
 
 
 # -- room

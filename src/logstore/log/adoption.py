@@ -119,6 +119,8 @@ def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
         # Where offsets are places in the file, or appends wait in memory, the writer decides where each batch goes.
         and state.positions is None
         and state.tail is None
+        # Its keys were looked for before the log became a compacted one: what is copied is looked at again.
+        and not state.must_check_keys
         # The file gets the name of the next offset; an empty segment that has another name stays.
         and (active.size > 0 or active.base_offset == state.end.value)
     )

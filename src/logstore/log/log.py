@@ -102,6 +102,7 @@ class Log(Writable):
         rng: random.Random | None = None,
         gate: Gate | None = None,
         kind: LogKind = LogKind.UNRECORDED,
+        drop_keyless: bool = False,
         **settings: Setting,
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
@@ -110,7 +111,8 @@ class Log(Writable):
         log may be written by another process at the same time; nothing is locked, recovered or
         written. A log that was not closed is recovered: what was synced is there, and so is what was
         written unless the machine went down. ``kind`` is what a catalogue says of a log that has lost its own
-        record of it.
+        record of it. With ``cleanup.policy=compact`` a log that was not compacted before is read up to the first
+        record without a key, which compaction would delete: ``drop_keyless`` says that it may.
 
         Raises:
             NotALogError: the path is no partition, holds foreign files, or was written by Kafka.
@@ -118,6 +120,7 @@ class Log(Writable):
             ReadOnlyError: the directory cannot be written.
             DamagedLogError: bytes that were synced are wrong. Nothing was changed.
             ConfigError: settings are unknown or out of range; every one is named.
+            PolicyViolationError: compaction would delete records that have no key.
         """
         settled = LogConfig.of(config, **settings)
         directory = Directory(path, files)
@@ -125,7 +128,8 @@ class Log(Writable):
             return LogReader(directory, settled, clock, kind)
         keeper = owner or SoloOwner(settled)
         return made(
-            lambda: cls(directory, settled, keeper, clock, rng, create, gate or OpenGate(), kind), Log.close
+            lambda: cls(directory, settled, keeper, clock, rng, create, gate or OpenGate(), kind, drop_keyless),
+            Log.close,
         )
 
     def __init__(
@@ -138,6 +142,7 @@ class Log(Writable):
         create: bool,
         gate: Gate,
         kind: LogKind,
+        drop_keyless: bool,
     ) -> None:
         name = parse_partition(directory.path)
         above = Directory(os.path.dirname(directory.path), directory.files)
@@ -149,6 +154,7 @@ class Log(Writable):
             root.release(name, None)
             raise
         super().__init__(state, config, clock)
+        self._keyed_below = (0, 0)  # of a generation: records below this offset have keys
         if state.synced.value < state.end.value and (config.tail == "memory" or config.visible_after == "flush"):
             # Only what is synced is shown, and what was synced may be more than the recovery point says.
             try:
@@ -156,6 +162,17 @@ class Log(Writable):
             except BaseException:
                 self.close()
                 raise
+        if config.compacts and not state.is_keyed and not drop_keyless and self._holds_records():
+            try:
+                self.check_keys()
+            except BaseException:
+                self.close()
+                raise
+            with held(state.lock):
+                state.note_clean_locked(state.first_dirty_offset)
+
+    def _holds_records(self) -> bool:
+        return self._state.end.value > self._state.log_start
 
     def close(self) -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
@@ -505,19 +522,50 @@ class Log(Writable):
             self._state, self._flusher.sync_to, map_bytes=map_bytes, now_ms=now_ms, throttle=throttle
         )
 
-    def reconfigure(self, config: Settings = None, **settings: Setting) -> None:
+    def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
         """Go by other settings from now on; segments that exist keep their form.
+
+        A log becomes a compacted one only if each of its records has a key, also of those that are appended
+        meanwhile, or with ``drop_keyless``.
 
         Raises:
             InvalidSettingError: a setting cannot change while the log is open; every one is named, and
                 nothing has changed.
+            PolicyViolationError: compaction would delete records that have no key. Nothing has changed.
             ConfigError: as `open`.
         """
-        shielded(self._reconfigure, LogConfig.of(config, **settings))
+        shielded(self._reconfigure, LogConfig.of(config, **settings), drop_keyless)
 
-    def _reconfigure(self, settled: LogConfig) -> None:
+    def _reconfigure(self, settled: LogConfig, drop_keyless: bool) -> None:
+        before = self._state.config
+        begins = settled.compacts and not before.compacts and not drop_keyless
+        if begins:
+            self.check_keys()
         alteration.apply(self._state, settled)
         self._settle(settled)
+        if begins:
+            # From here on no append without a key comes in: what came in meanwhile is all there is to look at.
+            try:
+                self.check_keys()
+            except BaseException:
+                alteration.apply(self._state, before)
+                self._settle(before)
+                raise
+
+    def check_keys(self) -> None:
+        """Read the keys of the records that came since the last such call, up to the first that is missing.
+
+        Raises:
+            PolicyViolationError: a record has no key, so the log may not be compacted.
+        """
+        state = self._state
+        if self.end_offset() < state.end.value:
+            self.flush()  # shown only then
+        generation, end = state.generation, self.end_offset()
+        start = max(state.log_start, self._keyed_below[1] if self._keyed_below[0] == generation else 0)
+        if start < end:
+            alteration.refuse_keyless(self.name, self.scan(start, end, on_damage="skip").chunks(), start)
+        self._keyed_below = (generation, end)
 
 
 __all__ = ["Log", "LogReader", "ProducerStamp"]

@@ -137,6 +137,9 @@ class State:
                 segment.file.mark_dirty()
         self._promises_durable = False
         self.tail = MemoryTail() if config.tail == "memory" else None
+        self.is_keyed = False  # a compaction, or a look at each record, has found keys
+        #: The log became a compacted one while it was open: appends that were checked before are checked again.
+        self.must_check_keys = False
         self.first_dirty_offset = self._clean_offset_found(end)
         self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
         self.uncleanable: str | None = None  # the damage that a compaction has met
@@ -500,6 +503,11 @@ class State:
 
     def reconfigure_locked(self, config: LogConfig) -> None:
         """Use other settings from now on; `reconfigure` has checked that they may change."""
+        if not config.compacts:
+            self._forget_compacted()
+            self.must_check_keys = False
+        elif not self.config.compacts:
+            self.must_check_keys = True
         self.config = config
         self.positions = self._positions_of(config)
         self.segments.reconfigure(config)
@@ -571,15 +579,28 @@ class State:
     def _clean_offset_found(self, end: int) -> int:
         """Where the last compaction ended, unless the log was cut below since, or deleted from."""
         data = self.directory.read(checkpoint.COMPACTED)
+        if data is not None and not self.config.compacts:
+            self._forget_compacted()
+            data = None
         found = None if data is None else checkpoint.decode_compacted(data)
+        self.is_keyed = found is not None
         if found is not None and found > end:
             # The log grows again, and its offsets would be taken for compacted.
             self.directory.replace(checkpoint.COMPACTED, checkpoint.encode_compacted(0), durable=True)
             found = None
         return max(self.log_start, found or 0)
 
+    def _forget_compacted(self) -> None:
+        """Take away, durably, what says that every record has a key: from now on one may come that has none."""
+        if self.directory.remove(checkpoint.COMPACTED):
+            self.directory.sync()
+        self.is_keyed = False
+
     def note_clean_locked(self, offset: int, *, durable: bool = False) -> None:
         """Below an offset every key has one record, for the next compaction to go on from."""
+        if not self.config.compacts:
+            self.first_dirty_offset = offset
+            return
         try:
             self.directory.replace(
                 checkpoint.COMPACTED, checkpoint.encode_compacted(offset), durable=durable, whole=True

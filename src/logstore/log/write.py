@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from logstore._batch import stamp_run
+from logstore._batch import BatchView, stamp_run
 from logstore._encode import Encoder
 from logstore._interrupts import shielded
 from logstore.errors import (
@@ -19,10 +19,10 @@ from logstore.errors import (
     RecordTooLargeError,
     UnexpectedOffsetError,
 )
-from logstore.log.admission import Admitted
+from logstore.log.admission import Admitted, check_keys
 from logstore.log.cut import cut_locked
 from logstore.log.producers import ProducedBatch
-from logstore.log.state import INT32_MAX, State
+from logstore.log.state import INT32_MAX, State, batches_of
 from logstore.records import AppendResult, Origin, TimestampType
 
 
@@ -41,6 +41,7 @@ NO_PRODUCER = ProducerStamp(-1, -1, -1)
 Put = Callable[[State, Any, int, int, int, int, int], int]
 
 _REPLICATION = Origin.REPLICATION
+_CLIENT = Origin.CLIENT
 _new_result = tuple.__new__
 
 
@@ -66,6 +67,8 @@ def write_locked(
     state.check_whole_locked()
     if max_timestamp < state.old_below_ms:
         state.warn_of_old(max_timestamp)
+    if state.must_check_keys and origin is _CLIENT:
+        _check_keys(state, data)
     first = state.end.value
     leader_epoch = state.leader_epoch
     if origin is _REPLICATION:
@@ -101,6 +104,17 @@ def write_locked(
         raise
     state.appending = False
     return _new_result(AppendResult, (first, end - 1, -1, False))
+
+
+def _check_keys(state: State, data: Any) -> None:
+    """Look for keys once more: the caller may have looked before the log became a compacted one."""
+    limit = state.config.decompressed_max_bytes
+    check_keys(
+        data.null_keys
+        if isinstance(data, Encoder)
+        else sum(BatchView(bytes(each)).validate(contiguous=False, limit=limit)[2] for each in batches_of(data)),
+        state.config,
+    )
 
 
 def _change_shielded_locked(*args: Any) -> int:

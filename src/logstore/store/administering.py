@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from logstore._interrupts import shielded
 from logstore.config import LogConfig, Setting
 from logstore.errors import PolicyViolationError
+from logstore.log import Log
 from logstore.store.budget import Budget, may_go
 from logstore.store.names import INTERNAL, SINKS
 from logstore.store.topic import Topic
@@ -198,20 +199,12 @@ class Administering(ABC):
                 )
             )
         if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:
-            self._refuse_keyless(name)
-        return dict(shielded(self._topics.alter, name, changes).settings)
-
-    def _refuse_keyless(self, name: str) -> None:
-        from logstore._unpack import objects_of  # with what scans bring, which few stores need
-
-        for number in range(self._topics.entry(name).partitions):
-            # The keys alone are made, and only up to the first that is missing.
-            for batch in self.topic(name).scan(partitions=number, columns=("key",)).batches():
-                if None in objects_of(batch, "key"):
-                    raise PolicyViolationError(
-                        f"partition {number} of topic {name!r} has records without a key, which compaction "
-                        "deletes; give drop_keyless=True (--drop-keyless) to lose them"
-                    )
+            # All that is there, before the catalogue is locked: what comes meanwhile is looked at by `alter`.
+            for number in range(self._topics.entry(name).partitions):
+                log = self.partition(name, number)
+                assert isinstance(log, Log), log
+                log.check_keys()
+        return dict(shielded(self._topics.alter, name, changes, drop_keyless=drop_keyless).settings)
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give a topic more partitions, up to ``total``, while it is used. Durable on return.

@@ -253,7 +253,10 @@ def _settle_raised(directory: Directory, raised: Mapping[TopicPartition, int], c
         entry = catalogue.topics.get(place.topic)
         if entry is None:
             continue
-        with Log.open(directory.join(str(place)), entry.settings, clock=clock, files=files) as log:
+        # Kafka's own settings: what compaction deletes here it would delete there.
+        with Log.open(
+            directory.join(str(place)), entry.settings, clock=clock, files=files, drop_keyless=True
+        ) as log:
             if place.topic != CONSUMER_OFFSETS:
                 continue
             commits: dict[OffsetKey, OffsetAndMetadata | None] = {}

@@ -35,6 +35,7 @@ class Partitions:
         read_only: bool,
         config_of: Callable[[str], LogConfig],
         kind_of: Callable[[str], LogKind],
+        drops_keyless: Callable[[str], bool],
         clock: Clock,
         files: Files,
     ) -> None:
@@ -42,6 +43,7 @@ class Partitions:
         self._read_only = read_only
         self._config_of = config_of
         self._kind_of = kind_of
+        self._drops_keyless = drops_keyless
         self._clock = clock
         self._files = files
         self._open: dict[TopicPartition, Opened] = {}
@@ -105,7 +107,15 @@ class Partitions:
             )
         if self._read_only:
             return Log.open(path, config, read_only=True, clock=self._clock, files=self._files, kind=kind)
-        return Log.open(path, config, clock=self._clock, files=self._files, gate=self.gate_of(name), kind=kind)
+        return Log.open(
+            path,
+            config,
+            clock=self._clock,
+            files=self._files,
+            gate=self.gate_of(name),
+            kind=kind,
+            drop_keyless=self._drops_keyless(name.topic),
+        )
 
     def _check_open(self) -> None:
         if self._closed:

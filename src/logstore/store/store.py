@@ -128,6 +128,7 @@ class Store(Consuming, Administering):
             read_only=read_only,
             config_of=table.config_of,
             kind_of=lambda topic: table.entry(topic).kind,
+            drops_keyless=table.is_compaction_confirmed,
             clock=clock,
             files=files,
         )

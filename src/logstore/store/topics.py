@@ -160,6 +160,10 @@ class TopicTable(ABC):
         """`entry`, as the catalogue has it at this moment. Raises as that does."""
         return self.entry(name, topic_id)
 
+    def is_compaction_confirmed(self, name: str) -> bool:
+        """Whether a topic's own settings ask for compaction: its records were looked at when they were set."""
+        return "compact" in self.entry(name).settings.get("cleanup.policy", "")
+
     def check_partition(self, name: str, partition: int, topic_id: str | None = None) -> None:
         """Refuse a partition that the topic does not have.
 
@@ -370,7 +374,7 @@ class Topics(TopicTable):
         except OSError as error:
             _logger.warning("a topic is left half made: topic=%s error=%s", name, error)
 
-    def alter(self, name: str, changes: Mapping[str, Setting]) -> TopicEntry:
+    def alter(self, name: str, changes: Mapping[str, Setting], *, drop_keyless: bool = False) -> TopicEntry:
         """Change settings of a topic; None takes a key back to the store's default. Durable on return."""
         with held(self._lock):
             entry = self.entry(name)
@@ -378,20 +382,28 @@ class Topics(TopicTable):
             before, after = self.effective(entry), self.effective(entry, own)
             _check_internal(name, after)
             changed = entry.replace(settings=own)
+            if after.compacts and not drop_keyless and not self.is_compaction_confirmed(name):
+                # Each looks for records without a key: one that is opened later would be too late.
+                for number in range(entry.partitions):
+                    self._opened(TopicPartition(name, number))
             try:
                 # Tried first: a setting may be one that an open log cannot change.
-                self._reconfigure(name, after)
+                self._reconfigure(name, after, drop_keyless)
                 self._save_locked(name, changed)
                 if self._partitions is not None:
                     # One that was being opened meanwhile may have the settings of before.
                     self._partitions.settle(name)
-                self._reconfigure(name, after)
+                self._reconfigure(name, after, drop_keyless)
             except BaseException:
                 if self._catalogue.topics[name] is changed:
                     self._save_locked(name, entry)
-                self._reconfigure(name, before)
+                self._reconfigure(name, before, drop_keyless=True)
                 raise
             return changed
+
+    def _opened(self, name: TopicPartition) -> None:
+        if self._partitions is not None:
+            self._partitions.get(name)
 
     def altered(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
         """What a topic would have in all after `alter`, and of its own."""
@@ -399,11 +411,11 @@ class Topics(TopicTable):
         own = _changed(entry.settings, changes)
         return self.effective(entry, own), own
 
-    def _reconfigure(self, name: str, config: LogConfig) -> None:
+    def _reconfigure(self, name: str, config: LogConfig, drop_keyless: bool) -> None:
         if self._partitions is not None:
             for log in self._partitions.opened(name):
                 if isinstance(log, Log) and log.config != config:
-                    log.reconfigure(config)
+                    log.reconfigure(config, drop_keyless=drop_keyless)
 
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has those of before."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from logstore.config import LogConfig
-from logstore.errors import LogClosedError, LogstoreError, TopicError
+from logstore.errors import LogClosedError, LogstoreError, PolicyViolationError, TopicError
 from logstore.log import Log
 from logstore.records import TopicPartition
 from logstore.store.housekeeping import Housekeeper, Interrupted, Run
@@ -91,6 +91,10 @@ class Upkeep:
                 name = TopicPartition(topic, number)
                 try:
                     log = self._partitions.get(name)
+                except PolicyViolationError as error:
+                    # It would be compacted by the store's default, and has records without a key.
+                    self._report(name, error)
+                    continue
                 except (LogClosedError, TopicError):
                     continue
                 except LogstoreError as error:
