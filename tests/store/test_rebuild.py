@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import shutil
 from pathlib import Path
@@ -16,12 +17,14 @@ from logstore.errors import (
     LaterCatalogueError,
     LogstoreError,
     NotALogError,
+    StorageError,
+    TooManyFilesError,
 )
 from logstore.log import files
 from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE, NEWEST
 from logstore.store.diagnosis import diagnose
-from logstore.testing import ManualClock, SimDisk
+from logstore.testing import FaultyFiles, ManualClock, SimDisk
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 DAY_MS = 86_400_000
@@ -147,6 +150,52 @@ def test_damage_in_a_log_is_named_and_the_others_are_rebuilt(root):
         assert sum(1 for _ in store["kept"][0].scan()) == 10
         # What stands in the bytes that cannot be read may be any id given out until now.
         assert store.next_producer_id() > 1 << 39
+
+
+@pytest.mark.parametrize("op", ["open", "listdir"])
+def test_a_file_that_cannot_be_opened_is_no_damage(root, op):
+    """Else a process without descriptors would name whole logs as damaged, and skip the offsets and ids in them."""
+    (root / CATALOGUE).unlink()
+    left = tree(root)
+    whole = FaultyFiles()
+    shutil.copytree(root, copy := root.parent / "copy")
+    logstore.rebuild(copy, files=whole)
+    refused = 0
+    for nth in range(1, whole.counts()[op] + 1):
+        files = FaultyFiles()
+        files.fail(op, nth, errno.EMFILE, times=-1)
+        try:
+            told = logstore.rebuild(root, files=files)
+        except TooManyFilesError:
+            refused += 1
+            assert tree(root) == left
+        else:
+            # Of what comes behind the catalogue: the root is given back.
+            assert not told.damaged
+            (root / CATALOGUE).unlink()
+    assert refused > whole.counts()[op] // 2
+    files = FaultyFiles()
+    files.fail("open", whole.counts()["open"] // 2, errno.EACCES)
+    with pytest.raises(StorageError, match="denied"):
+        logstore.rebuild(root, files=files)
+    assert not logstore.rebuild(root).damaged
+
+
+def test_bytes_that_the_disk_does_not_give_are_damage(root):
+    (root / CATALOGUE).unlink()
+    whole = FaultyFiles()
+    shutil.copytree(root, copy := root.parent / "copy")
+    logstore.rebuild(copy, files=whole)
+    damaged = set()
+    for nth in range(1, whole.counts()["preadv"] + 1):
+        files = FaultyFiles()
+        files.fail("preadv", nth, errno.EIO)
+        try:
+            damaged.update(logstore.rebuild(root, files=files).damaged)
+        except StorageError:
+            continue  # of the small files
+        (root / CATALOGUE).unlink()
+    assert TopicPartition("kept", 2) in damaged
 
 
 def test_what_needs_no_rebuilding_is_refused_and_left_as_it_is(root, tmp_path):

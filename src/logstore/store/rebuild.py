@@ -8,6 +8,7 @@ catalogue is written, last and in one step; a damaged one is kept beside it.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import struct
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logstore._files import LIBC, Files
+from logstore._files import LIBC, Files, errno_of
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, NotALogError, StorageError
 from logstore.log import files as log_files
@@ -47,6 +48,9 @@ _READ_BYTES: Final = 1 << 18
 
 #: Added where bytes could not be read: an id that stands there may be any of those given out until now.
 _UNREAD_IDS: Final = 1 << 40
+
+#: What the disk, or its file system, says of bytes that it cannot give.
+_UNREADABLE: Final = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ def rebuild(
         NotALogError: it has a catalogue that is whole, or was never a store, or the partitions of a topic belong to
             different ones. Nothing was changed.
         LaterCatalogueError: the catalogue is whole, and of a later program. Nothing was changed.
-        StorageError: the directory could not be read or written.
+        TooManyFilesError, StorageError: the directory, or a log, could not be opened or read, for a reason that
+            says nothing of what it holds; or the catalogue could not be written. Nothing was changed.
     """
     directory = Directory(path, files)
     _check(directory)
@@ -222,6 +227,9 @@ def _walk(partition: Directory) -> _Walked:
                 before += head.size
                 expected = head.base_offset + head.last_delta + 1
         except (StorageError, ValueError) as error:
+            if isinstance(error, StorageError) and errno_of(error) not in _UNREADABLE:
+                # No descriptor, no permission, no memory: that says nothing of the bytes, and may pass.
+                raise
             problem = problem or f"{name}: {error}"
     return _Walked(highest, are_positions and has_gap, problem)
 
