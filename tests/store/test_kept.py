@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -221,6 +223,36 @@ def test_an_append_of_what_retention_deletes_warns_once_and_is_made(tmp_path, cl
             warnings.simplefilter("error")
             other.append(b"old", timestamp=OLD)
             import_old(store)
+
+
+def test_a_warning_names_the_line_of_the_program_that_appends(tmp_path, clock):
+    with open_store(tmp_path / "data", clock) as store:
+        one, _, three = (store.create_topic(name, 1, retention_ms=DAY_MS) for name in ("one", "two", "three"))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            one.append(b"old", timestamp=OLD)
+            with store.producer() as producer:
+                producer.send("two", b"old", timestamp=OLD)
+                producer.flush()
+            three[0].append([b"old"], timestamp=OLD)
+        assert len(told) == 3
+        # One that a thread of the producer's own appends has no line.
+        assert [Path(each.filename).name for each in (told[0], told[2])] == [Path(__file__).name] * 2
+        assert told[2].lineno > told[0].lineno
+        assert "logstore" not in Path(told[1].filename).parts
+
+
+def test_the_command_line_says_a_warning_as_it_says_all_else(run, clock):  # noqa: F811
+    with open_store(run.directory, clock) as store:
+        store.create_topic("short", 1, retention_ms=DAY_MS)
+    line = json.dumps({"timestamp": OLD, "value": "old"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        said = run.result("import", "short", input=line + "\n")
+    assert said.exit_code == 0, said.stderr
+    assert said.stderr.splitlines()[0].startswith("warning: short-0: records of")
+    assert ".py" not in said.stderr
+    assert "RetentionWarning" not in said.stderr
 
 
 def test_a_warning_that_is_an_error_leaves_nothing_half_written(tmp_path, clock):

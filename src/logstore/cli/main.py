@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import click
 
 from logstore.cli import terminal
-from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError, StorageError
+from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError, RetentionWarning, StorageError
 
 #: noun -> module, command in it, and what the list of commands says of it
 COMMANDS = {
@@ -70,7 +72,10 @@ class Logstore(click.Group):
 
     def _status_of(self, args: Sequence[str] | None, prog_name: str, extra: dict[str, Any]) -> int:
         try:
-            result = super().main(args, prog_name, standalone_mode=False, **extra)
+            with warnings.catch_warnings():
+                show = warnings.showwarning
+                warnings.showwarning = partial(_show_warning, show)
+                result = super().main(args, prog_name, standalone_mode=False, **extra)
             terminal.flush()
         except terminal.ClosedPipeError:
             return terminal.CLOSED_PIPE
@@ -86,6 +91,14 @@ class Logstore(click.Group):
             terminal.say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
             return terminal.FAILED
         return result if isinstance(result, int) else terminal.OK
+
+
+def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Say what a user should know as all else is said; where in this program it was found says nothing to them."""
+    if issubclass(category, RetentionWarning):
+        terminal.say(f"warning: {message}")
+    else:
+        show(message, category, *where)
 
 
 def status_of(error: LogstoreError) -> int:

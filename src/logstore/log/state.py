@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,6 +51,7 @@ from logstore.records import TopicPartition
 
 if TYPE_CHECKING:
     import random
+    from types import FrameType
 
 _logger = logging.getLogger(__name__)
 
@@ -67,6 +69,15 @@ def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
         size = int.from_bytes(view[8:12], "big") + 12
         yield view[:size]
         view = view[size:]
+
+
+def _callers_level() -> int:
+    """The ``stacklevel`` of the line outside of this library that has called it; in a thread of ours, of none."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "logstore":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class State:
@@ -205,7 +216,7 @@ class State:
             f"retention.ms={self.config.retention_ms}: the next round of retention deletes them; set "
             "retention.ms=-1 to keep them",
             RetentionWarning,
-            stacklevel=2,
+            stacklevel=_callers_level(),
         )
 
     def next_offset_locked(self) -> int:
