@@ -161,6 +161,24 @@ def test_a_file_is_converted_and_means_the_same(run, tmp_path, form):
     assert StoreConfig.load(again).log.retention_ms == 7
 
 
+@pytest.mark.parametrize("form", ["toml", "properties", "environment"])
+def test_kafkas_retention_of_a_file_that_does_not_say_it_is_kept_in_every_form(run, tmp_path, form):
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=3\n")
+    result = run.result("config", "convert", file, "--to", form)
+    if form == "environment":
+        again = StoreConfig.from_environment(dict(line.split("=", 1) for line in result.stdout.splitlines()))
+    else:
+        (written := tmp_path / f"again.{form}").write_text(result.stdout)
+        again = StoreConfig.load(written)
+    assert again.log.retention_ms == StoreConfig.load(file).log.retention_ms == 604_800_000
+    with logstore.open(tmp_path / "store", again, environ={}) as store:
+        assert store.create_topic("made").config.retention_ms == 604_800_000
+    # In the other forms it is said that it holds for topics that are there, too.
+    assert ("also those that are there" in result.stderr) is (form != "properties")
+    assert ("# Also of topics that are there" in result.stdout) is (form == "toml")
+
+
 def test_a_file_is_converted_to_variables(run, tmp_path):
     file = tmp_path / "store.toml"
     file.write_text('"logstore.ack" = "synced"\nretention.ms = 5\n')

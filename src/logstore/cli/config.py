@@ -258,15 +258,23 @@ def convert(file: str, form: str) -> None:
     """Print the settings of a file in another form, by their topic names.
 
     Keys of Kafka without effect here are left out and named on standard error. Unknown keys are
-    refused.
+    refused. A server.properties speaks of retention for topics that are made with it, and means
+    Kafka's 7 days where it is silent; the other forms speak for every topic without settings of its own.
     """
     loaded = StoreConfig.load(file)
     values = {key: value for key, value in loaded.items() if key in loaded.sources}
+    keeping: list[str] = []
+    if loaded.broker_file and form != "properties":
+        # Left unsaid, it would be "for ever".
+        values.setdefault("retention.ms", loaded.log.retention_ms)
+        keeping = [f"{key}={_plain(values[key])}" for key in store_config.KEEPING if key in values]
     with open(file, "rb") as opened:
         given = config_text.read_settings(opened.read(), file)
     named = {source.name for source in loaded.sources.values()}
     dropped = sorted(key for key in given if key not in named and key not in _overruled(given))
     if form == "toml":
+        if keeping:
+            terminal.line(f"# Also of topics that are there, unless they have their own: {', '.join(keeping)}")
         terminal.lines_of(f'"{key}" = {_toml(value)}' for key, value in values.items())
     elif form == "properties":
         terminal.lines_of(f"{key}={_plain(value)}".replace("\\", "\\\\") for key, value in values.items())
@@ -274,6 +282,11 @@ def convert(file: str, form: str) -> None:
         terminal.lines_of(f"{_variable(key)}={_plain(value)}" for key, value in values.items())
     if dropped:
         terminal.say(f"without effect here, left out: {', '.join(dropped)}")
+    if keeping:
+        terminal.say(
+            f"{', '.join(keeping)}: in the file for topics that are made with it, in this form for all that have "
+            "no settings of their own, also those that are there"
+        )
 
 
 def _overruled(given: Mapping[str, Any]) -> set[str]:
