@@ -11,6 +11,7 @@ import pytest
 
 import logstore
 from logstore import Log
+from logstore._interrupts import held
 from logstore.errors import (
     BudgetTooSmallError,
     DiskBudgetError,
@@ -473,3 +474,33 @@ def test_a_store_that_has_filled_its_budget_opens_again_and_room_can_be_made(clo
             fill(store["kept"], 400)
         store["kept"].delete_records({0: -1})
         fill(store["kept"], 1)
+
+
+@pytest.mark.parametrize("at", ["oldest_segment", "delete_before"])
+def test_a_writer_that_never_rests_keeps_no_round_of_making_room_busy(clock, monkeypatch, at):
+    """It appends whenever the log is looked at, or deleted from: what it adds is not of this round."""
+    # Of a log that has one segment, its newest record tells whose turn it is.
+    with open_store(clock, **({"segment.bytes": 200 * KIB} if at == "oldest_segment" else {})) as store:
+        topics = [store.create_topic(name) for name in ("one", "two")]
+        for topic in topics:
+            fill(topic, 26)
+        calls = 0
+        step = getattr(Log, at)
+
+        def beside_a_writer(log, *args):
+            nonlocal calls
+            calls += 1
+            assert calls < 200, "kept busy"
+            clock.advance(1)
+            done = step(log, *args) if at == "delete_before" else None
+            # Past the gate, as a writer that has been granted room before.
+            for number in range(1 if at == "oldest_segment" else 12):
+                monkeypatch.setattr(store._budget, "grant", lambda name, needed, *, refuses: needed)
+                log.append([b"x" * (8100 if at == "delete_before" else 10 + number)])
+            return step(log, *args) if at == "oldest_segment" else done
+
+        monkeypatch.setattr(Log, at, beside_a_writer)
+        # More than there is: the round ends when all that was there has been deleted.
+        with held(store._budget._making):
+            store._budget._make_room_locked(10_000 * KIB)
+        assert 1 < calls < 60

@@ -313,8 +313,13 @@ class Budget:
         self._measure_locked(anew=True)
         active_bytes = max(self._limit // _SLACK_SHARE, 1)
         heap: list[tuple[int, TopicPartition, Log]] = []
+        # What is written from here on is left: a writer that is faster than this would keep it busy for ever.
+        ends: dict[TopicPartition, int] = {}
+        looked_again: set[TopicPartition] = set()
 
         def push(log: Log) -> None:
+            if log.log_start_offset >= ends.setdefault(log.name, log.log_end_offset):
+                return
             with contextlib.suppress(LogClosedError, StorageError):
                 oldest = log.oldest_segment(active_bytes)
                 if oldest is not None:
@@ -328,7 +333,11 @@ class Budget:
             timestamp_ms, name, log = heapq.heappop(heap)
             try:
                 oldest = log.oldest_segment(active_bytes)
-                if oldest is None or oldest.timestamp_ms != timestamp_ms:
+                if oldest is None:
+                    continue
+                if oldest.timestamp_ms != timestamp_ms and name not in looked_again:
+                    # It has become younger, so it may be another's turn. Once: an active segment may at any look.
+                    looked_again.add(name)
                     push(log)
                     continue
                 if not self.may_go(name.topic, log.config):
