@@ -12,6 +12,7 @@ from typing import Any
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig, kafka_keys
 from logstore.client_config import ClientConfig
 from logstore.settings import fields_of, key_of
+from logstore.store_config import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEPT_FIELDS
 
 _GROUPS: list[tuple[str, type[Any], str]] = [
     ("Topics and logs", LogConfig, "Given to a topic, or to the store for all topics."),
@@ -30,7 +31,9 @@ def page() -> str:
         f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. As keyword arguments,",
         "dots are underscores. Keys of Kafka's that only tune what is not here are accepted without effect",
         "and logged once. Those of producers and consumers that would promise what is not kept here are refused,",
-        "unless the value is Kafka's default or asks for what is done anyway. Any other key is refused.",
+        "unless the value is Kafka's default or asks for what is done anyway. Those of brokers and topics that",
+        "promise a protection which is not kept (copies, encryption, users) are accepted, since a",
+        "`server.properties` is taken as it is, and named by a warning in the log. Any other key is refused.",
         "",
     ]
     shown: set[str] = set()
@@ -47,7 +50,19 @@ def page() -> str:
         lines.append("")
         if issubclass(kind, ClientConfig):
             lines += _refused(kind)
+        elif kind is StoreConfig:
+            lines += _warned_of()
     return "\n".join(lines)
+
+
+def _warned_of() -> list[str]:
+    """The keys that a warning names, by what holds instead."""
+    named = [(each.instead, f"`{each.key}{'*' * each.key.endswith('.')}`") for each in UNKEPT]
+    named += [(PROTECTED_BY, f"`{key}` with SSL or SASL") for key in LISTENERS]
+    named += [(COPIES, f"`{key}` above 1") for key in UNKEPT_FIELDS]
+    reasons = dict.fromkeys(reason for reason, _ in named)
+    lines = [f"- {reason}: {', '.join(key for why, key in named if why == reason)}." for reason in reasons]
+    return ["Named by a warning, since they promise what is not kept:", "", *lines, ""]
 
 
 def _refused(kind: type[ClientConfig]) -> list[str]:

@@ -69,6 +69,80 @@ def test_a_server_properties_is_taken_as_it_is(tmp_path, caplog):
     assert "num.io.threads" in record.getMessage()
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("min.insync.replicas", 2),
+        ("default.replication.factor", "3"),
+        ("offsets.topic.replication.factor", 3),
+        ("transaction.state.log.min.isr", 2),
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("listeners", "PLAINTEXT://:9092,SASL_SSL://:9093"),
+        ("advertised.listeners", "SSL://host:9092"),
+        ("security.inter.broker.protocol", "SSL"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+        ("ssl.client.auth", "required"),
+        ("ssl.keystore.location", "/etc/kafka/keys.jks"),
+        ("listener.name.internal.ssl.keystore.location", "/etc/kafka/keys.jks"),
+        ("create.topic.policy.class.name", "com.example.Policy"),
+        ("remote.log.storage.system.enable", "true"),
+        ("remote.storage.enable", "true"),
+    ],
+)
+def test_a_key_that_promises_a_protection_which_is_not_kept_is_named_by_one_warning(tmp_path, caplog, key, value):
+    """From a file, an argument and a variable; and once, though a store is opened with what a file gave."""
+    file = tmp_path / "server.properties"
+    file.write_text(f"{key}={value}\n")
+    config = StoreConfig.load(file)
+    with logstore.open(tmp_path / "store", config, environ={}):
+        pass
+    assert [record.levelname for record in caplog.records if key in record.getMessage()].count("WARNING") == 1
+    assert str(value) not in caplog.text or len(str(value)) == 1
+    caplog.clear()
+    StoreConfig.of({key: value})
+    assert "settings that promise what is not kept here" in caplog.text
+    if "listener.name" not in key:
+        caplog.clear()
+        StoreConfig.from_environment({"LOGSTORE_" + key.replace(".", "_").upper(): str(value)})
+        assert key in caplog.text
+
+
+def test_listeners_of_any_name_are_known_by_their_protocol(caplog):
+    plain = "CONTROLLER:PLAINTEXT,INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL,SSL:SSL"
+    StoreConfig.of({"listeners": "INSIDE://:9092,CONTROLLER://:9093", "listener.security.protocol.map": plain})
+    assert not caplog.text
+    StoreConfig.of({"listeners": "INSIDE://:9092,OUTSIDE://:9094", "listener.security.protocol.map": plain})
+    assert "listeners" in caplog.text
+
+
+def test_what_is_kept_anyway_or_promises_nothing_is_named_by_no_warning(caplog):
+    StoreConfig.of(
+        {
+            "min.insync.replicas": 1,
+            "default.replication.factor": 1,
+            "offsets.topic.replication.factor": 1,
+            "ssl.client.auth": "none",
+            "security.inter.broker.protocol": "PLAINTEXT",
+            "listeners": "PLAINTEXT://:9092",
+            "remote.log.storage.system.enable": False,
+            "unclean.leader.election.enable": True,  # one copy is never behind another
+            "num.io.threads": 8,
+        }
+    )
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_topic_that_asks_for_copies_is_told_that_there_is_one(tmp_path, caplog):
+    with logstore.open(tmp_path / "store", environ={}) as store:
+        store.create_topic("safe", min_insync_replicas=2)
+        assert caplog.text.count("min.insync.replicas (there is one copy of each record") == 1
+        caplog.clear()
+        store.alter_topic("safe", retention_ms=5)
+        assert not caplog.text
+        store.alter_topic("safe", {"min.insync.replicas": 3})
+        assert "there is one copy" in caplog.text
+
+
 @pytest.mark.row("K1")
 def test_every_key_of_kafkas_topics_and_brokers_is_honoured_or_known_to_have_no_effect():
     for scope in ("topic", "broker"):

@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from logstore import kafka_keys
 from logstore.errors import InvalidSettingError, UnknownSettingError
@@ -22,6 +22,7 @@ from logstore.settings import (
     INT32_MAX,
     INT64_MAX,
     Name,
+    Refusal,
     Rule,
     Setting,
     Value,
@@ -42,24 +43,6 @@ from logstore.settings import (
 _logger = logging.getLogger(__name__)
 
 _KAFKAS = "org.apache.kafka.clients.producer."
-
-
-class Refusal(NamedTuple):
-    """A key of Kafka's, or a family of keys that begin so, whose promise is not kept here."""
-
-    key: str
-    instead: str  #: what to do
-    accepted: tuple[str, ...] = ()  #: values that ask for what is done anyway; of classes, by their last name
-
-    def refuses(self, key: str, value: Setting, default: str | None) -> bool:
-        """Whether a key with this value is refused; Kafka's own default never is."""
-        if key != self.key and not (self.key.endswith(".") and key.startswith(self.key)):
-            return False
-        said = "" if value is None else str(value).strip().lower()
-        if said in ("", (default or "").lower()):
-            return False
-        return said.rpartition(".")[2] not in (name.lower() for name in self.accepted)
-
 
 _NO_JAVA = "no class of Java is loaded here; leave it out, and {}"
 _NO_NETWORK = (

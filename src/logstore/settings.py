@@ -110,6 +110,27 @@ class Rule(NamedTuple):
         return number
 
 
+class Refusal(NamedTuple):
+    """A key of Kafka's, or a family of keys that begin so, whose promise is not kept here."""
+
+    key: str
+    instead: str  #: what to do
+    accepted: tuple[str, ...] = ()  #: values that ask for what is done anyway; of classes, by their last name
+
+    def is_about(self, key: str) -> bool:
+        """Whether a key is this one, or of this family."""
+        return key == self.key or (self.key.endswith(".") and key.startswith(self.key))
+
+    def refuses(self, key: str, value: Setting, default: str | None) -> bool:
+        """Whether a key with this value is refused; Kafka's own default never is."""
+        if not self.is_about(key):
+            return False
+        said = "" if value is None else str(value).strip().lower()
+        if said in ("", (default or "").lower()):
+            return False
+        return said.rpartition(".")[2] not in (name.lower() for name in self.accepted)
+
+
 # --- fields ------------------------------------------------------------------------------------
 
 

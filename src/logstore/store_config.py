@@ -24,6 +24,7 @@ from logstore.paths import local_path
 from logstore.settings import (
     INT32_MAX,
     INT64_MAX,
+    Refusal,
     Setting,
     Value,
     boolean,
@@ -50,6 +51,81 @@ KAFKA_RETENTION_MS = 604_800_000
 KEEPING = ("cleanup.policy", "retention.bytes", "retention.ms")
 
 MAX_FLOAT = 1.7976931348623157e308
+
+
+COPIES = "there is one copy of each record, on this disk; keep others with Store.snapshot"
+PROTECTED_BY = (
+    "no user is asked for and nothing is encrypted, since nothing goes over a network; protect the directory by "
+    "its permissions"
+)
+_NO_CLASS = "no class of Java is loaded here"
+
+#: Kafka's keys that a broker keeps a promise by, of which nothing is kept here: they are named by a warning.
+UNKEPT = (
+    Refusal("authorizer.class.name", PROTECTED_BY),
+    Refusal("delegation.token.secret.key", PROTECTED_BY),
+    Refusal("principal.builder.class", PROTECTED_BY),
+    Refusal("sasl.", PROTECTED_BY),
+    Refusal("security.inter.broker.protocol", PROTECTED_BY, ("PLAINTEXT",)),
+    Refusal("security.providers", PROTECTED_BY),
+    Refusal("ssl.", PROTECTED_BY, ("none",)),
+    Refusal("alter.config.policy.class.name", _NO_CLASS),
+    Refusal("client.quota.callback.class", _NO_CLASS),
+    Refusal("config.providers", _NO_CLASS),
+    Refusal("create.topic.policy.class.name", _NO_CLASS),
+    Refusal("remote.log.storage.system.enable", COPIES, ("false",)),
+    Refusal("remote.storage.enable", COPIES, ("false",)),
+    *(
+        Refusal(key, COPIES, ("1", "-1"))
+        for key in (
+            "offsets.topic.replication.factor",
+            "share.coordinator.state.topic.min.isr",
+            "share.coordinator.state.topic.replication.factor",
+            "transaction.state.log.min.isr",
+            "transaction.state.log.replication.factor",
+        )
+    ),
+)
+#: The same of keys that are known here, for the day when there are replicas.
+UNKEPT_FIELDS = ("default.replication.factor", "min.insync.replicas")
+LISTENERS = ("advertised.listeners", "listeners")
+_PROTOCOLS = "listener.security.protocol.map"
+
+
+def unkept(given: Mapping[str, Setting]) -> dict[str, str]:
+    """Keys among these that promise a protection which is not kept here, and what holds instead."""
+    found = {}
+    for key, value in given.items():
+        for each in UNKEPT:
+            if each.is_about(key):
+                # A number of copies is a promise also where it is Kafka's default.
+                facts = None if each.instead is COPIES else kafka_keys.keys("broker").get(key)
+                if each.refuses(key, value, None if facts is None else facts.default):
+                    found[key] = each.instead
+        if key in UNKEPT_FIELDS and str(value).strip() not in ("", "1"):
+            found[key] = COPIES
+        if key.startswith("listener.name.") and any(f".{what}." in key for what in ("sasl", "ssl")):
+            found[key] = PROTECTED_BY
+    protocols = dict(
+        part.strip().upper().rpartition(":")[::2] for part in str(given.get(_PROTOCOLS) or "").split(",")
+    )
+    for key in LISTENERS:
+        names = [part.strip().upper().partition(":")[0] for part in str(given.get(key) or "").split(",")]
+        if any(protocols.get(name, name).startswith(("SSL", "SASL")) for name in names):
+            found[key] = PROTECTED_BY
+    return found
+
+
+def warn_of_unkept(given: Mapping[str, Setting]) -> None:
+    """Name what `unkept` finds by one warning in the log."""
+    reasons: dict[str, list[str]] = {}
+    for key, reason in sorted(unkept(given).items()):
+        reasons.setdefault(reason, []).append(key)
+    if reasons:
+        _logger.warning(
+            "settings that promise what is not kept here: %s",
+            "; ".join(f"{', '.join(keys)} ({reason})" for reason, keys in reasons.items()),
+        )
 
 
 class Origin(enum.IntEnum):
@@ -137,8 +213,9 @@ class StoreConfig:
     def of(cls, settings: Mapping[str, Setting] | StoreConfig | None = None, /, **fields: Setting) -> StoreConfig:
         """Settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
-        ``fields`` win over ``settings``. Kafka keys without effect here are accepted and logged once.
-        The environment is not looked at; see `layered`.
+        ``fields`` win over ``settings``. Kafka keys without effect here are accepted and logged once; those that
+        promise a protection (copies, encryption, users) are named by a warning. The environment is not looked
+        at; see `layered`.
 
         Raises:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
@@ -297,6 +374,7 @@ class _Builder:
         self.problems: dict[str, str] = {}
         self.unknown: dict[str, str] = {}
         self.ignored: set[str] = set()
+        self.given: dict[str, Setting] = {}  # by Kafka's keys, as it is given here and not taken over
         self.broker_file = ""
 
     def take_config(self, config: StoreConfig) -> None:
@@ -333,15 +411,17 @@ class _Builder:
                 as_given = found.given_as[name]
                 if self.sources.get(keys[name], Source()).origin <= origin:
                     fields[name] = value
+                    self.given[keys[name]] = value
                     self.sources[keys[name]] = Source(origin, shown.get(as_given, as_given), path)
             self.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
         for key in logs.others:
-            self._take_other(key, shown.get(key, key), is_variable=variables is not None)
+            self._take_other(key, shown.get(key, key), given[key], is_variable=variables is not None)
 
-    def _take_other(self, key: str, shown: str, *, is_variable: bool) -> None:
+    def _take_other(self, key: str, shown: str, value: Setting, *, is_variable: bool) -> None:
         known = _with_underscores() if is_variable else None
         if (key in known) if known is not None else kafka_keys.is_kafkas(key, "topic", "broker"):
             self.ignored.add(shown)
+            self.given[key.replace("_", ".") if is_variable else key] = value
             return
         candidates = [*_NAMES, *log_config.NAMES]
         if is_variable:
@@ -371,6 +451,7 @@ class _Builder:
             raise InvalidSettingError(self.problems)
         if self.ignored:
             _logger.info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+        warn_of_unkept(self.given)
         log, _ = made
         return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.fields)
 

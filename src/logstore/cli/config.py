@@ -140,6 +140,7 @@ def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
         kafkas.scope
     )
     refusal = None if client is None else client.refusal(kafkas.key, "any")
+    instead = {} if client is not None else store_config.unkept({kafkas.key: "any"})
     return {
         "key": kafkas.key,
         "scope": kafkas.scope,
@@ -148,7 +149,9 @@ def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
         "kafka_default": kafkas.default,
         "allowed": kafkas.valid,
         "meaning": (
-            "Kafka's key; it is accepted and changes nothing here."
+            "Kafka's key; it is accepted and changes nothing here"
+            + "".join(f", of which a warning tells: {reason}" for reason in instead.values())
+            + "."
             if refusal is None
             else f"Kafka's key; refused but for Kafka's default: {refusal.removesuffix(' (found any)')}."
         ),

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from logstore._interrupts import shielded
-from logstore.config import LogConfig, Setting
+from logstore.config import LogConfig, Setting, canonical, canonical_keys
 from logstore.errors import PolicyViolationError
 from logstore.log import Log
 from logstore.store.budget import Budget, may_go
 from logstore.store.names import INTERNAL, SINKS
 from logstore.store.topic import Topic
 from logstore.store.topics import Topics, TopicTable, is_retention_unrecorded
+from logstore.store_config import warn_of_unkept
 
 if TYPE_CHECKING:
     from logstore.store.offsets import CommittedOffsets
@@ -122,6 +123,7 @@ class Administering(ABC):
         own = {**(settings or {}), **more_settings}
         count = self.config.num_partitions if partitions is None else partitions
         entry = shielded(self._topics.create, name, count, own, if_not_exists=if_not_exists)
+        warn_of_unkept(canonical(own))
         return Topic(cast("Source", self), name, entry.id)
 
     def topic_to_send_to(self, name: str) -> Topic:
@@ -204,7 +206,10 @@ class Administering(ABC):
                 log = self.partition(name, number)
                 assert isinstance(log, Log), log
                 log.check_keys()
-        return dict(shielded(self._topics.alter, name, changes, drop_keyless=drop_keyless).settings)
+        altered = shielded(self._topics.alter, name, changes, drop_keyless=drop_keyless).settings
+        changed = canonical_keys(changes)
+        warn_of_unkept({key: value for key, value in altered.items() if key in changed})
+        return dict(altered)
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
