@@ -931,6 +931,35 @@ def test_a_memory_tail_is_spread_over_segments(tmp_path):
         assert max(path.stat().st_size for path in log_files(log).values()) <= 1_000
 
 
+def test_a_deletion_leaves_what_the_producers_of_a_memory_tail_have_sent_known(tmp_path):
+    settings = {"tail": "memory", "segment_bytes": 400}
+    with open_log(tmp_path / "log", **settings) as log:
+        for sequence in range(3):
+            log.append([b"x" * 200], producer=ProducerStamp(7, 0, sequence))
+        for _ in range(3):
+            log.append([b"y" * 200])
+        # Rolls while it is written, behind the producers' backs.
+        log.flush()
+        assert log.delete_before(5) == 5
+        root = crashed_copy(log, tmp_path / "killed")
+    with open_log(root, **settings) as log:
+        assert log.append([b"x" * 200], producer=ProducerStamp(7, 0, 2)).duplicate
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append([b"x"], producer=ProducerStamp(7, 0, 9))
+
+
+def test_a_truncation_shows_no_committed_reader_what_a_marker_that_is_not_on_disk_decides(tmp_path):
+    with open_log(tmp_path, visible_after="flush") as log:
+        log.append([b"undecided"], producer=ProducerStamp(7, 0, 0, transactional=True))
+        log.flush()
+        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
+        log.append([b"cut off"])
+        assert log.truncate_to(2) == 2
+        assert (log.high_watermark, log.last_stable_offset) == (1, 0)
+        log.flush()
+        assert (log.high_watermark, log.last_stable_offset) == (2, 2)
+
+
 def test_a_reader_that_opens_during_an_append_of_several_segments_sees_nothing_of_it(tmp_path, monkeypatch):
     seen = []
     roll = State.roll_locked

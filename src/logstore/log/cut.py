@@ -92,7 +92,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         producers = recovery.replay_producers(
             state.directory, segments, state.config, known, end, state.clock.now_ms()
         )
-        stable = producers.first_unstable_offset(end)
+        # A marker that is not on disk yet decides nothing where only what is flushed is shown.
+        stable = producers.first_unstable_offset(min(state.high_watermark.value, end))
     # Deleted records stay deleted, and their offsets are not given again: when the batch that held the
     # log start has to go, all that is left of its segment lies below, and a new one begins at the start.
     begins_anew = end < state.log_start

@@ -40,6 +40,7 @@ from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.owner import Owner
 from logstore.log.positions import Positions
+from logstore.log.producers import Producers
 from logstore.log.promises import PublishedFile, RecoveryFile, note_start
 from logstore.log.root import Root
 from logstore.log.segments import check_joint
@@ -458,12 +459,21 @@ class State:
             (begin or self.segments.add)(base)
             self.segments.seal(old)
             self.unsynced = [old]
-            is_written = self.tail is None or self.tail.head() is None
-            self.transactions.rolled(base, self.generation, is_current=is_written)
+            if self.tail is None or self.tail.head() is None:
+                self.transactions.rolled(base, self.generation)
+            else:
+                self.transactions.rolled(base, self.generation, lambda: self._written_producers_locked(base))
         self.names_changed()
         self.roll_after_ms = self._new_roll_age()
         self.segment_began_ms = self.clock.now_ms()
         self.counters.rolls += 1
+
+    def _written_producers_locked(self, offset: int) -> Producers:
+        """The producers' state before an offset of the segments, which that of a log with a memory tail is ahead of."""
+        point = self.recovery.point._replace(generation=self.generation)
+        return recovery.replay_producers(
+            self.directory, self.segments, self.config, point, offset, self.clock.now_ms()
+        )
 
     def _raise_recovery_point_locked(self, active: Segment) -> None:
         """Everything below the active segment is on disk after this, and the recovery file says so.

@@ -8,11 +8,11 @@ lock; `aborted_between` may be called by readers at any time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from logstore._files import File
 from logstore.config import LogConfig
-from logstore.errors import NO_ROOM, StorageError, TooManyFilesError
+from logstore.errors import NO_ROOM, RecordError, StorageError, TooManyFilesError
 from logstore.log import aborted, files, recovery, snapshot
 from logstore.log.aborted import NOTHING, Note, Sum
 from logstore.log.files import Directory
@@ -242,10 +242,12 @@ class Transactions:
         """The aborted transactions whose markers are in a segment."""
         return list(self._entries(base_offset)) if self._sums is not None else []
 
-    def rolled(self, base_offset: int, generation: int, *, is_current: bool = True) -> None:
+    def rolled(
+        self, base_offset: int, generation: int, producers_then: Callable[[], Producers] | None = None
+    ) -> None:
         """A segment begins at an offset: keep the state that it begins with.
 
-        Not if it is no longer ``is_current``, as when a memory tail is written behind the producers' backs.
+        ``producers_then`` finds it where producers have gone on since, as while a memory tail is written.
         """
         # Nobody syncs the index of a sealed segment later, and only an unclean open rebuilds the newest ones.
         # Its bytes were synced before the roll. A name that cannot be synced for want of a descriptor stays
@@ -258,8 +260,11 @@ class Transactions:
         if self._sums is not None and self._sums.get(self._note_base, NOTHING).entries:
             # Before the next entry: that one only overwrites the head.
             self._save_note()
-        if is_current:
-            self.save_snapshot(base_offset, generation)
+        if self._has_producers:
+            # What is deleted below it later must not take the state along.
+            with contextlib.suppress(StorageError, RecordError):
+                producers = self.producers if producers_then is None else producers_then()
+                snapshot.save(self._directory, producers, base_offset, generation, durable=False)
 
     def save_snapshot(self, offset: int, generation: int) -> None:
         """Write the state before an offset, unless no producer has ever written here.
