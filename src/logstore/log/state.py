@@ -469,7 +469,7 @@ class State:
         self.counters.rolls += 1
 
     def _written_producers_locked(self, offset: int) -> Producers:
-        """The producers' state before an offset of the segments, which that of a log with a memory tail is ahead of."""
+        """The producers' state before an offset of the segments, which a memory tail is ahead of."""
         point = self.recovery.point._replace(generation=self.generation)
         return recovery.replay_producers(
             self.directory, self.segments, self.config, point, offset, self.clock.now_ms()
