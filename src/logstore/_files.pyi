@@ -89,6 +89,9 @@ class File:
     def map(self) -> Mapping | None:
         """The whole file, mapped read-only, or None if it is empty."""
 
+    def rename_to(self, path: str) -> None:
+        """Give the file another name. It stays open; a descriptor that comes back is opened by that name."""
+
     def mark_dirty(self) -> None:
         """Take the file for unsynced: an earlier process may have written to it."""
 

@@ -572,6 +572,12 @@ cdef class File:
         mapping.size = size
         return mapping
 
+    def rename_to(self, str path not None):
+        """Give the file another name. It stays open; a descriptor that comes back is opened by that name."""
+        self.files.rename(self.path, path)
+        self.path = path
+        self._path = os.fsencode(path)
+
     def mark_dirty(self):
         """Take the file for unsynced: an earlier process may have written to it."""
         self.dirty = True

@@ -48,6 +48,9 @@ class Indexed:
 
     index_stale: bool
 
+    def follow_name(self) -> None:
+        """Take over the name that the file was given since."""
+
     def set_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
 

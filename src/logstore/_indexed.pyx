@@ -161,6 +161,10 @@ cdef class Indexed:
 
     # -- indexes ---------------------------------------------------------------------------------
 
+    def follow_name(self):
+        """Take over the name that the file was given since."""
+        self.path = self.file.path
+
     def set_indexes(self, OffsetIndex index, TimeIndex times):
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
         # Entries of bytes that are gone, or not judged yet, are not wrong: they are not there.

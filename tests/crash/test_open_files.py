@@ -203,3 +203,39 @@ def test_a_process_that_cannot_ask_for_the_lock_says_so(tmp_path):
         str(tmp_path),
     )
     assert "ulimit -n" in told
+
+
+CALLS = {
+    "truncate_to": lambda log: log.truncate_to(30),
+    "truncate_to a sealed one": lambda log: log.truncate_to(7),
+    "delete_before": lambda log: log.delete_before(25),
+    "compact": lambda log: log.compact(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("op", OPENING)
+def test_a_change_that_begins_without_a_descriptor_is_refused_before_anything_changes(tmp_path, op, call):
+    """From its first call on that needs one: no other of the log is in the cache either."""
+    files = FaultyFiles(descriptor_limit=1)
+    settings = {**SETTINGS, "cleanup_policy": "compact", "segment_bytes": 300}
+    with Log.open(tmp_path / "t-0", files=files, **settings) as log:
+        for number in range(40):
+            log.append([(b"%d" % (number % 5), b"%d" % number * 20)], ack="synced")
+        log.roll()
+        before = [(record.offset, record.value) for record in log.scan()]
+        files.fail(op, 1, errno.EMFILE, times=-1)
+        try:
+            CALLS[call](log)
+        except TooManyFilesError:
+            files.heal()
+            assert log._state.failed is None
+            assert [(record.offset, record.value) for record in log.scan()] == before
+            assert log.log_start_offset == 0
+            CALLS[call](log)
+        files.heal()
+        log.append([(b"a", b"goes on")], ack="synced")
+        after = [(record.offset, record.value) for record in log.scan()]
+        assert len(after) < len(before)
+    with Log.open(tmp_path / "t-0", files=files, **settings) as log:
+        assert [(record.offset, record.value) for record in log.scan()] == after

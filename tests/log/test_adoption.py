@@ -14,7 +14,7 @@ import pytest
 import logstore
 from logstore import Log
 from logstore._files import LIBC
-from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
+from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError, TooManyFilesError
 from logstore.log import ProducerStamp, adoption
 from logstore.log.adoption import Whole
 from logstore.log.files import Directory
@@ -334,6 +334,43 @@ def test_a_rename_that_finds_no_room_leaves_the_log_as_it_was(filled):
         log.flush()
     with Log.open("/data/t-0", files=disk.crash("none")) as log:
         assert values_of(log) == [*before, *VALUES, b"after"]
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_without_a_descriptor_the_log_and_the_file_are_as_they_were(filled):
+    """Nothing has its new name before it is open: the same call works when there is a descriptor again."""
+    before = [b"before"] if filled else []
+    refused = 0
+    for nth in range(1, 100):
+        disk = SimDisk(nth)
+        with Log.open("/data/t-0", files=disk) as log:
+            if filled:
+                log.append(before)
+            whole, counts = put_file(log, batches_of(), disk)
+            batches = batches_of()
+
+            def again(log=log, whole=whole, counts=counts, batches=batches):
+                return log.adopt(whole, [(bytearray(b), c) for b, c in zip(batches, counts, strict=True)])
+
+            disk.fail("open", nth, errno=errno.EMFILE, times=-1)
+            was_refused = False
+            try:
+                again()
+            except TooManyFilesError:
+                was_refused = True
+                refused += 1
+                disk.heal()
+                assert log._state.failed is None
+                assert values_of(log) == before
+                again()
+            disk.heal()
+            assert values_of(log) == [*before, *VALUES]
+            log.append([b"after"], ack="synced")
+        with Log.open("/data/t-0", files=disk.crash("none")) as log:
+            assert values_of(log) == [*before, *VALUES, b"after"]
+        if not was_refused:
+            break
+    assert refused >= 2
 
 
 @pytest.mark.parametrize("filled", [False, True])

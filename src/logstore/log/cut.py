@@ -101,18 +101,29 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     if end < state.first_dirty_offset:
         # Else what is appended next would be taken for compacted.
         state.note_clean_locked(end, durable=True)
+    # Asked now: where no directory can be opened, that has to show before anything has changed.
+    state.directory.names()
+    state.directory.sync()
     # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
     state.root.withdraw()
+    synced = state.synced.value
     state.generation += 1
-    state.synced.reset(min(state.synced.value, end))
-    state.recovery.write_durably(
-        state.point_now(clean=False)._replace(
-            recovery_point=min(state.synced.value, target.base_offset) if begins_anew else state.synced.value,
-            segment_base_offset=min(target.base_offset, state.synced.value),
-            position=0,
-            replay_from=-1,
+    state.synced.reset(min(synced, end))
+    try:
+        state.recovery.write_durably(
+            state.point_now(clean=False)._replace(
+                recovery_point=min(state.synced.value, target.base_offset) if begins_anew else state.synced.value,
+                segment_base_offset=min(target.base_offset, state.synced.value),
+                position=0,
+                replay_from=-1,
+            )
         )
-    )
+    except TooManyFilesError:
+        if state.recovery.point.generation != state.generation:
+            # No slot says so yet.
+            state.generation -= 1
+            state.synced.reset(synced)
+        raise
     state.must_unmark = False
     state.end.reset(end)
     state.high_watermark.reset(min(state.high_watermark.value, end))
@@ -176,6 +187,8 @@ def drop_below_start(state: State) -> None:
 
 def _delete_locked(state: State, offset: int) -> int:
     segments = state.segments
+    # Asked now: where no directory can be opened, that has to show before anything has changed.
+    state.directory.names()
     if offset == segments.active.next_offset and segments.active.size:
         state.roll_locked()
     # In both slots: were one to decay, the other must not speak of segments that are gone. And before

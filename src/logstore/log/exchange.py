@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from logstore._files import File
 from logstore._interrupts import held
 from logstore._segment import Segment
-from logstore.errors import DiskFullError, StorageError
+from logstore.errors import DiskFullError, StorageError, TooManyFilesError
 from logstore.log import aborted, files
 from logstore.log.state import State
 from logstore.records import AbortedTransaction
@@ -58,6 +58,14 @@ def exchange(
     """
     _finish_aside(state, new, listed)
     with held(state.exchanging):
+        try:
+            # Asked now: where no directory can be opened, that has to show before any name has changed.
+            state.directory.sync()
+        except TooManyFilesError:
+            raise
+        except StorageError as error:
+            with held(state.lock):
+                raise state.poison_locked(error) from error
         with held(state.lock):
             state.check_writable()
             if generation != state.generation or any(segment not in state.segments.all for segment in old):

@@ -141,20 +141,19 @@ class Segments:
         Its name is not durable until a sync, nor are its bytes. Readers of an empty one keep that.
 
         Raises:
-            DiskFullError: there is no room for the name. Nothing has changed.
+            DiskFullError, TooManyFilesError: there is no room for the name, or the file could not be opened.
+                Nothing has changed.
             NotTaken: the file is gone, or may not be moved. Nothing has changed.
             StorageError: it could not be named, or has other batches than was said.
         """
         final = files.segment_file(base_offset, files.LOG)
-        for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
-            self.directory.remove(files.segment_file(base_offset, suffix))
         try:
-            self.directory.rename(name, final)
+            # Opened and read first: once it has the name of a segment, it is the log's.
+            file = self.directory.open(name, writable=True)
         except StorageError as error:
             if errno_of(error) in _NOT_RENAMED:
-                raise NotTaken(f"{name} could not be renamed to {final}: {error}") from error
+                raise NotTaken(f"{name} could not be opened: {error}") from error
             raise
-        file = self.directory.open(final, writable=True)
         file.mark_dirty()
         segment = _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
         extent = segment.scan(next_offset=base_offset, adopt=True, check=False)
@@ -164,6 +163,16 @@ class Segments:
                 f"{next_offset}, position {size}: {extent.problem or 'it has changed since it was checked'}",
                 path=file.path,
             )
+        for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
+            self.directory.remove(files.segment_file(base_offset, suffix))
+        try:
+            file.rename_to(self.directory.join(final))
+            segment.follow_name()
+        except StorageError as error:
+            file.close()
+            if errno_of(error) in _NOT_RENAMED:
+                raise NotTaken(f"{name} could not be renamed to {final}: {error}") from error
+            raise
         replaced = [known for known in self._all[-1:] if known.base_offset == base_offset]
         self._set((*self._all[: len(self._all) - len(replaced)], segment))
         for old in replaced:
