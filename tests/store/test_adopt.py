@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
+import random
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,17 +23,20 @@ from logstore.errors import (
     NotALogError,
     OldBatchError,
     StorageError,
+    TooManyFilesError,
     UnsupportedFormatError,
 )
 from logstore.log import checkpoint
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
-from logstore.log.root import Root
+from logstore.log.lock import RootLock
+from logstore.log.root import Root, RootHold
 from logstore.store import kraft
 from logstore.store.adopt import FIRST_PRODUCER_ID
 from logstore.store.staging import Manifest, StagingFile
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
+from tests.crash.interrupts import Lines, at_line
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KAFKA = FIXTURES / "kafka-4.3.1"
@@ -92,6 +98,52 @@ def test_adopting_may_be_cut_off_anywhere(small, tmp_path):
         with logstore.open(copy):
             assert (copy / "logstore.adopted").exists()
     assert nth > 5
+
+
+@pytest.mark.parametrize("op", ["open", "fsync_dir", "listdir"])
+def test_adopting_without_a_descriptor_changes_nothing(small, tmp_path, op):
+    whole = FaultyFiles()
+    logstore.adopt(shutil.copytree(small, tmp_path / "whole"), files=whole)
+    before = tree(small)
+    for nth in range(1, whole.counts()[op] + 1):
+        files = FaultyFiles()
+        files.fail(op, nth, errno.EMFILE, times=-1)
+        copy = shutil.copytree(small, tmp_path / f"{op}-{nth}")
+        try:
+            logstore.adopt(copy, files=files)
+        except TooManyFilesError:
+            assert {name: data for name, data in tree(copy).items() if name != ".lock"} == before
+            logstore.adopt(copy)
+        # Else it was only the mark, or the root that is given back.
+        with logstore.open(copy) as store:
+            assert len(offsets(store["records"][0])) == EXPECTED["records"]["end"]
+            assert (copy / "logstore.adopted").exists()
+
+
+@pytest.mark.parametrize("what", ["adopt", "hand_back", "rebuild"])
+def test_an_interrupt_at_any_line_leaves_the_root_unlocked(small, tmp_path, what):
+    """And what was cut off is a store, or a directory of Kafka's, that the same call finishes."""
+    prepared = shutil.copytree(small, tmp_path / "prepared")
+    if what != "adopt":
+        logstore.adopt(prepared)
+    if what == "rebuild":
+        (prepared / "logstore.topics").unlink()
+    call = getattr(logstore, what)
+    lines = Lines(1 << 60)
+    sys.settrace(lines)
+    call(shutil.copytree(prepared, tmp_path / "whole"))
+    sys.settrace(None)
+    count = (1 << 60) - lines.left
+    # Some anywhere, and each where the root is given back.
+    for nth in [*random.Random(1).sample(range(1, count), 15), *range(count - 30, count)]:
+        copy = shutil.copytree(prepared, tmp_path / f"{what}-{nth}")
+        was_interrupted, where, _ = at_line(nth, lambda copy=copy: call(copy))
+        assert was_interrupted
+        assert not RootLock.is_taken(Directory(str(copy)), str(RootHold._NAME)), where
+        RootHold.acquire(Directory(str(copy)), ManualClock()).release()
+        with contextlib.suppress(NotALogError):  # it had come to its end
+            call(copy)
+        shutil.rmtree(copy)
 
 
 def test_every_topic_is_as_kafkas_client_read_it_and_goes_on(root):

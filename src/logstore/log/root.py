@@ -21,11 +21,11 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, NamedTuple, TypeVar
 
 from logstore._crc32c import crc32c
-from logstore._interrupts import shielded
+from logstore._interrupts import guarded, shielded
 from logstore.clock import Clock
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
@@ -35,6 +35,8 @@ from logstore.log.lock import BRIEFLY_S, RootLock
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
+
+_R = TypeVar("_R")
 
 #: Tells recovery points of ours from Kafka's.
 CHECKPOINTS = "logstore.checkpoints"
@@ -275,6 +277,26 @@ class RootHold:
     def release(self) -> None:
         """Give the right back. The logs are closed before, each with what it knows."""
         self._root.release(self._NAME, None)
+
+
+def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R:
+    """Call a step while the root is locked for this process; the lock is free again wherever an interrupt comes.
+
+    Raises:
+        DirectoryLockedError, ReadOnlyError: as `RootHold.acquire`.
+    """
+    taken: list[RootHold] = []
+
+    def locked() -> _R:
+        # In one step: an interrupt between the two would lose the hold.
+        shielded(lambda: taken.append(RootHold.acquire(directory, clock)))
+        return step()
+
+    def free() -> None:
+        for hold in taken:
+            shielded(hold.release)
+
+    return guarded(locked, free)
 
 
 def is_kafkas(root: Directory) -> bool:

@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, Final
 from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting, canonical
-from logstore.errors import ConfigError, NotALogError, UnsupportedFormatError
+from logstore.errors import NO_ROOM, ConfigError, NotALogError, StorageError, UnsupportedFormatError
 from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
 from logstore.log import checkpoint
 from logstore.log import files as log_files
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
-from logstore.log.root import RootHold
+from logstore.log.root import under_lock
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store import kraft, layout
 from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, TopicState, new_id
@@ -105,6 +105,7 @@ def adopt(
         DirectoryLockedError: Kafka, or another process, has the directory open.
         NotALogError: it is no directory of Kafka's, was taken over already, holds topics that Kafka is about to
             remove, or only some partitions of a topic. Nothing was changed.
+        DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing was changed.
         UnsupportedFormatError: a log is in a format from before Kafka 0.11. Nothing was changed.
         CorruptRecordError: the log of metadata, or what `hand_back` has kept, is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range.
@@ -112,21 +113,31 @@ def adopt(
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else StoreConfig.of(settings)
     directory = Directory(path, files)
     _check_is_kafkas(directory)
-    hold = RootHold.acquire(directory, clock)
-    try:
+
+    def take_over() -> Adopted:
         _check_is_kafkas(directory)
         adopted = _look(directory, given, clock, rng)
         kept = Kept.load(directory)
-        Catalogue(
+        catalogue = Catalogue(
             cluster_id=adopted.cluster_id,
             next_producer_id=first_producer_id(rng) if kept is None else kept.next_producer_id,
             topics=adopted.topics,
             adopted=True,
-        ).save(directory)
+        )
+        try:
+            catalogue.save(directory)
+        except StorageError:
+            # It may have its name already: the caller is told that nothing was changed.
+            directory.remove(CATALOGUE)
+            raise
         # Behind it: a file of ours without a catalogue says that one was lost. A store that opens makes up for it.
-        layout.mark_adopted(directory)
-    finally:
-        hold.release()
+        try:
+            layout.mark_adopted(directory)
+        except NO_ROOM as error:
+            _logger.warning("not marked as adopted, which the next open does: root=%s error=%s", path, error)
+        return adopted
+
+    adopted = under_lock(directory, clock, take_over)
     _logger.info(
         "adopted: root=%s topics=%d cluster_id=%s", directory.path, len(adopted.topics), adopted.cluster_id
     )
@@ -155,17 +166,17 @@ def hand_back(
     log_files.refuse_file(directory)
     if not directory.exists() or CATALOGUE not in directory.names():
         raise NotALogError("there is no store here to be handed back; check the path", path=directory.path)
-    hold = RootHold.acquire(directory, clock)
-    try:
+
+    def look() -> dict[TopicPartition, int]:
         _compare(directory, leave_stray)
         _states_of_sinks(directory, clock, files)
-        raised = _raised_epochs(directory)
-    finally:
-        hold.release()
+        return _raised_epochs(directory)
+
+    raised = under_lock(directory, clock, look)
     if raised:
         _settle_raised(directory, raised, clock, files)
-    hold = RootHold.acquire(directory, clock)
-    try:
+
+    def give() -> HandBack:
         told = _compare(directory, leave_stray)
         states = _states_of_sinks(directory, clock, files)
         for place, most in raised.items():
@@ -179,8 +190,9 @@ def hand_back(
             _remove_ours(layout.partition_directory(directory, name))
         # Last: whatever happens before, it is still a store that opens.
         _remove_ours(directory, last=CATALOGUE)
-    finally:
-        hold.release()
+        return told
+
+    told = under_lock(directory, clock, give)
     _logger.info("handed back: root=%s known=%d stray=%d", directory.path, len(told.known), len(told.stray))
     return told
 

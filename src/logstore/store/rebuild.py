@@ -21,7 +21,7 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, NotALogError, StorageError
 from logstore.log import files as log_files
 from logstore.log.files import Directory
-from logstore.log.root import RootHold, is_kafkas
+from logstore.log.root import is_kafkas, under_lock
 from logstore.records import TopicPartition
 from logstore.store import layout, sinks
 from logstore.store.adopt import first_producer_id
@@ -103,8 +103,8 @@ def rebuild(
     """
     directory = Directory(path, files)
     _check(directory)
-    hold = RootHold.acquire(directory, clock)
-    try:
+
+    def make() -> Rebuilt:
         # Looked at before the lock was held, and perhaps changed since.
         _check(directory)
         rebuilt, next_producer_id = _look(directory, clock, rng)
@@ -117,8 +117,9 @@ def rebuild(
             topics=rebuilt.topics,
             adopted=is_kafkas(directory),
         ).save(directory)
-    finally:
-        hold.release()
+        return rebuilt
+
+    rebuilt = under_lock(directory, clock, make)
     _logger.info(
         "rebuilt the catalogue: root=%s topics=%d missing=%d damaged=%d",
         directory.path,
