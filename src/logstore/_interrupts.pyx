@@ -5,7 +5,7 @@ Python runs signal handlers in its main thread, between two bytecodes, and what 
 KeyboardInterrupt) comes out of the line that happens to run. Compiled code runs no bytecode: an interrupt comes
 out of it only where it calls Python, or waits. So what must not be cut lies here, or is called from here:
 
-`shielded` runs a step in a thread of its own, which no signal reaches, while the main thread waits: for what is
+`shielded` runs a step in another thread, which no signal reaches, while the main thread waits: for what is
 done rarely. `locked` runs a step under a lock and, if it was cut, puts things right before the lock is free: for
 what is done often. `held` and `Condition` are a lock that no interrupt leaves locked, and a wait that none breaks.
 
@@ -26,18 +26,35 @@ cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
 
 
+#: How long a thread waits for the next step: a new one would have to touch its stack and its heap first.
+cdef double _LINGER_S = 0.05
+#: How long a signal may wait for its handler while a step takes its time.
+cdef double _LOOK_S = 0.1
+
 cdef unsigned long _main_thread = threading.main_thread().ident
 cdef bint _is_interrupted = False
+cdef _Worker _worker = None
+
+
+def _before_fork():
+    """A process with a second thread is warned when it forks."""
+    global _worker
+    cdef _Worker worker = _worker
+    if worker is not None and not worker.is_busy:
+        _worker = None
+        worker.go.release()
+        worker.ended.acquire()
 
 
 def _after_fork():
     """The thread that has forked is the child's main thread."""
-    global _main_thread, _is_interrupted
+    global _main_thread, _is_interrupted, _worker
     _main_thread = PyThread_get_thread_ident()
     _is_interrupted = False
+    _worker = None
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 @cython.final
@@ -47,13 +64,67 @@ cdef class _Step:
     cdef object step, args, options, result, error, done
 
     def run(self):
+        self.make()
+        self.done.release()
+
+    cdef make(self):
         try:
             self.result = self.step(*self.args, **self.options)
         except BaseException as error:
             self.error = error
         # Before the caller goes on: what it drops then must not live on in this thread.
         self.step = self.args = self.options = None
-        self.done.release()
+
+
+@cython.final
+cdef class _Worker:
+    """A thread that makes one call after the other, and ends when there has been none for a while.
+
+    Its fields change under the interpreter's lock, which compiled code gives back only where it waits.
+    """
+
+    cdef object go, ended
+    cdef _Step call
+    cdef bint is_busy
+
+    def run(self):
+        global _worker
+        cdef _Step call
+        while True:
+            if not self.go.acquire(True, _LINGER_S) and self.call is not None:
+                # Given at the last moment.
+                self.go.acquire()
+            call, self.call = self.call, None
+            if call is None:
+                break
+            call.make()
+            # The caller may have the next one at once.
+            self.is_busy = False
+            call.done.release()
+            call = None
+        if _worker is self:
+            _worker = None
+        self.ended.release()
+
+
+cdef int _hand_over(_Step call) except -1:
+    """Have a call made by the thread that is kept for it; by one of its own where a handler is inside of a step."""
+    global _worker
+    cdef _Worker worker = _worker
+    if worker is None:
+        worker = _Worker.__new__(_Worker)
+        worker.go, worker.ended = allocate_lock(), allocate_lock()
+        worker.go.acquire()
+        worker.ended.acquire()
+        start_new_thread(worker.run, ())
+        _worker = worker
+    if worker.is_busy:
+        start_new_thread(call.run, ())
+    else:
+        worker.is_busy = True
+        worker.call = call
+        worker.go.release()
+    return 0
 
 
 def shielded(step, *args, **options):
@@ -89,7 +160,7 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
     call.done = allocate_lock()
     call.done.acquire()
     try:
-        start_new_thread(call.run, ())
+        _hand_over(call)
     except RuntimeError:
         # There is no room for another thread; better unprotected than not at all.
         return step(*args, **options)
@@ -97,11 +168,12 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
     while True:
         try:
             if not has_ended:
-                call.done.acquire()
-                has_ended = True
+                # A signal that comes right before the wait does not end it.
+                has_ended = call.done.acquire(True, _LOOK_S)
             # One that has come just now would be raised by the caller's next bytecode, which loses the result.
             PyErr_CheckSignals()
-            break
+            if has_ended:
+                break
         except BaseException as error:
             _is_interrupted = True
             if interrupt is None:

@@ -102,6 +102,45 @@ def test_what_was_made_for_a_caller_that_was_interrupted_is_given_back(strike):
     assert given_back == ["log"]
 
 
+def test_a_handler_may_have_steps_of_its_own_while_one_is_under_way():
+    done = []
+
+    def handle(number, frame):
+        shielded(done.append, "handler")
+
+    def step():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        while not done:
+            pass
+        done.append("step")
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        shielded(step)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert done == ["handler", "step"]
+
+
+def test_no_thread_of_a_shielded_step_is_left_when_a_process_forks():
+    """Python warns a process of several threads that forks."""
+    script = """
+import os, threading
+from logstore._interrupts import shielded
+
+threads = []
+for n in range(20):
+    shielded(threads.append, threading.get_ident())
+    if os.fork() == 0:
+        shielded(threads.append, 0)
+        os._exit(len(threads))
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == n + 2
+    while len(os.listdir("/proc/self/task")) > 1:
+        pass
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=300)
+
+
 def test_an_error_of_a_shielded_step_is_its_callers():
     with pytest.raises(KeyError, match="step"):
         shielded({}.__getitem__, "step")

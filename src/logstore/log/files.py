@@ -40,6 +40,22 @@ LOST_AND_FOUND: Final = "lost+found"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)", re.ASCII)
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
+#: In a root. The files of every store are not looked at: each look costs an open that fails.
+_NO_STRANGERS: Final = frozenset(
+    {
+        LOST_AND_FOUND,
+        LOCK,
+        ".kafka_cleanshutdown",
+        "meta.properties",
+        "recovery-point-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+        OURS + "checkpoints",
+        OURS + "topics",
+        OURS + "newest",
+    }
+)
 #: Twenty digits can say more than an offset can.
 _LAST_OFFSET = 2**63 - 1
 INT32_MAX = 2**31 - 1
@@ -298,7 +314,7 @@ def foreign_directories(root: Directory) -> list[str]:
     return [
         name
         for name in root.names()
-        if name != LOST_AND_FOUND and _PARTITION.fullmatch(name) is None and _is_directory(root, name)
+        if name not in _NO_STRANGERS and _PARTITION.fullmatch(name) is None and _is_directory(root, name)
     ]
 
 
@@ -372,8 +388,10 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
             )
 
 
-def remove_leftovers(directory: Directory) -> None:
-    """Remove what a crash has left half made or half removed; none of it decides anything."""
-    for name in directory.names():
-        if name.endswith((DELETED, CLEANED, TEMPORARY)):
-            directory.remove(name)
+def remove_leftovers(directory: Directory) -> list[str]:
+    """Remove what a crash has left half made or half removed, which decides nothing; the names that are left."""
+    names = directory.names()
+    left = [name for name in names if not name.endswith((DELETED, CLEANED, TEMPORARY))]
+    for name in set(names) - set(left) if len(left) < len(names) else ():
+        directory.remove(name)
+    return left

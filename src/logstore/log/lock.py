@@ -69,7 +69,9 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     Raises:
         NotALogError: it is missing, holds foreign files, or was written by Kafka.
     """
-    if not directory.exists():
+    names = directory.names() if directory.exists() else None
+    if names is None:
+        names = []
         files.refuse_file(directory)
         if not create:
             raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
@@ -77,7 +79,6 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         root.create_durably()
     elif root.read(files.INCOMPLETE) is not None:
         files.refuse_incomplete(root, [files.INCOMPLETE])
-    names = directory.names() if directory.exists() else []
     foreign = files.foreign_names(names)
     if foreign:
         raise NotALogError(

@@ -122,7 +122,7 @@ def _recover(
     check_start(segments, point or second, facts)
     _check_emptied(segments, point, kind)
     cut, scanned, extents = _check_tail(segments, point, config, kind)
-    files.remove_leftovers(directory)
+    names = files.remove_leftovers(directory)
     if point is not None and point.suspect:
         rewritten = _rewrite_suspects(segments, point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
@@ -134,9 +134,9 @@ def _recover(
         second = second or read_start(directory)
         start = max(start, -1 if second is None else second.log_start_offset)
     start = min(start, end)
-    snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
+    names = snapshot.remove_beyond(directory, end, 0 if point is None else point.generation, names)
     producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
-    snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all})
+    snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all}, names)
     epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end, point)
     if kind is LogKind.UNRECORDED and _is_joined(segments, start):
         # Nothing is missing between any two segments now, and nothing that is done here changes that.

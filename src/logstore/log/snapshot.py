@@ -248,28 +248,35 @@ def save_own(directory: Directory, producers: Producers, offset: int, generation
     directory.replace(PRODUCERS, data, durable=False)
 
 
-def remove_beyond(directory: Directory, end_offset: int, generation: int) -> None:
-    """Remove every snapshot of a state that the log no longer reaches; durable on return.
+def remove_beyond(
+    directory: Directory, end_offset: int, generation: int, names: list[str] | None = None
+) -> list[str]:
+    """Remove every snapshot of a state that the log no longer reaches; durable on return. The names that are left.
 
-    A log that was cut grows again: a snapshot left from before would then speak of other batches.
+    ``names`` are those in the directory, if they are known. A log that was cut grows again: a snapshot left from
+    before would then speak of other batches.
     """
-    data = directory.read(PRODUCERS)
+    names = directory.names() if names is None else names
+    data = directory.read(PRODUCERS) if PRODUCERS in names else None
     own = None if data is None else decode_producers(data, generation)
-    stale = [name for name in directory.names() if (snapshot_offset(name) or 0) > end_offset]
+    stale = [name for name in names if (snapshot_offset(name) or 0) > end_offset]
     if own is not None and own.offset > end_offset:
         stale.append(PRODUCERS)
     for name in stale:
         directory.remove(name)
     if stale:
         directory.sync()
+        names = [name for name in names if name not in stale]
+    return names
 
 
-def remove_strays(directory: Directory, base_offsets: set[int]) -> None:
+def remove_strays(directory: Directory, base_offsets: set[int], names: list[str]) -> None:
     """Remove Kafka's snapshots that no segment begins at, but the newest: each clean close leaves one at its end.
 
-    As Kafka's `ProducerStateManager.removeStraySnapshots` does when a log is loaded.
+    ``names`` are those in the directory. `ProducerStateManager.removeStraySnapshots` of Kafka does so, too, when a
+    log is loaded.
     """
-    offsets = [offset for name in directory.names() if (offset := snapshot_offset(name)) is not None]
+    offsets = [offset for name in names if (offset := snapshot_offset(name)) is not None]
     newest = max(offsets, default=0)
     for offset in offsets:
         if offset != newest and offset not in base_offsets:
