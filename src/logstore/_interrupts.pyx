@@ -26,8 +26,6 @@ cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
 
 
-#: How long a thread waits for the next step: a new one would have to touch its stack and its heap first.
-cdef double _LINGER_S = 0.05
 #: How long a signal may wait for its handler while a step takes its time.
 cdef double _LOOK_S = 0.1
 
@@ -78,9 +76,10 @@ cdef class _Step:
 
 @cython.final
 cdef class _Worker:
-    """A thread that makes one call after the other, and ends when there has been none for a while.
+    """A thread that makes one call after the other, up to a fork or the end of the process.
 
-    Its fields change under the interpreter's lock, which compiled code gives back only where it waits.
+    A new one for each would touch a new stack and a new heap, which takes longer than most steps. The fields change
+    under the interpreter's lock, which compiled code gives back only where it waits.
     """
 
     cdef object go, ended
@@ -88,12 +87,9 @@ cdef class _Worker:
     cdef bint is_busy
 
     def run(self):
-        global _worker
         cdef _Step call
         while True:
-            if not self.go.acquire(True, _LINGER_S) and self.call is not None:
-                # Given at the last moment.
-                self.go.acquire()
+            self.go.acquire()
             call, self.call = self.call, None
             if call is None:
                 break
@@ -102,8 +98,6 @@ cdef class _Worker:
             self.is_busy = False
             call.done.release()
             call = None
-        if _worker is self:
-            _worker = None
         self.ended.release()
 
 
