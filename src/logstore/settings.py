@@ -185,15 +185,33 @@ def parse_fields(config: Any) -> None:
         InvalidSettingError: naming every key whose value is not allowed.
     """
     problems = {}
-    for spec in fields_of(config):
+    rules = _rules.get(type(config)) or _rules.setdefault(type(config), _rules_of(config))
+    for name, key, rule, default in rules:
+        given = getattr(config, name)
+        if given is default:
+            # Most of them, each time that a log is opened.
+            continue
         try:
-            value = spec.metadata["rule"].parse(getattr(config, spec.name))
+            object.__setattr__(config, name, rule.parse(given))
         except ValueError as error:
-            problems[key_of(spec)] = str(error)
-        else:
-            object.__setattr__(config, spec.name, value)
+            problems[key] = str(error)
     if problems:
         raise InvalidSettingError(problems)
+
+
+#: What `_rules_of` found, by class.
+_rules: dict[type, tuple[tuple[str, str, Rule, Any], ...]] = {}
+
+
+def _rules_of(cls: Any) -> tuple[tuple[str, str, Rule, Any], ...]:
+    """Name, key and rule of every field, and its default if that needs no parsing."""
+    found = []
+    for spec in fields_of(cls):
+        rule: Rule = spec.metadata["rule"]
+        parsed = spec.default is not dataclasses.MISSING and rule.parse(spec.default)
+        is_parsed = type(parsed) is type(spec.default) and parsed == spec.default
+        found.append((spec.name, key_of(spec), rule, spec.default if is_parsed else dataclasses.MISSING))
+    return tuple(found)
 
 
 def values_of(config: Any) -> Iterator[tuple[str, Value]]:
