@@ -37,6 +37,7 @@ class Extent:
     @property
     def is_whole(self) -> bool: ...
 
+@disjoint_base
 class Scanned(Indexed):
     """A segment's file that can be walked from a batch to its end."""
 
