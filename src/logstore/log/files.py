@@ -37,25 +37,30 @@ TEMPORARY: Final = ".tmp"
 LOCK: Final = ".lock"
 OURS: Final = "logstore."
 LOST_AND_FOUND: Final = "lost+found"
+META_PROPERTIES: Final = "meta.properties"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)", re.ASCII)
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
-#: In a root. The files of every store are not looked at: each look costs an open that fails.
-_NO_STRANGERS: Final = frozenset(
+#: What Kafka keeps in a root besides partitions.
+KAFKA_ROOT_FILES: Final = frozenset(
     {
-        LOST_AND_FOUND,
-        LOCK,
-        ".kafka_cleanshutdown",
-        "meta.properties",
+        META_PROPERTIES,
+        "bootstrap.checkpoint",
         "recovery-point-offset-checkpoint",
         "log-start-offset-checkpoint",
         "replication-offset-checkpoint",
         "cleaner-offset-checkpoint",
-        OURS + "checkpoints",
-        OURS + "topics",
-        OURS + "newest",
+        ".kafka_cleanshutdown",
     }
 )
+#: In a root. The files of every store are not looked at: each look costs an open that fails.
+_NO_STRANGERS: Final = KAFKA_ROOT_FILES | {
+    LOST_AND_FOUND,
+    LOCK,
+    OURS + "checkpoints",
+    OURS + "topics",
+    OURS + "newest",
+}
 #: Twenty digits can say more than an offset can.
 _LAST_OFFSET = 2**63 - 1
 INT32_MAX = 2**31 - 1
@@ -390,8 +395,10 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
 
 def remove_leftovers(directory: Directory) -> list[str]:
     """Remove what a crash has left half made or half removed, which decides nothing; the names that are left."""
-    names = directory.names()
-    left = [name for name in names if not name.endswith((DELETED, CLEANED, TEMPORARY))]
-    for name in set(names) - set(left) if len(left) < len(names) else ():
-        directory.remove(name)
+    left = []
+    for name in directory.names():
+        if name.endswith((DELETED, CLEANED, TEMPORARY)):
+            directory.remove(name)
+        else:
+            left.append(name)
     return left

@@ -69,9 +69,9 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     Raises:
         NotALogError: it is missing, holds foreign files, or was written by Kafka.
     """
-    names = directory.names() if directory.exists() else None
-    if names is None:
-        names = []
+    is_there = directory.exists()
+    names = directory.names() if is_there else []
+    if not is_there:
         files.refuse_file(directory)
         if not create:
             raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)

@@ -260,20 +260,20 @@ class Transactions:
         if self._sums is not None and self._sums.get(self._note_base, NOTHING).entries:
             # Before the next entry: that one only overwrites the head.
             self._save_note()
-        if self._has_producers:
-            # What is deleted below it later must not take the state along.
-            with contextlib.suppress(StorageError, RecordError):
-                producers = self.producers if producers_then is None else producers_then()
-                snapshot.save(self._directory, producers, base_offset, generation, durable=False)
+        # What is deleted below it later must not take the state along.
+        self.save_snapshot(base_offset, generation, producers_then)
 
-    def save_snapshot(self, offset: int, generation: int) -> None:
-        """Write the state before an offset, unless no producer has ever written here.
+    def save_snapshot(
+        self, offset: int, generation: int, producers_then: Callable[[], Producers] | None = None
+    ) -> None:
+        """Write the state before an offset, unless no producer has ever written here; see `rolled`.
 
         Snapshots are hints for a quick start, so a full disk is no error: the next open replays more.
         """
         if self._has_producers:
-            with contextlib.suppress(StorageError):
-                snapshot.save(self._directory, self.producers, offset, generation, durable=False)
+            with contextlib.suppress(StorageError, RecordError):
+                producers = self.producers if producers_then is None else producers_then()
+                snapshot.save(self._directory, producers, offset, generation, durable=False)
 
     def save_own_snapshot(self, offset: int, generation: int) -> None:
         """As `save_snapshot`, without Kafka's file, which speaks of the beginning of a segment or the end."""

@@ -359,7 +359,7 @@ def _check_is_kafkas(directory: Directory) -> None:
         raise NotALogError(
             f"the directory holds others that are no partitions: {', '.join(strangers[:5])}", path=directory.path
         )
-    if not log_files.logs_below(directory) and layout.META_PROPERTIES not in names:
+    if not log_files.logs_below(directory) and log_files.META_PROPERTIES not in names:
         raise NotALogError(
             "this is no directory of Kafka's: it has neither partitions nor meta.properties", path=directory.path
         )

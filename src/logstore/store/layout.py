@@ -17,21 +17,7 @@ from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE
 from logstore.store.names import INTERNAL
 
-META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
-
-#: What Kafka keeps in a root besides partitions.
-_KAFKA_FILES = frozenset(
-    {
-        META_PROPERTIES,
-        "bootstrap.checkpoint",
-        checkpoint.RECOVERY_POINTS,
-        checkpoint.LOG_START_OFFSETS,
-        checkpoint.HIGH_WATERMARKS,
-        checkpoint.CLEANER_OFFSETS,
-        checkpoint.CLEAN_SHUTDOWN,
-    }
-)
 
 
 def partition_directory(root: Directory, name: TopicPartition) -> Directory:
@@ -77,7 +63,9 @@ def check_root(root: Directory) -> list[TopicPartition]:
             "Kafka wrote this directory; open it with read_only=True, or take it over with adopt", path=root.path
         )
     foreign = [
-        name for name in names if name not in _KAFKA_FILES and name not in (files.LOCK, files.LOST_AND_FOUND)
+        name
+        for name in names
+        if name not in files.KAFKA_ROOT_FILES and name not in (files.LOCK, files.LOST_AND_FOUND)
     ]
     if foreign:
         raise NotALogError(
@@ -104,7 +92,7 @@ def left_of_a_store(root: Directory) -> str:
     if not partitions or ours or marks:
         # Single logs leave checkpoints, and their mark.
         told = [name for name in marks if name.removesuffix(files.TEMPORARY) != CHECKPOINTS]
-        told += [name for name in names if name == META_PROPERTIES]
+        told += [name for name in names if name == files.META_PROPERTIES]
         for name in partitions:
             if PARTITION_METADATA in partition_directory(root, name).names():
                 told.append(f"{name}/{PARTITION_METADATA}")
@@ -177,9 +165,9 @@ def remove_partitions(root: Directory, topic: str, first: int = 0) -> int:
 
 def write_meta_properties(root: Directory, cluster_id: str, node_id: int, directory_id: str) -> None:
     """Kafka's note of whose directory this is, unless there is one."""
-    if root.read(META_PROPERTIES) is None:
+    if root.read(files.META_PROPERTIES) is None:
         text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
-        root.replace(META_PROPERTIES, text.encode(), durable=True)
+        root.replace(files.META_PROPERTIES, text.encode(), durable=True)
 
 
 def mark_adopted(root: Directory) -> None:
@@ -190,7 +178,7 @@ def mark_adopted(root: Directory) -> None:
 def read_meta_properties(root: Directory) -> dict[str, str]:
     """What Kafka, or we, noted of the directory; empty if nothing."""
     found = {}
-    for line in (root.read(META_PROPERTIES) or b"").decode("utf-8", errors="replace").splitlines():
+    for line in (root.read(files.META_PROPERTIES) or b"").decode("utf-8", errors="replace").splitlines():
         key, separator, value = line.partition("=")
         if separator and not key.startswith("#"):
             found[key.strip()] = value.strip()

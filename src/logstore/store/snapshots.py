@@ -208,9 +208,9 @@ def _copy_logs(logs: list[Log], partial: Directory, *, link: bool) -> tuple[dict
 
 
 def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: dict[TopicPartition, Image]) -> None:
-    meta = root.read(layout.META_PROPERTIES)
+    meta = root.read(files.META_PROPERTIES)
     if meta is not None:
-        partial.replace(layout.META_PROPERTIES, meta, durable=False, whole=True)
+        partial.replace(files.META_PROPERTIES, meta, durable=False, whole=True)
     sinks = root.read(KEPT)
     if sinks is not None:
         partial.replace(KEPT, sinks, durable=False, whole=True)
