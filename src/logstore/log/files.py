@@ -9,6 +9,7 @@ operations that is handed in.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 from collections.abc import Iterable
@@ -117,15 +118,23 @@ class Directory:
         """The path of a file in here."""
         return f"{self.path}/{name}"
 
+    @functools.cached_property
+    def real_path(self) -> str:
+        """The path without symbolic links, as it was when it was asked for first."""
+        return os.path.realpath(self.path)
+
     def exists(self) -> bool:
         """Whether the directory is there; StorageError if that cannot be told."""
+        return self.names_if_there() is not None
+
+    def names_if_there(self) -> list[str] | None:
+        """Names in the directory, sorted; None if it is not there, StorageError if that cannot be told."""
         try:
-            self.files.listdir(self.path)
+            return self.names()
         except StorageError as error:
             if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
-                return False
+                return None
             raise
-        return True
 
     def create(self) -> None:
         """Make the directory and those above it; their own names are not yet durable."""
@@ -316,9 +325,14 @@ def _stem(name: str) -> str:
 
 def foreign_directories(root: Directory) -> list[str]:
     """Directories below a root that are no partitions; Kafka would refuse to start over them."""
+    return foreign_among(root, root.names())
+
+
+def foreign_among(root: Directory, names: list[str]) -> list[str]:
+    """As `foreign_directories`, of a listing of the root."""
     return [
         name
-        for name in root.names()
+        for name in names
         if name not in _NO_STRANGERS and _PARTITION.fullmatch(name) is None and _is_directory(root, name)
     ]
 
@@ -393,10 +407,10 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
             )
 
 
-def remove_leftovers(directory: Directory) -> list[str]:
+def remove_leftovers(directory: Directory, names: list[str]) -> list[str]:
     """Remove what a crash has left half made or half removed, which decides nothing; the names that are left."""
     left = []
-    for name in directory.names():
+    for name in names:
         if name.endswith((DELETED, CLEANED, TEMPORARY)):
             directory.remove(name)
         else:

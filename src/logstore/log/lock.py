@@ -69,15 +69,17 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     Raises:
         NotALogError: it is missing, holds foreign files, or was written by Kafka.
     """
-    is_there = directory.exists()
-    names = directory.names() if is_there else []
-    if not is_there:
+    names = directory.names_if_there()
+    # With 10 000 partitions each look at all of them is long: only the first log of the root takes it.
+    around = None if RootLock.is_held(root) else root.names_if_there() or []
+    if names is None:
         files.refuse_file(directory)
         if not create:
             raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
-        files.refuse_incomplete(root, root.names() if root.exists() else [])
+        files.refuse_incomplete(root, root.names() if around is None else around)
         root.create_durably()
-    elif root.read(files.INCOMPLETE) is not None:
+        names = []
+    elif files.INCOMPLETE in around if around is not None else root.read(files.INCOMPLETE) is not None:
         files.refuse_incomplete(root, [files.INCOMPLETE])
     foreign = files.foreign_names(names)
     if foreign:
@@ -90,8 +92,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         raise NotALogError(
             "Kafka wrote this log; open it with read_only=True, or adopt its root first", path=directory.path
         )
-    # Looked at when the first log of the root is opened: with 10 000 partitions each look is long.
-    strangers = [] if RootLock.is_held(root) else files.foreign_directories(root)
+    strangers = files.foreign_among(root, around or [])
     if strangers:
         raise NotALogError(
             f"the root above the log holds directories that are no partitions: {', '.join(strangers[:5])}; give "
@@ -232,7 +233,7 @@ os.register_at_fork(after_in_child=RootLock.forget)
 
 def _lock_key(root: Directory) -> tuple[str, int]:
     # fcntl locks are one for a process, whichever table took them; a simulated disk is a world of its own.
-    return os.path.realpath(root.path), id(root.files.namespace)
+    return root.real_path, id(root.files.namespace)
 
 
 def _told_in(file: File) -> str:

@@ -69,17 +69,23 @@ def recover(
 ) -> Recovered:
     """Rebuild what a crash may have torn; touch nothing that it could not have.
 
-    ``kind`` is what the catalogue says of the log.
+    ``kind`` is what the catalogue says of the log. The directory is made if it is missing.
 
     Raises:
         DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
         StorageError: a read failed, which is never taken for the end of a file.
     """
+    names = directory.names_if_there()
+    if names is None:
+        directory.create()
+        names = []
     # First: a swap decides which files are the log.
-    swapped = swaps.finish(directory, config)
-    segments = Segments.open(directory, config, writable=True)
+    swapped = swaps.finish(directory, names, config)
+    if swapped:
+        names = directory.names()
+    segments = Segments.open(directory, config, writable=True, names=names)
     try:
-        return _recover(directory, config, facts, now_ms, segments, kind)._replace(swapped=swapped)
+        return _recover(directory, names, config, facts, now_ms, segments, kind)._replace(swapped=swapped)
     except BaseException:
         segments.close()
         raise
@@ -87,6 +93,7 @@ def recover(
 
 def _recover(
     directory: Directory,
+    names: list[str],
     config: LogConfig,
     facts: PartitionFacts,
     now_ms: int,
@@ -122,7 +129,7 @@ def _recover(
     check_start(segments, point or second, facts)
     _check_emptied(segments, point, kind)
     cut, scanned, extents = _check_tail(segments, point, config, kind)
-    names = files.remove_leftovers(directory)
+    names = files.remove_leftovers(directory, names)
     if point is not None and point.suspect:
         rewritten = _rewrite_suspects(segments, point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
@@ -131,7 +138,7 @@ def _recover(
     start = max(segments.all[0].base_offset, noted if point is None else point.log_start_offset)
     if point is not None and not (point.clean and point.recovery_point == end):
         # An earlier copy of the file would bring deleted records back. The second place is never too high.
-        second = second or read_start(directory)
+        second = second or (read_start(directory) if checkpoint.START in names else None)
         start = max(start, -1 if second is None else second.log_start_offset)
     start = min(start, end)
     names = snapshot.remove_beyond(directory, end, 0 if point is None else point.generation, names)

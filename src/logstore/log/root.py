@@ -62,9 +62,10 @@ class _Shared:
     """What all logs of this process that share a root's lock know of it. Guarded by `RootLock.guarded`."""
 
     def __init__(self, directory: Directory) -> None:
-        self.facts, self.facts_are_ours = _read(directory)
+        names = directory.names()
+        self.facts, self.facts_are_ours = _read(directory, names)
         #: At rest when it was locked: what nobody has opened since is whole.
-        self.was_clean = checkpoint.was_shut_down_cleanly(directory)
+        self.was_clean = checkpoint.CLEAN_SHUTDOWN in names
         self.begun = False
         self.unclean = False
         self.closed: set[TopicPartition] = set()  #: cleanly, by this process
@@ -305,12 +306,12 @@ def is_kafkas(root: Directory) -> bool:
     return ADOPTED in names or _CLUSTER_METADATA in names
 
 
-def _read(directory: Directory) -> tuple[dict[TopicPartition, PartitionFacts], bool]:
+def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, PartitionFacts], bool]:
     """What the root says of its partitions, and whether it was us who said it last."""
     columns = []
     ours = False
     for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
-        data = directory.read(name) or b""
+        data = (directory.read(name) if name in names else None) or b""
         if name == checkpoint.RECOVERY_POINTS:
             ours = crc32c(data) in _marked(directory)
         try:

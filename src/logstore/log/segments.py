@@ -43,15 +43,19 @@ class Segments:
         self._bases: tuple[int, ...] = tuple(segment.base_offset for segment in self._all)
 
     @classmethod
-    def open(cls, directory: Directory, config: LogConfig, *, writable: bool) -> Segments:
+    def open(
+        cls, directory: Directory, config: LogConfig, *, writable: bool, names: list[str] | None = None
+    ) -> Segments:
         """Every segment that is in the directory, with the size of its file taken for its own.
 
-        Nothing in the files is looked at: recovery decides how much of the last ones is true.
+        Nothing in the files is looked at: recovery decides how much of the last ones is true. ``names`` are those
+        in the directory, if they are known.
 
         Raises:
             NotALogError: it is opened for reading, and a compaction is at its swap.
         """
-        names = directory.names()
+        if names is None:
+            names = directory.names()
         if not writable:
             files.refuse_swaps(directory, names)
         bases = files.base_offsets(names)

@@ -119,8 +119,6 @@ class State:
         self.gate = gate
         self.room = 0  #: bytes that the gate has granted and that are not written yet
         self.counters = Counters()
-        if not directory.exists():
-            directory.create()
         found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)
         root.begin()
         self.segments = found.segments

@@ -25,14 +25,16 @@ _logger = logging.getLogger(__name__)
 _SWAPPED = (files.OFFSET_INDEX, files.TIME_INDEX, files.ABORTED_INDEX)
 
 
-def finish(directory: Directory, config: LogConfig) -> bool:
+def finish(directory: Directory, names: list[str], config: LogConfig) -> bool:
     """Put whole new segments in the place of the old ones, remove half a set; True if anything was done.
+
+    ``names`` are those in the directory.
 
     Raises:
         DamagedLogError: a segment that was to take its place is damaged. Nothing was changed.
     """
     # Other files may bear the suffix; only those of segments take anybody's place.
-    names = [name for name in directory.names() if files.belongs_to_a_segment(name)]
+    names = [name for name in names if files.belongs_to_a_segment(name)]
     swaps = [name for name in names if name.endswith(files.SWAP)]
     if not swaps:
         return False
