@@ -4,13 +4,16 @@ One class for each thing a caller would do differently. `code` is the number tha
 answers with (Kafka protocol guide, "Error Codes"); `retriable` says whether the same call may
 succeed later without a change by the caller. A class also inherits the builtin that a Python
 programmer would catch (`LookupError`, `ValueError`, `BlockingIOError` and so on).
+
+An error can be pickled and copied, so it comes whole out of a worker process: its message, attributes and notes.
+Its ``__cause__`` and traceback stay behind, as those of every Python exception do.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LogstoreError(Exception):
@@ -42,6 +45,22 @@ class LogstoreError(Exception):
         if position is not None:
             places.append(f"position {position}")
         super().__init__(f"{message} [{', '.join(places)}]" if places else message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python makes an exception again by calling its class with `args`, which here hold the finished message and
+        # no keywords. One that cannot be made kills the thread of a `multiprocessing.Pool` that takes results, and
+        # the caller waits for ever.
+        state = dict(self.__dict__)
+        if "__notes__" in state:
+            state["__notes__"] = list(state["__notes__"])  # a copy that shared it would pass its notes on
+        return _again, (type(self), self.args), state
+
+
+def _again(kind: type[LogstoreError], args: tuple[Any, ...]) -> LogstoreError:
+    """An error as it was pickled or copied, but for its attributes; no ``__init__`` of a subclass is called."""
+    error: LogstoreError = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 # --- the bytes of records --------------------------------------------------------------------
