@@ -35,6 +35,11 @@ def page() -> str:
         "promise a protection which is not kept (copies, encryption, users) are accepted, since a",
         "`server.properties` is taken as it is, and named by a warning in the log. Any other key is refused.",
         "",
+        "A number means what it means to Kafka: `retention.ms=7` is 7 milliseconds. What counts time or bytes also",
+        "takes words: `7d`, `12h`, `15m`, `30s`, `500ms`, `1w`; `64KiB`, `512MiB`, `10GiB` (powers of 1024, also",
+        "where written `10g` or `10GB`). A topic keeps the number. In a `server.properties` words are refused for",
+        "Kafka's keys, as Kafka refuses them.",
+        "",
     ]
     shown: set[str] = set()
     for title, kind, note in _GROUPS:

@@ -104,7 +104,10 @@ def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(key, least, most):
             LogConfig.of({key: value})
 
 
-@pytest.mark.parametrize("value", [None, "", "1k", "١٢٣a", 1.5, True, float("nan"), float("inf"), b"1", [1]])
+@pytest.mark.parametrize(
+    "value",
+    [None, "", "1x", "1.5", "k", "10 GiB of it", "7d", "١٢٣a", 1.5, True, float("nan"), float("inf"), b"1", [1]],
+)
 def test_what_is_no_whole_number_is_refused(value):
     with pytest.raises(InvalidSettingError, match="whole number"):
         LogConfig(segment_bytes=value)

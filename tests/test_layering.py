@@ -50,14 +50,15 @@ VOCABULARY: dict[str, set[str]] = {
     "clock": {"errors"},
     "dropped": set(),
     "metrics": {"errors", "records"},
-    "settings": {"errors"},
+    "quantities": set(),
+    "settings": {"errors", "quantities"},
     "kafka_keys": set(),
     "paths": {"errors"},
-    "config": {"errors", "records", "settings"},
+    "config": {"errors", "quantities", "records", "settings"},
     "config_text": {"errors", "settings"},
     "client_config": {"errors", "records", "settings", "kafka_keys"},
     "checks": {"client_config", "config", "settings", "store_config"},
-    "store_config": {"errors", "paths", "settings", "config", "config_text", "kafka_keys"},
+    "store_config": {"errors", "paths", "quantities", "settings", "config", "config_text", "kafka_keys"},
 }
 
 _LEAVES = {"_bytes", "_crc32c", "_codec", "_files", "_ops"}

@@ -27,6 +27,7 @@ from logstore.settings import (
     Setting,
     Value,
     boolean,
+    duration,
     fields_of,
     key_of,
     names_of,
@@ -34,6 +35,7 @@ from logstore.settings import (
     number,
     parse_fields,
     setting,
+    size,
     sort_out,
     text,
     values_of,
@@ -180,25 +182,25 @@ class ProducerConfig(ClientConfig):
     REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *PRODUCER_PROMISES)
 
     # -- batches
-    batch_size: int = number(16_384, 0, INT32_MAX)  #: bytes; 0 sends every record alone
-    linger_ms: int = number(5, 0, INT64_MAX)  #: how long a batch waits for more
+    batch_size: int = size(16_384, 0, INT32_MAX)  #: bytes; 0 sends every record alone
+    linger_ms: int = duration(5, 0, INT64_MAX)  #: how long a batch waits for more
     compression_type: str = word("none", "none", "uncompressed", "gzip", "snappy", "lz4", "zstd")
     compression_gzip_level: int = number(-1, -1, 9)
     compression_lz4_level: int = number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
     compression_zstd_level: int = number(3, -131_072, 22)
-    max_request_size: int = number(1_048_576, 0, INT32_MAX)  #: the largest record, in bytes
+    max_request_size: int = size(1_048_576, 0, INT32_MAX)  #: the largest record, in bytes
 
     # -- back-pressure
-    buffer_memory: int = number(33_554_432, 0, INT64_MAX)  #: bytes that wait to be written
-    max_block_ms: int = number(60_000, 0, INT64_MAX)  #: how long `send` waits for room
+    buffer_memory: int = size(33_554_432, 0, INT64_MAX)  #: bytes that wait to be written
+    max_block_ms: int = duration(60_000, 0, INT64_MAX)  #: how long `send` waits for room
 
     # -- what is promised
     acks: str = setting("all", Rule(words=("all", "1", "0"), aliases=(("-1", "all"),)))
     ack: str = word("topic", "topic", "written", "synced", key="logstore.ack")  #: topic: as its setting says
     enable_idempotence: bool = boolean(True)
-    delivery_timeout_ms: int = number(120_000, 0, INT32_MAX)  #: until a record that cannot be written fails
+    delivery_timeout_ms: int = duration(120_000, 0, INT32_MAX)  #: until a record that cannot be written fails
     retries: int = number(INT32_MAX, 0, INT32_MAX)  #: of what failed retriably, such as a full disk
-    retry_backoff_ms: int = number(100, 0, INT64_MAX)
+    retry_backoff_ms: int = duration(100, 0, INT64_MAX)
 
     # -- who gets what
     partitioner_class: str = setting(
@@ -248,10 +250,10 @@ class ConsumerConfig(ClientConfig):
         "latest", Rule(words=("latest", "earliest", "none"), pattern=f"(?i:{_DURATION.pattern})")
     )  #: where to begin without a committed offset, or with one that is gone
     enable_auto_commit: bool = boolean(True)
-    auto_commit_interval_ms: int = number(5_000, 0, INT32_MAX)
+    auto_commit_interval_ms: int = duration(5_000, 0, INT32_MAX)
     max_poll_records: int = number(500, 1, INT32_MAX)
-    fetch_max_bytes: int = number(52_428_800, 0, INT32_MAX)  #: of one poll, all partitions together
-    max_partition_fetch_bytes: int = number(1_048_576, 0, INT32_MAX)
+    fetch_max_bytes: int = size(52_428_800, 0, INT32_MAX)  #: of one poll, all partitions together
+    max_partition_fetch_bytes: int = size(1_048_576, 0, INT32_MAX)
     isolation_level: str = word("read_uncommitted", "read_uncommitted", "read_committed")
 
     @property

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
+from logstore.quantities import is_in_words
 from logstore.records import Ack, Codec, TimestampType
 from logstore.settings import (
     INT32_MAX,
@@ -24,6 +25,7 @@ from logstore.settings import (
     Setting,
     Value,
     boolean,
+    duration,
     fields_of,
     key_of,
     names_of,
@@ -31,6 +33,7 @@ from logstore.settings import (
     number,
     parse_fields,
     ratio,
+    size,
     sort_out,
     values_of,
     word,
@@ -55,18 +58,18 @@ class LogConfig:
     """
 
     # -- segments and their indexes
-    segment_bytes: int = number(1 << 30, 61, INT32_MAX)  #: roll before a segment grows past this
-    segment_ms: int = number(604_800_000, 1, _FOREVER)  #: roll a segment older than this
-    segment_jitter_ms: int = number(0, 0, _FOREVER)  #: taken off segment.ms at random, at most
-    segment_index_bytes: int = number(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
-    index_interval_bytes: int = number(4096, 0, INT32_MAX)  #: bytes of log between index entries
+    segment_bytes: int = size(1 << 30, 61, INT32_MAX)  #: roll before a segment grows past this
+    segment_ms: int = duration(604_800_000, 1, _FOREVER)  #: roll a segment older than this
+    segment_jitter_ms: int = duration(0, 0, _FOREVER)  #: taken off segment.ms at random, at most
+    segment_index_bytes: int = size(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
+    index_interval_bytes: int = size(4096, 0, INT32_MAX)  #: bytes of log between index entries
     preallocate: bool = boolean(False)  #: reserve room ahead, whatever logstore.write.strategy says
 
     # -- what may enter
-    max_message_bytes: int = number(1_048_588, 0, INT32_MAX)  #: the largest batch
+    max_message_bytes: int = size(1_048_588, 0, INT32_MAX)  #: the largest batch
     message_timestamp_type: str = word("createtime", "createtime", "logappendtime")
-    message_timestamp_before_max_ms: int = number(_FOREVER, 0, _FOREVER)
-    message_timestamp_after_max_ms: int = number(3_600_000, 0, _FOREVER)
+    message_timestamp_before_max_ms: int = duration(_FOREVER, 0, _FOREVER)
+    message_timestamp_after_max_ms: int = duration(3_600_000, 0, _FOREVER)
     compression_type: str = word("producer", "producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
     compression_gzip_level: int = number(-1, -1, 9)
     compression_lz4_level: int = number(9, 1, 17)  #: 9 is Kafka's default and means the fast mode
@@ -75,38 +78,38 @@ class LogConfig:
 
     # -- flushing
     flush_messages: int = number(_FOREVER, 1, _FOREVER)  #: fdatasync after this many records
-    flush_ms: int = number(_FOREVER, 0, _FOREVER)  #: fdatasync at least this often
+    flush_ms: int = duration(_FOREVER, 0, _FOREVER)  #: fdatasync at least this often
 
     # -- retention and compaction
     cleanup_policy: str = word("delete", "delete", "compact", several=True)
     #: -1 keeps for ever. Kafka's default is 7 days, which a ``server.properties`` brings (`StoreConfig.load`).
-    retention_ms: int = number(-1, -1, _FOREVER)
-    retention_bytes: int = number(-1, -1, _FOREVER)  #: -1 keeps all
-    delete_retention_ms: int = number(86_400_000, 0, _FOREVER)
+    retention_ms: int = duration(-1, -1, _FOREVER)
+    retention_bytes: int = size(-1, -1, _FOREVER)  #: -1 keeps all
+    delete_retention_ms: int = duration(86_400_000, 0, _FOREVER)
     min_cleanable_dirty_ratio: float = ratio(0.5, 0, 1)
-    min_compaction_lag_ms: int = number(0, 0, _FOREVER)
-    max_compaction_lag_ms: int = number(_FOREVER, 1, _FOREVER)
+    min_compaction_lag_ms: int = duration(0, 0, _FOREVER)
+    max_compaction_lag_ms: int = duration(_FOREVER, 1, _FOREVER)
 
     # -- replication
     unclean_leader_election_enable: bool = boolean(False)
 
     # -- a broker's setting in Kafka, a log's here
-    producer_id_expiration_ms: int = number(86_400_000, 1, INT32_MAX)
+    producer_id_expiration_ms: int = duration(86_400_000, 1, INT32_MAX)
 
     # -- our own
     ack: str = word("written", "written", "synced", key="logstore.ack")  #: default of every append
     visible_after: str = word("append", "append", "flush", key="logstore.visible.after")
     tail: str = word("file", "file", "memory", key="logstore.tail")  #: memory keeps the tail until a flush
-    tail_bytes: int = number(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail at
+    tail_bytes: int = size(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail at
     write_strategy: str = word(
         "preallocate", "preallocate", "extend", "chunked", key="logstore.write.strategy"
     )  #: how a segment's file grows
-    linger_ms: int = number(5, 0, INT32_MAX, key="logstore.linger.ms")  #: of the buffered appender
-    batch_bytes: int = number(65_536, 1, INT32_MAX, key="logstore.batch.bytes")  #: of the buffered appender
+    linger_ms: int = duration(5, 0, INT32_MAX, key="logstore.linger.ms")  #: of the buffered appender
+    batch_bytes: int = size(65_536, 1, INT32_MAX, key="logstore.batch.bytes")  #: of the buffered appender
     offset_mode: str = word(
         "logical", "logical", "bytes", key="logstore.offset.mode"
     )  #: bytes: an offset is a position
-    decompressed_max_bytes: int = number(64 << 20, 1, INT32_MAX, key="logstore.decompressed.max.bytes")
+    decompressed_max_bytes: int = size(64 << 20, 1, INT32_MAX, key="logstore.decompressed.max.bytes")
 
     def __post_init__(self) -> None:
         parse_fields(self)
@@ -235,17 +238,19 @@ def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
 
     Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
 
-    >>> canonical({"log.retention.hours": 1, "segment_bytes": 4096})
+    >>> canonical({"log.retention.hours": 1, "segment_bytes": "4KiB"})
     {'retention.ms': '3600000', 'segment.bytes': '4096'}
 
     Raises:
         UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
     """
-    LogConfig.of(settings)
+    parsed = LogConfig.of(settings)
     found = sort_out(settings, NAMES)
-    kept = {_KEYS[name]: value for name, value in found.fields.items()} | {
-        key: settings[key] for key in found.others
-    }
+    # Words become numbers: what is kept means the same to an earlier version, and to Kafka.
+    kept = {
+        _KEYS[name]: getattr(parsed, name) if is_in_words(value) and RULES[name].unit else value
+        for name, value in found.fields.items()
+    } | {key: settings[key] for key in found.others}
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in kept.items()}
 
 
@@ -320,6 +325,9 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
 )
 
 _KEYS: dict[str, str] = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+
+#: What each field accepts.
+RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(LogConfig)}
 
 #: Every name of a setting of a log.
 NAMES = names_of(LogConfig, _SYNONYMS)

@@ -15,12 +15,17 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from logstore.errors import InvalidSettingError
+from logstore.quantities import duration_ms, is_in_words, size_bytes
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 Setting = str | int | float | bool | None
 Value = int | float | bool | str
+
+MILLISECONDS, MINUTES, BYTES = "ms", "minutes", "bytes"  #: what a number counts, where words may say it too
+
+_EXAMPLES = {MILLISECONDS: "a time such as 7d", MINUTES: "a time such as 7d", BYTES: "a size such as 10GiB"}
 
 #: A share of the file system, such as ``80%``.
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
@@ -38,6 +43,7 @@ class Rule(NamedTuple):
     share: bool = False  #: a number of bytes within the range, or a share such as ``80%``
     aliases: tuple[tuple[str, str], ...] = ()  #: other spellings of the words
     pattern: str = ""  #: what is allowed beside the words
+    unit: str = ""  #: what a number counts; ``7d`` or ``10GiB`` may stand for it
 
     def parse(self, value: Setting) -> Value:
         """The value in its own type; ValueError says what is allowed."""
@@ -61,7 +67,11 @@ class Rule(NamedTuple):
             return ("any of " if self.several else "one of ") + ", ".join(self.words)
         if self.text:
             return "text"
-        return f"{self.least} to {self.most}" + (", or a share such as 80%" if self.share else "")
+        return ", or ".join([f"{self.least} to {self.most}", *self._also()])
+
+    def _also(self) -> list[str]:
+        """What may stand for a number."""
+        return ([_EXAMPLES[self.unit]] if self.unit else []) + ["a share such as 80%"] * self.share
 
     def _boolean(self, value: Setting) -> bool:
         if isinstance(value, bool):
@@ -92,7 +102,10 @@ class Rule(NamedTuple):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise ValueError
             number: int | float
-            if floating:
+            if self.unit and isinstance(value, str) and is_in_words(value):
+                number = _counted(value, self.unit)
+                number = float(number) if floating else number
+            elif floating:
                 number = float(value)
                 if number != number:  # not a number, which no bound would stop
                     raise ValueError
@@ -103,11 +116,18 @@ class Rule(NamedTuple):
             else:
                 number = int(value)
         except (ValueError, OverflowError):
-            also = " or a share such as 80%" if self.share else ""
-            raise ValueError(f"expected a {'' if floating else 'whole '}number{also}, found {value!r}") from None
+            expected = " or ".join([f"a {'' if floating else 'whole '}number", *self._also()])
+            raise ValueError(f"expected {expected}, found {value!r}") from None
         if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
             raise ValueError(f"expected {self.least} to {self.most}, found {value!r}")
         return number
+
+
+def _counted(words: str, unit: str) -> int:
+    if unit == BYTES:
+        return size_bytes(words)
+    ms = duration_ms(words)
+    return ms if unit == MILLISECONDS else -(-ms // 60_000)
 
 
 class Refusal(NamedTuple):
@@ -143,6 +163,14 @@ def number(default: int, least: int, most: int, key: str = "") -> Any:
     return setting(default, Rule(least, most), key)
 
 
+def duration(default: int, least: int, most: int, key: str = "", unit: str = MILLISECONDS) -> Any:
+    return setting(default, Rule(least, most, unit=unit), key)
+
+
+def size(default: int, least: int, most: int, key: str = "") -> Any:
+    return setting(default, Rule(least, most, unit=BYTES), key)
+
+
 def ratio(default: float, least: float, most: float, key: str = "") -> Any:
     return setting(default, Rule(float(least), float(most)), key)
 
@@ -161,7 +189,7 @@ def text(default: str, key: str = "") -> Any:
 
 def size_or_share(default: int, key: str) -> Any:
     """Bytes, or a share of the file system; -1 for none."""
-    return setting(default, Rule(-1, INT64_MAX, share=True), key)
+    return setting(default, Rule(-1, INT64_MAX, share=True, unit=BYTES), key)
 
 
 def fields_of(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
@@ -228,7 +256,7 @@ class Name(NamedTuple):
 
     field: str
     rank: int = 0
-    scale: int = 1  #: the value is multiplied by it: hours that become milliseconds
+    scale: int = 1  #: a number is multiplied by it: hours that become milliseconds
 
 
 #: Another name: which key it means, and by what its value is multiplied.
@@ -277,7 +305,9 @@ def sort_out(given: Mapping[str, Setting], names: Mapping[str, Name]) -> Sorted:
 def _scaled(value: Setting, scale: int) -> Setting:
     if scale == 1:
         return value
-    whole = int(Rule(-INT64_MAX, INT64_MAX).parse(value))
+    whole = int(Rule(-INT64_MAX, INT64_MAX, unit=MILLISECONDS).parse(value))
+    if is_in_words(value):
+        return whole  # its unit is said
     return whole * scale if whole >= 0 else -1
 
 

@@ -21,20 +21,26 @@ from logstore import config_text, kafka_keys
 from logstore.config import LogConfig
 from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
 from logstore.paths import local_path
+from logstore.quantities import is_in_words
 from logstore.settings import (
+    BYTES,
     INT32_MAX,
     INT64_MAX,
+    MINUTES,
     Refusal,
+    Rule,
     Setting,
     Value,
     boolean,
+    duration,
     fields_of,
     key_of,
     names_of,
     nearest,
     number,
     parse_fields,
-    ratio,
+    setting,
+    size,
     size_or_share,
     sort_out,
     text,
@@ -176,21 +182,21 @@ class StoreConfig:
 
     # -- committed offsets
     offsets_topic_num_partitions: int = number(1, 1, INT32_MAX)  #: Kafka's default is 50; fixed at creation
-    offsets_topic_segment_bytes: int = number(104_857_600, 61, INT32_MAX)
-    offsets_retention_minutes: int = number(10_080, 1, INT32_MAX)
-    offsets_retention_check_interval_ms: int = number(600_000, 1, INT64_MAX)
-    offset_metadata_max_bytes: int = number(4_096, 0, INT32_MAX)
+    offsets_topic_segment_bytes: int = size(104_857_600, 61, INT32_MAX)
+    offsets_retention_minutes: int = duration(10_080, 1, INT32_MAX, unit=MINUTES)
+    offsets_retention_check_interval_ms: int = duration(600_000, 1, INT64_MAX)
+    offset_metadata_max_bytes: int = size(4_096, 0, INT32_MAX)
 
     # -- housekeeping
-    log_retention_check_interval_ms: int = number(300_000, 1, INT64_MAX)
-    log_flush_offset_checkpoint_interval_ms: int = number(60_000, 0, INT32_MAX)
-    log_flush_start_offset_checkpoint_interval_ms: int = number(60_000, 0, INT32_MAX)
-    producer_id_expiration_check_interval_ms: int = number(600_000, 1, INT32_MAX)
+    log_retention_check_interval_ms: int = duration(300_000, 1, INT64_MAX)
+    log_flush_offset_checkpoint_interval_ms: int = duration(60_000, 0, INT32_MAX)
+    log_flush_start_offset_checkpoint_interval_ms: int = duration(60_000, 0, INT32_MAX)
+    producer_id_expiration_check_interval_ms: int = duration(600_000, 1, INT32_MAX)
     log_cleaner_enable: bool = boolean(True)
     log_cleaner_threads: int = number(1, 0, INT32_MAX)
-    log_cleaner_dedupe_buffer_size: int = number(134_217_728, 1, INT64_MAX)  #: bytes of the key maps, all threads
-    log_cleaner_io_max_bytes_per_second: float = ratio(MAX_FLOAT, 0, MAX_FLOAT)
-    log_cleaner_backoff_ms: int = number(15_000, 0, INT64_MAX)
+    log_cleaner_dedupe_buffer_size: int = size(134_217_728, 1, INT64_MAX)  #: bytes of the key maps, all threads
+    log_cleaner_io_max_bytes_per_second: float = setting(MAX_FLOAT, Rule(0.0, MAX_FLOAT, unit=BYTES))
+    log_cleaner_backoff_ms: int = duration(15_000, 0, INT64_MAX)
 
     # -- our own
     housekeeping: str = word(
@@ -268,7 +274,8 @@ class StoreConfig:
         """Settings from a file: TOML, or a ``server.properties`` of Kafka as it is.
 
         The form is chosen by the name's ending, else by what the file holds. What a ``server.properties`` says of
-        retention holds for topics that are made with it, by Kafka's defaults where it says nothing (7 days).
+        retention holds for topics that are made with it, by Kafka's defaults where it says nothing (7 days). It is
+        read as Kafka reads it: words such as ``7d``, which Kafka refuses, are refused for Kafka's keys.
 
         Raises:
             StorageError: the file cannot be read.
@@ -282,7 +289,10 @@ class StoreConfig:
             raise StorageError(f"settings cannot be read: {error.strerror}", path=name) from error
         build = _Builder()
         build.broker_file = "" if config_text.is_toml(data, name) else name
-        build.take(config_text.read_settings(data, name), Origin.FILE, path=name)
+        given = config_text.read_settings(data, name)
+        if build.broker_file:
+            build.problems |= _in_words(given)
+        build.take(given, Origin.FILE, path=name)
         return build.config()
 
     def replace(self, **fields: Setting) -> StoreConfig:
@@ -362,6 +372,20 @@ def _bytes_of(value: int | str, total_bytes: int) -> int | None:
     if isinstance(value, str):
         return int(total_bytes * float(value.removesuffix("%")) / 100)
     return None if value < 0 else value
+
+
+def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
+    """Kafka's keys among these whose values Kafka would not read, since they are in words."""
+    problems = {}
+    for key, value in given.items():
+        for names, rules in ((_NAMES, _RULES), (log_config.NAMES, log_config.RULES)):
+            rule = rules[names[key].field] if key in names else None
+            if rule is not None and rule.unit and is_in_words(value) and not key.startswith("logstore."):
+                problems[key] = (
+                    f"expected a number, found {value!r}: words are for TOML, variables and arguments; Kafka takes "
+                    "numbers only, and has to be able to read its server.properties"
+                )
+    return problems
 
 
 class _Builder:
@@ -465,6 +489,7 @@ def _with_underscores() -> set[str]:
 _SYNONYMS = {"broker.id": ("node.id", 1), "log.dir": ("log.dirs", 1)}
 _NAMES = names_of(StoreConfig, _SYNONYMS)
 _KEYS = {spec.name: key_of(spec) for spec in fields_of(StoreConfig)}
+_RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(StoreConfig)}
 _LOG_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
 
 #: Every key that a store honours, with its default.

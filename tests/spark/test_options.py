@@ -8,7 +8,7 @@ import pytest
 
 from logstore.errors import SparkOptionError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.options import EARLIEST, LATEST, READ_OPTIONS, Bound, ReadOptions, duration_ms_of, size_of
+from logstore.spark.options import EARLIEST, LATEST, READ_OPTIONS, Bound, ReadOptions, duration_ms, size_of
 
 HERE = {"path": "/data", "subscribe": "flights"}
 
@@ -130,7 +130,7 @@ def test_a_batch_neither_begins_at_the_latest_nor_ends_at_the_earliest_offset(na
 
 def test_sizes_and_times_are_written_as_spark_writes_them() -> None:
     assert [size_of(text) for text in ("5", "2k", "1 MiB", "1g", "3kb")] == [5, 2048, 1 << 20, 1 << 30, 3072]
-    assert [duration_ms_of(text) for text in ("5", "5ms", "2s", "15m", "1h", "1d")] == [
+    assert [duration_ms(text) for text in ("5", "5ms", "2s", "15m", "1h", "1d")] == [
         5, 5, 2000, 900_000, 3_600_000, 86_400_000]  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from logstore.cli.words import Begin, time_ms
+from logstore.cli.words import Begin
 from logstore.log.reader import Readable
+from logstore.quantities import time_ms
 from logstore.records import Isolation
 
 
@@ -13,7 +14,7 @@ def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = I
     if begin.end:
         return end
     if begin.time is not None:
-        found = log.offset_for_time(time_ms(begin.time, now_ms), isolation=isolation)
+        found = log.offset_for_time(time_ms(begin.time, now_ms, begin.zone), isolation=isolation)
         return end if found is None else found.offset
     if begin.offset is None:
         return log.log_start_offset

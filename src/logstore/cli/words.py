@@ -5,21 +5,18 @@ Each is a `click.ParamType`, so that a wrong word is refused with its option's n
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from logstore.quantities import time_ms, zone_of
 from logstore.records import TopicPartition
 
 if TYPE_CHECKING:
     Word = click.ParamType[Any]
 else:
     Word = click.ParamType  # no generic in older releases
-
-_AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 class Begin(NamedTuple):
@@ -28,36 +25,31 @@ class Begin(NamedTuple):
     offset: int | None = None  #: below 0: so many before the end
     time: str | None = None
     end: bool = False
+    zone: tzinfo | None = None  #: of a time that names none; None is UTC
 
 
-def time_ms(word: str, now_ms: int) -> int:
-    """Milliseconds since 1970 of a time word: a number of ms, ISO 8601, or a while ago such as ``-2h``.
+#: Where a command's zone is kept while its other words are read.
+ZONE = "logstore.zone"
 
-    A date or time without a zone is UTC.
 
-    >>> time_ms("-2h", 10_000_000), time_ms("1970-01-02", 0), time_ms("1970-01-01T02:00:00+01:00", 0)
-    (2800000, 86400000, 3600000)
+class ZoneWord(Word):
+    """A time zone; it is read before the times that it is for."""
 
-    Raises:
-        ValueError: it is none of them.
-    """
-    if word.isascii() and word.isdigit():
-        return int(word)
-    ago = _AGO.fullmatch(word)
-    if ago is not None:
-        return now_ms - int(float(ago[1]) * _UNITS_MS[ago[2]])
-    try:
-        found = datetime.fromisoformat(word)
-    except ValueError:
-        raise ValueError(
-            f"expected milliseconds, a date like 2026-11-21T10:00:00Z, or -2h; found {word!r}"
-        ) from None
-    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    name = "zone"
+
+    def convert(self, value: str | tzinfo, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
+        if isinstance(value, str):
+            try:
+                value = zone_of(value)
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
+        if ctx is not None:
+            ctx.meta[ZONE] = value
+        return value
 
 
 class BeginWord(Word):
-    """``beginning``, ``end``, an offset, ``-N`` (the last N), or ``@TIME``."""
+    """``beginning``, ``end``, an offset, ``-N`` (the last N), or ``@TIME`` (of ``--tz`` where it names no zone)."""
 
     name = "where"
 
@@ -73,7 +65,7 @@ class BeginWord(Word):
                 time_ms(value[1:], 0)
             except ValueError as error:
                 self.fail(str(error), param, ctx)
-            return Begin(time=value[1:])
+            return Begin(time=value[1:], zone=None if ctx is None else ctx.meta.get(ZONE))
         try:
             return Begin(offset=int(value))
         except ValueError:

@@ -7,20 +7,19 @@ by those who read and write. Knows no Spark: imports the vocabulary only. Any th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from logstore import kafka_keys
 from logstore.errors import NotALogError, SparkOptionError
 from logstore.paths import local_path
+from logstore.quantities import size_bytes
 from logstore.settings import INT64_MAX, nearest
 
 __all__ = [
     "KAFKA_PREFIX",
     "Taken",
     "boolean_of",
-    "duration_ms_of",
     "kafka_settings",
     "list_of",
     "number_of",
@@ -102,30 +101,12 @@ def list_of(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
 def size_of(value: str) -> int:
-    """Bytes: a whole number, or one with k, m, g or t behind it for powers of 1024, as Spark writes sizes."""
-    found = _SIZE.fullmatch(value.strip())
-    size = int(found[1]) * 1024 ** _POWERS[found[2].lower()] if found else 0
+    """Bytes, as `quantities.size_bytes` reads them, and at least one."""
+    size = size_bytes(value)
     if not 1 <= size <= INT64_MAX:
-        raise ValueError(f"expected a number of bytes, such as 268435456 or 256m, found {value!r}")
+        raise ValueError(f"expected a number of bytes from 1 to {INT64_MAX}, found {value!r}")
     return size
-
-
-_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration_ms_of(value: str) -> int:
-    """Milliseconds, or a time as Spark writes it: 500ms, 30s, 15m, 2h, 1d."""
-    found = _DURATION.fullmatch(value.strip())
-    if not found:
-        raise ValueError(f"expected a time such as 15m, 30s or 500ms, found {value!r}")
-    unit = (found[2] or "ms").lower()
-    return int(found[1]) // 1000 if unit == "us" else int(found[1]) * _UNITS_MS[unit]
 
 
 # --- all of them -------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from logstore.errors import SparkOptionError
+from logstore.quantities import duration_ms
 from logstore.records import Isolation, TopicPartition
 from logstore.settings import INT32_MAX, INT64_MAX
 from logstore.spark.named import (
     boolean_of,
-    duration_ms_of,
     list_of,
     number_of,
     place_of,
@@ -148,7 +148,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "startingOffsetsByTimestampStrategy": word_of("error", "latest"),
     "maxOffsetsPerTrigger": number_of(1),
     "minOffsetsPerTrigger": number_of(1),
-    "maxTriggerDelay": duration_ms_of,
+    "maxTriggerDelay": duration_ms,
     "maxBytesPerTrigger": size_of,
     "maxRecordsPerPartition": number_of(1),
     "minPartitions": number_of(1, INT32_MAX),

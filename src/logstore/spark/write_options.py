@@ -11,8 +11,9 @@ from typing import Any
 
 from logstore.client_config import ProducerConfig
 from logstore.errors import ConfigError, SparkOptionError, StorageError
+from logstore.quantities import duration_ms
 from logstore.records import Codec
-from logstore.spark.named import KAFKA_PREFIX, boolean_of, duration_ms_of, place_of, take, text_of, word_of
+from logstore.spark.named import KAFKA_PREFIX, boolean_of, place_of, take, text_of, word_of
 from logstore.spark.rows import BY_KEY, Keyless
 from logstore.store_config import StoreConfig
 
@@ -28,7 +29,7 @@ def seconds_of(value: str) -> float:
     try:
         seconds = float(value)
     except ValueError:
-        seconds = duration_ms_of(value) / 1000
+        seconds = duration_ms(value) / 1000
     if not 0 < seconds <= 86_400:
         raise ValueError(f"expected seconds, more than 0 and at most a day, found {value!r}")
     return seconds

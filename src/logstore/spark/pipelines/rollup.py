@@ -38,6 +38,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.errors import InvalidSettingError
+from logstore.quantities import duration_ms
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.state import GroupState
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PARTIAL = "series STRING, start LONG, count LONG, sum LONG, min LONG, max LONG"
 _ROW = "series STRING, start LONG, seconds INT, count LONG, sum {number}, min {number}, max {number}, late BOOLEAN"
 
@@ -90,10 +90,9 @@ def seconds_of(level: str) -> int:
     >>> seconds_of("1m")
     60
     """
-    found = re.fullmatch(r"([1-9]\d{0,5})([smhd])", level)
-    if found is None:
+    if re.fullmatch(r"[1-9][0-9]{0,5}[smhd]", level) is None:  # it is a part of a topic's name, so in one spelling
         raise InvalidSettingError({"levels": f"expected a number with s, m, h or d, such as 10s, found {level!r}"})
-    return int(found[1]) * _UNITS[found[2]]
+    return duration_ms(level) // 1_000
 
 
 # -- values as they come in
