@@ -5,6 +5,9 @@ ENDED: int
 DECIDE: int
 FILLED: int
 
+def allocated_bytes() -> int:
+    """Bytes of the slots of all maps that are alive in this process."""
+
 @final
 class KeyMap:
     """Newest offset by key."""

@@ -36,6 +36,14 @@ cdef enum:
     MOST_SLOTS_SHIFT = 40       # of a map: more is a mistake of units
     AHEAD = 16                  # hashes whose slots are on their way from memory
 
+# Of all maps that are alive. Changed with the GIL held.
+cdef int64_t _allocated = 0
+
+
+def allocated_bytes():
+    """Bytes of the slots of all maps that are alive in this process."""
+    return _allocated
+
 
 @cython.final
 cdef class KeyMap:
@@ -46,6 +54,7 @@ cdef class KeyMap:
     """
 
     def __cinit__(self, int64_t size, bytes secret not None):
+        global _allocated
         if len(secret) != 16:
             raise ValueError(f"expected a secret of 16 bytes, found {len(secret)}")
         if size < 2 * <int64_t>sizeof(Slot) or size >> MOST_SLOTS_SHIFT:
@@ -58,9 +67,13 @@ cdef class KeyMap:
         self.table.slots = <Slot *>calloc(self.table.slot_count, sizeof(Slot))
         if self.table.slots == NULL:
             raise MemoryError(f"no memory for a map of keys of {size} bytes")
+        _allocated += <int64_t>(self.table.slot_count * sizeof(Slot))
         self.latest_offset = -1
 
     def __dealloc__(self):
+        global _allocated
+        if self.table.slots != NULL:
+            _allocated -= <int64_t>(self.table.slot_count * sizeof(Slot))
         free(self.table.slots)
 
     @property

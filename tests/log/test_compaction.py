@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from itertools import pairwise
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore import Codec, Log, Marker, ProducerStamp
-from logstore._keymap import SLOT_BYTES
+from logstore._keymap import SLOT_BYTES, KeyMap, allocated_bytes
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
@@ -110,6 +111,53 @@ def test_whatever_is_written_and_however_often_it_is_compacted(seed, slots, keys
                 )
     for log in (*abandoned, history.log):
         log.close()
+
+
+def test_the_maps_of_all_rounds_together_are_never_larger_than_one_may_be(tmp_path, monkeypatch):
+    """Counted whenever a map is made and whenever bytes are read or written; the cyclic collector is off."""
+    most, seen = 100 * SLOT_BYTES, []
+
+    def made(size, secret):
+        made_map = KeyMap(size, secret)
+        seen.append(allocated_bytes() - before)
+        return made_map
+
+    log = opened(tmp_path, segment_bytes=20_000)
+    for first in range(0, 1_000, 10):
+        log.append([(b"key-%d" % n, b"value", 1_000) for n in range(first, first + 10)])
+    log.roll()
+    monkeypatch.setattr(compaction, "KeyMap", made)
+    gc.collect()
+    before = allocated_bytes()
+    gc.disable()
+    try:
+        done = log.compact(map_bytes=most, throttle=lambda _: seen.append(allocated_bytes() - before))
+        left = allocated_bytes() - before
+    finally:
+        gc.enable()
+    assert (done.rounds, done.is_complete, done.records_kept) == (12, True, done.records_read)
+    assert len(list(log.scan())) == 1_000
+    assert max(seen) == most
+    assert left == 0
+    log.close()
+
+
+def test_a_map_that_one_batch_does_not_fit_is_given_back_before_a_larger_one_is_made(tmp_path, monkeypatch):
+    alive = []
+
+    def made(size, secret):
+        alive.append(allocated_bytes() - before)
+        return KeyMap(size, secret)
+
+    log = opened(tmp_path, segment_bytes=20_000)
+    log.append([(b"key-%d" % n, b"value", 1_000) for n in range(100)])
+    log.roll()
+    monkeypatch.setattr(compaction, "KeyMap", made)
+    gc.collect()
+    before = allocated_bytes()
+    assert log.compact(map_bytes=10 * SLOT_BYTES).is_complete
+    assert alive == [0] * 5
+    log.close()
 
 
 def test_a_second_pass_over_a_clean_log_changes_nothing(tmp_path):

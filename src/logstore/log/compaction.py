@@ -24,6 +24,7 @@ from logstore._compact import Filter
 from logstore._interrupts import held, shielded
 from logstore._keymap import SLOT_BYTES, KeyMap
 from logstore._segment import Segment
+from logstore.config import LogConfig
 from logstore.errors import (
     CorruptRecordError,
     InvalidRecordError,
@@ -111,7 +112,8 @@ class _Run:
         self._generation = -1  # of the log: a truncation raises it, and ends the run
         self._rounds = 0
         self._passed = 0  # bytes of the last chunk that were whole batches
-        self._filters: list[Filter] = []
+        # What the filters of all rounds have counted. Not the filters: each holds its round's map.
+        self._bytes_read = self._bytes_kept = self._records_read = self._records_kept = self._keyless_records = 0
 
     def work(self, sync_to: Callable[[int], None]) -> Compacted:
         state = self._state
@@ -141,11 +143,11 @@ class _Run:
             rounds=self._rounds,
             segments_before=before,
             segments_after=len(state.segments),
-            bytes_read=sum(f.bytes_read for f in self._filters),
-            bytes_kept=sum(f.bytes_kept for f in self._filters),
-            records_read=sum(f.records_read for f in self._filters),
-            records_kept=sum(f.records_kept for f in self._filters),
-            keyless_records=sum(f.keyless_records for f in self._filters),
+            bytes_read=self._bytes_read,
+            bytes_kept=self._bytes_kept,
+            records_read=self._records_read,
+            records_kept=self._records_kept,
+            keyless_records=self._keyless_records,
             is_complete=is_complete,
         )
         _logger.info("compacted: log=%s %s", state.path, " ".join(f"{k}={v}" for k, v in done._asdict().items()))
@@ -178,20 +180,29 @@ class _Run:
             known_offset=known,
             now_ms=self._now_ms,
             delete_retention_ms=state.config.delete_retention_ms,
-            level_of=self._level_of,
+            level_of=_level_of(state.config),
             limit=state.config.decompressed_max_bytes,
         )
-        self._filters.append(filtered)
         self._rounds += 1
         decided = Decided(state.transactions.aborted_between(segments[0].base_offset, end_offset))
-        for group in dirty.groups(segments, known + 1, state.config):
-            self._clean(group, filtered, decided)
+        try:
+            for group in dirty.groups(segments, known + 1, state.config):
+                self._clean(group, filtered, decided)
+        finally:
+            self._count(filtered)
         with held(state.lock):
             if self._generation != state.generation:
                 raise Superseded
             state.next_horizon_ms = filtered.next_horizon_ms
             shielded(state.note_clean_locked, min(known + 1, end_offset))
         return known
+
+    def _count(self, filtered: Filter) -> None:
+        self._bytes_read += filtered.bytes_read
+        self._bytes_kept += filtered.bytes_kept
+        self._records_read += filtered.records_read
+        self._records_kept += filtered.records_kept
+        self._keyless_records += filtered.keyless_records
 
     def _check_joined(self, end_offset: int) -> None:
         """Refuse what segments have lost between them: put together, they would hide it for good."""
@@ -207,9 +218,6 @@ class _Run:
                     raise Superseded from error
                 raise
 
-    def _level_of(self, codec: int) -> int:
-        return self._state.config.level_of(Codec(codec))
-
     # -- the map
 
     def _map(self, first: int, end_offset: int) -> KeyMap:
@@ -222,7 +230,8 @@ class _Run:
             self._fill(keys, first, end_offset)
             if keys.latest_offset >= first or first >= end_offset:
                 return keys
-            # Not even one batch. It fits into memory decompressed, so its keys do.
+            # Not even one batch. It fits into memory decompressed, so its keys do. Two maps may not.
+            del keys
             size *= 2
 
     def _secret(self) -> bytes:
@@ -398,6 +407,11 @@ class _Run:
         if self._throttle is not None:
             self._throttle(len(filtered))
         filtered.clear()
+
+
+def _level_of(config: LogConfig) -> Callable[[int], int]:
+    """At which level a codec compresses. A method of the run would keep the run alive with its filters."""
+    return lambda codec: config.level_of(Codec(codec))
 
 
 def _changes(filtered: Filter) -> int:
