@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import struct
 
 import pytest
@@ -106,6 +107,7 @@ def test_records_are_compressed_and_synced_when_asked(run):
         ("@1700000000001", "2 4 "),
         ("@2023-11-14T22:13:23Z", "4 "),
         ("@2023-11-14T23:13:24+01:00", "4 "),
+        ("@2023-11-14 22:13:23", "4 "),
         ("@2100-01-01", ""),
     ],
 )
@@ -113,6 +115,99 @@ def test_reading_begins_where_it_is_told(flights, begin, expected):
     words = [] if begin is None else ["-o", begin]
     out = flights("consume", "flights", "-e", "-p", 0, "-f", "%s ", *words)
     assert out.replace("value ", "") == expected
+
+
+def test_times_are_read_and_printed_in_a_zone(flights):
+    words = ("consume", "flights", "-e", "-p", 0, "-f", "%s %I,")
+    assert flights(*words, "-o", "@2023-11-14 23:13:23", "--tz", "Europe/Berlin") == (
+        "value 4 2023-11-14T23:13:24+01:00,"
+    )
+    # The zone counts also where it stands in front of the time that it is for, and none by default.
+    assert flights(*words, "--tz", "+01:00", "-o", "@2023-11-14T23:13:23").startswith(
+        "value 4 2023-11-14T23:13:24+"
+    )
+    assert flights(*words, "-o", "-1") == "value 4 2023-11-14T22:13:24+00:00,"
+    part = ("-o", "@2023-11-15 07:13:21", "-u", "@2023-11-15 07:13:24", "--tz", "Asia/Tokyo")
+    assert len(flights("export", "flights", *part).splitlines()) == 3
+    assert flights("count", "flights", *part) == "3\n"
+    assert flights("offsets", "set", "g", "flights:0=@2023-11-15 07:13:21", "--tz", "Asia/Tokyo") == "flights:0=1\n"
+    (row,) = flights.json("offsets", "list", "g", "--tz", "Asia/Tokyo")
+    assert row["committed"].endswith("+09:00")
+    assert "expected a time zone" in flights.error(*words, "--tz", "Nowhere/Land", status=2)
+    before = ("-b", "@2023-11-15 07:13:21", "--tz", "Asia/Tokyo", "-p", 0, "--yes")
+    assert flights.json("topic", "trim", "flights", *before)[0]["log_start_offset"] == 1
+
+
+def test_a_timestamp_that_is_no_date_is_printed_as_its_number():
+    record = logstore.Record("t", 0, 5, 2**62, 0, None, None, [])
+    assert formatter("%I")(record) == b"%d" % 2**62
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("consume", "flights", "-e", "-o", "4"),
+        ("consume", "flights", "-o", "4"),
+        ("export", "flights", "-o", "4"),
+        ("count", "flights", "-o", "4"),
+        ("offsets", "set", "g", "flights:0=4"),
+    ],
+)
+def test_an_offset_beyond_the_end_is_an_error_and_the_end_itself_is_none(flights, words):
+    said = flights.error(*words)
+    assert "flights-0: offset 4 is beyond the end, 3" in said
+    assert flights.json("offsets", "list") == []
+    assert flights("consume", "flights", "-e", "-o", "3") == ""
+
+
+# --- count, head and tail ----------------------------------------------------------------------
+
+
+def test_records_are_counted(flights):
+    assert flights("count", "flights") == "6\n"
+    assert flights("count", "flights", "-p", 1, "-o", "-2") == "2\n"
+    assert flights("count", "flights", "-u", "@1700000004000") == "4\n"
+    assert flights.json("count", "flights") == [
+        {"topic": "flights", "partition": number, "records": 3} for number in (0, 1)
+    ]
+    assert "trains" in flights.error("count", "trains")
+
+
+def test_the_oldest_and_the_newest_are_printed_in_order_of_their_times(flights):
+    every = [f"value {number}" for number in range(6)]
+    assert flights("head", "flights").splitlines() == every
+    assert flights("head", "flights", "-n", 3).splitlines() == every[:3]
+    assert flights("tail", "flights").splitlines() == every
+    assert flights("tail", "flights", "-n", 3).splitlines() == every[3:]
+    assert flights("tail", "flights", "-n", 0) == ""
+    assert flights("tail", "flights", "-n", 1, "-p", 0, "-f", "%p %o") == "0 2"
+    assert [json.loads(line)["offset"] for line in flights("head", "flights", "-n", 2, "--json").splitlines()] == [
+        0,
+        0,
+    ]
+
+
+def test_the_newest_are_found_behind_offsets_that_hold_no_record(run):
+    with logstore.open(run.directory, environ={}) as store:
+        topic = store.create_topic("t", cleanup_policy="compact", segment_bytes=300)
+        for number in range(100):
+            topic.append(b"kept %d" % number if number < 2 else b"x", key=b"%d" % min(number, 2))
+        store.housekeep()
+        assert topic.scan().count() < 10
+    found = run("tail", "t", "-n", 3).splitlines()
+    assert found == run("consume", "t", "-e").splitlines()[-3:]
+    assert len(found) == 3
+
+
+def test_what_comes_is_printed_behind_the_newest(flights, process):
+    with logstore.open(flights.directory, environ={}) as store:
+        with process("tail", "flights", "-n", 1, "-F") as following:
+            assert following.stdout.readline() == b"value 5\n"
+            store.topic("flights").append(b"new", partition=1)
+            assert following.stdout.readline() == b"new\n"
+            following.send_signal(signal.SIGINT)
+            _told, said = following.communicate(timeout=300)
+        assert (following.returncode, said.strip()) == (130, b"")
 
 
 def test_so_many_are_printed_and_no_more(flights):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, tzinfo
+from typing import Any
 
 import click
 
 from logstore._batch import Record
 from logstore.cli import terminal
-from logstore.cli.place import Place, place_options
+from logstore.cli.place import F, Place, place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import WHERE, Begin
+from logstore.cli.words import WHERE, Begin, iso, zone_option
 from logstore.config import Setting
 from logstore.log.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
@@ -27,6 +29,35 @@ _TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
+def printing_options(command: F) -> F:
+    """``--format`` and ``--json``: how a record is printed; see `printer`."""
+    decorated: Any = command
+    for option in (
+        click.option(
+            "--json", "as_json", is_flag=True, help="One JSON object a line, as `logstore export` writes it."
+        ),
+        click.option(
+            "-f",
+            "--format",
+            "form",
+            help="How a record is printed: %s value, %k key, %h headers, %t topic, %p partition, %o offset, "
+            "%T timestamp in ms, %I in ISO 8601 in the zone of --tz, %S and %K sizes of value and key (-1 is "
+            "null), %R size of the value in four bytes, %% a percent sign; \\n \\t \\xHH.  [default: %s\\n]",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+
+
+def isolation_option(command: F) -> F:
+    return click.option(
+        "--isolation",
+        type=click.Choice([word.value for word in Isolation]),
+        default="read_uncommitted",
+        help="Whether records of open and aborted transactions are seen.",
+    )(command)
+
+
 @click.command()
 @click.argument("topic")
 @click.option(
@@ -38,32 +69,21 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
     "begin",
     type=WHERE,
     help="Where to begin: beginning, end, an offset, -N (the last N of each partition), or @TIME (ms, "
-    "2026-11-21T10:00:00Z, or -2h). By default the group's position, else the beginning.",
+    "2026-11-21T10:00:00Z, '2026-11-21 10:00' in the zone of --tz, or -2h). By default the group's position, else "
+    "the beginning.",
 )
 @click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at what is now the end.")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    help="How a record is printed: %s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp "
-    "in ms, %S and %K sizes of value and key (-1 is null), %R size of the value in four bytes, %% a percent sign; "
-    "\\n \\t \\xHH.  [default: %s\\n]",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as `logstore export` writes it.")
+@printing_options
 @click.option("-g", "--group", help="Begin at the group's positions and commit what was printed.")
 @click.option("--no-commit", is_flag=True, help="Leave the group's positions as they are; then only reads.")
-@click.option(
-    "--isolation",
-    type=click.Choice([word.value for word in Isolation]),
-    default="read_uncommitted",
-    help="Whether records of open and aborted transactions are printed.",
-)
+@isolation_option
 @click.option(
     "--skip-damaged",
     is_flag=True,
     help="Pass over what is damaged, name it on standard error; status 1 at the end.",
 )
+@zone_option
 @place_options
 def consume(
     topic: str,
@@ -77,15 +97,14 @@ def consume(
     no_commit: bool,
     isolation: str,
     skip_damaged: bool,
+    zone: tzinfo,
     place: Place,
 ) -> int:
     """Print the records of TOPIC, and go on with those that come, until Ctrl-C.
 
     Records of one partition are in their order; those of several come as they are found.
     """
-    if as_json and form is not None:
-        raise click.UsageError("--json and --format exclude each other")
-    show = json_line if as_json else formatter(form or "%s\\n")
+    show = printer(form, zone, as_json=as_json)
     commits = group is not None and not no_commit
     with place.open(read_only=not commits) as store:
         names = [
@@ -138,6 +157,18 @@ def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begi
         consumer.seek(name, offset_in(log, begin, now_ms, consumer.config.isolation))
 
 
+def follow(
+    store: Store, starts: dict[TopicPartition, int], show: Callable[[Record], bytes], isolation: Isolation
+) -> None:
+    """Print what comes in some partitions, each from an offset on, until an interrupt."""
+    settings: dict[str, Setting] = {"enable.auto.commit": False, "isolation.level": isolation.value}
+    with store.consumer(None, settings) as consumer:
+        consumer.assign(list(starts))
+        for name, offset in starts.items():
+            consumer.seek(name, offset)
+        _print(consumer, list(starts), show, None, None, False, consumer.poll)
+
+
 def _print(
     consumer: Consumer,
     names: Sequence[TopicPartition],
@@ -168,17 +199,29 @@ def _print(
             consumer.commit()
 
 
+def printer(form: str | None, zone: tzinfo, *, as_json: bool) -> Callable[[Record], bytes]:
+    """What prints a record as `printing_options` say.
+
+    Raises:
+        click.UsageError: both say something, or the format has a letter that is none.
+    """
+    if as_json and form is not None:
+        raise click.UsageError("--json and --format exclude each other")
+    return json_line if as_json else formatter(form or "%s\\n", zone)
+
+
 def json_line(record: Record) -> bytes:
     return record_to_json(record).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def formatter(form: str) -> Callable[[Record], bytes]:
+def formatter(form: str, zone: tzinfo = UTC) -> Callable[[Record], bytes]:
     """What prints a record in a format like kcat's.
 
     Raises:
         click.BadParameter: the format has a letter that is none.
     """
     parts: list[Callable[[Record], bytes]] = []
+    fields = {**_FIELDS, "I": lambda record: iso(record.timestamp_ms, zone).encode()}
     at = 0
     for found in _TOKEN.finditer(form):
         _constant(parts, form[at : found.start()].encode())
@@ -187,9 +230,9 @@ def formatter(form: str) -> Callable[[Record], bytes]:
         if token == "%":
             _constant(parts, b"%")
         elif token is not None:
-            if token not in _FIELDS:
-                raise click.BadParameter(f"unknown %{token}; known are {', '.join('%' + name for name in _FIELDS)}")
-            parts.append(_FIELDS[token])
+            if token not in fields:
+                raise click.BadParameter(f"unknown %{token}; known are {', '.join('%' + name for name in fields)}")
+            parts.append(fields[token])
         elif code is not None:
             _constant(parts, bytes([int(code, 16)]))
         else:

@@ -25,9 +25,11 @@ COMMANDS = {
     "completion": ("completion", "completion", "Print the script that completes commands in a shell."),
     "config": ("config", "config", "Show, explain, check and convert settings."),
     "consume": ("consume", "consume", "Print the records of a topic."),
+    "count": ("excerpt", "count", "Count the records of a topic."),
     "doctor": ("doctor", "doctor", "Say what is wrong with a directory."),
     "export": ("transfer", "export_records", "Write a topic's records as JSON lines."),
     "hand-back": ("directory", "hand_back", "Make a directory ready for Kafka to start on it."),
+    "head": ("excerpt", "head", "Print the oldest records of a topic."),
     "housekeep": ("directory", "housekeep", "Apply retention and compaction once."),
     "import": ("transfer", "import_records", "Append records from JSON lines or another directory."),
     "offsets": ("offsets", "offsets", "List, set and delete committed offsets; show lag."),
@@ -36,6 +38,7 @@ COMMANDS = {
     "rebuild": ("directory", "rebuild", "Make the lost list of topics again from the directories."),
     "segment": ("segments", "segment", "List, dump, verify and mend the files of partitions."),
     "snapshot": ("directory", "snapshot", "Copy the whole store."),
+    "tail": ("excerpt", "tail", "Print the newest records of a topic."),
     "topic": ("topics", "topic", "Create, list, describe, alter, delete and trim topics."),
 }
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import tzinfo
 
 import click
 
 from logstore.cli import terminal
 from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import OFFSET, PARTITION, Begin
+from logstore.cli.words import OFFSET, PARTITION, Begin, iso, zone_option
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
 
@@ -26,8 +26,9 @@ def offsets() -> None:
 @offsets.command("list")
 @click.argument("group", required=False)
 @json_option
+@zone_option
 @place_options
-def list_offsets(group: str | None, as_json: bool, place: Place) -> None:
+def list_offsets(group: str | None, as_json: bool, zone: tzinfo, place: Place) -> None:
     """What a GROUP has committed, or all groups.
 
     JSON: group, topic, partition, offset, metadata, committed (ISO 8601), commit_ms.
@@ -39,7 +40,7 @@ def list_offsets(group: str | None, as_json: bool, place: Place) -> None:
                 "topic": partition.topic,
                 "partition": partition.partition,
                 "offset": commit.offset,
-                "committed": datetime.fromtimestamp(commit.commit_ms / 1000, UTC).isoformat(timespec="seconds"),
+                "committed": iso(commit.commit_ms // 1000 * 1000, zone),
                 "metadata": commit.metadata,
                 "commit_ms": commit.commit_ms,
             }
@@ -76,8 +77,9 @@ def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
 @offsets.command("set")
 @click.argument("group")
 @click.argument("places", nargs=-1, required=True, type=OFFSET)
+@zone_option
 @place_options
-def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], place: Place) -> None:
+def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zone: tzinfo, place: Place) -> None:
     """Commit offsets for a GROUP: TOPIC:PARTITION=WHERE ... All of them, or on an error none.
 
     WHERE is an offset, beginning, end, -N or @TIME. Durable when the command ends.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from logstore.cli.words import Begin
+from logstore.errors import OffsetOutOfRangeError
 from logstore.log.reader import Readable
 from logstore.quantities import time_ms
 from logstore.records import Isolation
 
 
 def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
-    """The offset that ``begin`` means in a log; a time behind the last record is the end."""
+    """The offset that ``begin`` means in a log; a time behind the last record is the end.
+
+    Raises:
+        OffsetOutOfRangeError: it is an offset beyond the end.
+    """
     end = log.end_offset(isolation)
     if begin.end:
         return end
@@ -18,4 +23,11 @@ def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = I
         return end if found is None else found.offset
     if begin.offset is None:
         return log.log_start_offset
+    if begin.offset > max(end, log.high_watermark):
+        raise OffsetOutOfRangeError(
+            f"{log.name}: offset {begin.offset} is beyond the end, {end}; `end` is the next record that comes, -N "
+            "the last N of each partition",
+            offset=begin.offset,
+            path=log.path,
+        )
     return begin.offset if begin.offset >= 0 else max(end + begin.offset, log.log_start_offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import tzinfo
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from logstore.cli import terminal
 from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import PAIR, WHERE, Begin
+from logstore.cli.words import PAIR, WHERE, Begin, zone_option
 from logstore.store.administering import TopicDescription
 from logstore.store.topics import RETENTION_UNRECORDED
 
@@ -154,8 +155,11 @@ def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
+@zone_option
 @place_options
-def trim(name: str, before: Begin, partitions: tuple[int, ...], yes: bool, as_json: bool, place: Place) -> None:
+def trim(
+    name: str, before: Begin, partitions: tuple[int, ...], yes: bool, as_json: bool, zone: tzinfo, place: Place
+) -> None:
     """Delete the oldest records of a topic, for good.
 
     JSON: partition, log_start_offset.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from datetime import tzinfo
 
 import click
 
 from logstore.cli import terminal
 from logstore.cli.place import LocalPath, Place, place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import WHERE, Begin
+from logstore.cli.words import WHERE, Begin, zone_option
 from logstore.errors import InvalidRecordError, NotALogError
 from logstore.log import Log, files
 from logstore.log.files import Directory
@@ -40,6 +41,7 @@ from logstore.store.transfer import copy_log, record_of_json, record_to_json
 @click.option(
     "--skip-damaged", is_flag=True, help="Pass over what is damaged, name it on standard error; status 1 then."
 )
+@zone_option
 @place_options
 def export_records(
     topic: str,
@@ -48,6 +50,7 @@ def export_records(
     end: Begin,
     isolation: str,
     skip_damaged: bool,
+    zone: tzinfo,
     place: Place,
 ) -> int:
     """Print the records of TOPIC as JSON lines, one partition after the other.

@@ -5,8 +5,9 @@ Each is a `click.ParamType`, so that a wrong word is refused with its option's n
 
 from __future__ import annotations
 
-from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -28,6 +29,10 @@ class Begin(NamedTuple):
     zone: tzinfo | None = None  #: of a time that names none; None is UTC
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 #: Where a command's zone is kept while its other words are read.
 ZONE = "logstore.zone"
 
@@ -46,6 +51,15 @@ class ZoneWord(Word):
         if ctx is not None:
             ctx.meta[ZONE] = value
         return value
+
+
+def iso(timestamp_ms: int, zone: tzinfo) -> str:
+    """A timestamp in ISO 8601 in a zone; the number itself where no date can be that early or late."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+        return moment.astimezone(zone).isoformat(timespec="milliseconds" if timestamp_ms % 1000 else "seconds")
+    except OverflowError:
+        return str(timestamp_ms)
 
 
 class BeginWord(Word):
@@ -127,6 +141,20 @@ class PairWord(Word):
 
 
 WHERE = BeginWord()
+_ZONE = ZoneWord()
 PARTITION = PartitionWord()
 OFFSET = OffsetWord()
 PAIR = PairWord()
+
+
+def zone_option(command: F) -> F:
+    """``--tz``, handed over as ``zone``; it holds for every `WHERE` beside it."""
+    return click.option(
+        "--tz",
+        "zone",
+        type=_ZONE,
+        default="UTC",
+        show_default=True,
+        is_eager=True,  # before the times that it is for
+        help="The zone of times: Europe/Berlin, +02:00, or local.",
+    )(command)

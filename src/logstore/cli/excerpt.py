@@ -1,0 +1,167 @@
+"""``logstore count``, ``head`` and ``tail``: how many records a topic has, the oldest and the newest of them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from typing import Any
+
+import click
+
+from logstore._batch import Record
+from logstore.cli import terminal
+from logstore.cli.consume import follow, isolation_option, printer, printing_options
+from logstore.cli.place import F, Place, json_option, place_options
+from logstore.cli.positions import offset_in
+from logstore.cli.words import WHERE, Begin, zone_option
+from logstore.log.reader import Readable
+from logstore.records import Isolation, TopicPartition
+from logstore.store import Store
+
+
+def _of_a_topic(command: F) -> F:
+    decorated: Any = command
+    for option in (
+        click.option(
+            "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
+        ),
+        click.argument("topic"),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+
+
+def _logs(store: Store, topic: str, partitions: tuple[int, ...]) -> dict[int, Readable]:
+    found = store.topic(topic)
+    return {number: found[number] for number in partitions or range(found.partition_count)}
+
+
+# --- count -------------------------------------------------------------------------------------
+
+
+@click.command()
+@_of_a_topic
+@click.option(
+    "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
+)
+@click.option(
+    "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="The first that is left out."
+)
+@isolation_option
+@json_option
+@zone_option
+@place_options
+def count(
+    topic: str,
+    partitions: tuple[int, ...],
+    begin: Begin,
+    end: Begin,
+    isolation: str,
+    as_json: bool,
+    zone: tzinfo,
+    place: Place,
+) -> None:
+    """Print how many records TOPIC has. What compaction has taken is not counted.
+
+    JSON, one object for each partition: topic, partition, records.
+    """
+    level = Isolation(isolation)
+    found: dict[int, int] = {}
+    with place.open(read_only=True) as store:
+        now_ms = store.clock.now_ms()
+        for number, log in _logs(store, topic, partitions).items():
+            start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
+            found[number] = log.scan(start, stop, isolation=level).count() if start < stop else 0
+    if as_json:
+        for number, records in found.items():
+            terminal.print_json({"topic": topic, "partition": number, "records": records})
+    else:
+        terminal.line(str(sum(found.values())))
+
+
+# --- head and tail -----------------------------------------------------------------------------
+
+_NUMBER = click.option("-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="How many.")
+
+
+@click.command()
+@_of_a_topic
+@_NUMBER
+@printing_options
+@isolation_option
+@zone_option
+@place_options
+def head(
+    topic: str,
+    partitions: tuple[int, ...],
+    number: int,
+    form: str | None,
+    as_json: bool,
+    isolation: str,
+    zone: tzinfo,
+    place: Place,
+) -> None:
+    """Print the oldest records of TOPIC. Several partitions are merged by timestamp."""
+    show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
+    with place.open(read_only=True) as store:
+        runs = [itertools.islice(_records(log, level), number) for log in _logs(store, topic, partitions).values()]
+        for record in itertools.islice(_merged(runs), number):
+            terminal.write(show(record))
+
+
+@click.command()
+@_of_a_topic
+@_NUMBER
+@click.option("-F", "--follow", "goes_on", is_flag=True, help="Go on with records that come, until Ctrl-C.")
+@printing_options
+@isolation_option
+@zone_option
+@place_options
+def tail(
+    topic: str,
+    partitions: tuple[int, ...],
+    number: int,
+    goes_on: bool,
+    form: str | None,
+    as_json: bool,
+    isolation: str,
+    zone: tzinfo,
+    place: Place,
+) -> None:
+    """Print the newest records of TOPIC. Several partitions are merged by timestamp."""
+    show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
+    with place.open(read_only=True) as store:
+        logs = _logs(store, topic, partitions)
+        ends = {TopicPartition(topic, each): log.end_offset(level) for each, log in logs.items()}
+        runs = [_last(log, end, number, level) for log, end in zip(logs.values(), ends.values(), strict=True)]
+        for record in deque(_merged(runs), maxlen=number):
+            terminal.write(show(record))
+        terminal.flush()
+        if goes_on:
+            follow(store, ends, show, level)
+
+
+def _merged(runs: Iterable[Iterable[Record]]) -> Iterator[Record]:
+    """Records of several partitions by timestamp; those of one stay in their order."""
+    return heapq.merge(*runs, key=lambda record: record.timestamp_ms)
+
+
+def _records(
+    log: Readable, isolation: Isolation, start: int | None = None, end: int | None = None
+) -> Iterator[Record]:
+    for chunk in log.scan(start, end, isolation=isolation).chunks():
+        yield from chunk
+
+
+def _last(log: Readable, end: int, number: int, isolation: Isolation) -> list[Record]:
+    """The last records below an offset. Offsets may have none: compaction and transactions leave gaps."""
+    back = number
+    while True:
+        start = max(end - back, log.log_start_offset)
+        found = deque(_records(log, isolation, start, end), maxlen=number) if start < end and number else deque()
+        if len(found) >= number or start <= log.log_start_offset:
+            return list(found)
+        back *= 4
