@@ -9,8 +9,9 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,6 +163,76 @@ def test_what_was_dropped_can_be_opened_again_at_once(tmp_path: Path, unwarned: 
     assert values_of(log) == [b"0", b"1", b"2"]
     del log
     logstore.open(tmp_path / "data").close()
+
+
+#: What a program may keep of a store of one line, with a use of it: a count of records.
+KEPT: dict[str, tuple[Callable[[logstore.Store], Any], Callable[[Any], int]]] = {
+    "topic": (lambda store: store["flights"], lambda topic: topic.scan().count()),
+    "scan": (lambda store: store["flights"].scan(), lambda scan: scan.count()),
+    "records of a scan": (lambda store: iter(store["flights"].scan()), lambda records: len(list(records))),
+    "chunks of a scan": (lambda store: store["flights"].scan().chunks(), lambda chunks: len(list(chunks))),
+    "arrow stream": (lambda store: store["flights"].scan().batches(), lambda batches: len(list(batches))),
+    "log": (lambda store: store["flights"][0], lambda log: log.scan().count()),
+    "log by its number": (lambda store: store.partition("flights", 0), lambda log: len(list(log.read(0)))),
+    "logs": (lambda store: store["flights"].partitions, lambda logs: logs[0].high_watermark),
+    "scan of a log": (lambda store: store["flights"][0].scan(), lambda scan: len(list(scan))),
+    "consumer": (
+        lambda store: store.consumer(auto_offset_reset="earliest"),
+        lambda consumer: consumer.assign("flights") or len(consumer.poll()),
+    ),
+}
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+@pytest.mark.parametrize("kind", KEPT)
+def test_what_comes_from_a_store_keeps_it_open(tmp_path: Path, unwarned: None, kind: str, read_only: bool) -> None:
+    with logstore.open(tmp_path / "data") as store:
+        store.create_topic("flights").append(b"v")
+    take, count = KEPT[kind]
+    kept = take(logstore.open(tmp_path / "data", read_only=read_only))
+    gc.collect()
+    release_all()
+    assert count(kept) == 1
+    if not read_only:
+        del kept
+        if kind == "consumer":
+            gc.collect()  # it holds the offsets of its store, which hold that
+        release_all()
+        # Nothing refers to it any more: it is closed, and its place is free.
+        logstore.open(tmp_path / "data").close()
+
+
+def test_a_log_in_the_hands_of_a_user_takes_appends_and_keeps_them(tmp_path: Path, unwarned: None) -> None:
+    log = logstore.open(tmp_path / "data").create_topic("flights").log(0)
+    log.append([b"0"])
+    appender = log.appender(linger_ms=60_000)
+    del log
+    appender.append(b"1")
+    del appender
+    release_all()
+    with logstore.open(tmp_path / "data") as store:
+        assert values_of(store["flights"].log(0)) == [b"0", b"1"]
+
+
+def test_settings_that_a_user_gives_a_log_outlive_what_the_user_holds(tmp_path: Path) -> None:
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights")
+        topic.log(0).reconfigure(flush_ms=1)
+        gc.collect()
+        assert topic[0].config.flush_ms == 1
+        assert store._log_of("flights", 0) in TICKER._members  # which flushes it
+    assert not TICKER._members
+
+
+def test_a_store_that_only_a_scan_refers_to_says_so_when_that_is_dropped(tmp_path: Path) -> None:
+    scan = logstore.open(tmp_path / "data").create_topic("flights").scan()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        release_all()
+        assert scan.count() == 0
+    with pytest.warns(ResourceWarning, match="was left open: it has been flushed and closed"):  # noqa: PT031
+        del scan
+        release_all()
 
 
 def test_a_child_forgets_what_its_parent_has_dropped(tmp_path: Path, unwarned: None) -> None:

@@ -149,7 +149,7 @@ class Assignment:
 
     def _place_of(self, name: TopicPartition, *, added: bool = False) -> Place:
         topic_id = self._store.topic_id(name.topic)
-        log = self._store.partition(name.topic, name.partition, topic_id=topic_id)
+        log = self._store._log_of(name.topic, name.partition, topic_id)
         known = self._followed.get(name.topic)
         if known is not None and known.topic_id == topic_id and name.partition >= known.looked_at:
             added = True  # assigned again before it was seen to be there
@@ -276,7 +276,7 @@ class Assignment:
 
     def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
         self._check_open()
-        return [(name, self._store.partition(*name)) for name in self._named(partitions)]
+        return [(name, self._store._log_of(*name)) for name in self._named(partitions)]
 
     def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[Place]:
         if not self._places:

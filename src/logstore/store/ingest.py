@@ -319,7 +319,7 @@ class Ingest:
         return {place: offsets[place] for place in shares}
 
     def _log(self, place: TopicPartition, topic_id: str | None = None) -> Log:
-        log = self._source.partition(*place, topic_id=topic_id)
+        log = self._source._log_of(*place, topic_id)
         assert isinstance(log, Log)
         return log
 

@@ -258,7 +258,7 @@ class CommittedOffsets:
         """The epoch of the last record that was read: it tells later whether that record is still the same one."""
         if commit.leader_epoch >= 0 or not commit.offset:
             return commit.leader_epoch
-        return epoch_before(self._source.partition(*partition), commit.offset)
+        return epoch_before(self._source._log_of(*partition), commit.offset)
 
     def _check_place(self, partition: TopicPartition) -> str:
         """The id of a partition's topic; raises if there is no such partition."""
@@ -296,7 +296,7 @@ class CommittedOffsets:
             )
         count = self._count() or self._create()
         number = partition_of(group, count)
-        log = source.partition(OFFSETS_TOPIC, number)
+        log = source._log_of(OFFSETS_TOPIC, number)
         assert isinstance(log, Log)
         settled = log.config.default_ack if ack is None else Ack(ack)
         with held(self._lock):
@@ -335,7 +335,7 @@ class CommittedOffsets:
     def _caught_up_locked(self) -> dict[int, _Partition]:
         """What the topic says now: only what has come since is read."""
         for number in range(self._count()):
-            log = self._source.partition(OFFSETS_TOPIC, number)
+            log = self._source._log_of(OFFSETS_TOPIC, number)
             part = self._partitions.get(number)
             if part is None:
                 self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)

@@ -7,12 +7,13 @@ partitions open them side by side; two that ask for the same one get the same lo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from logstore._files import Files
 from logstore._interrupts import held, shielded
 from logstore.clock import Clock
-from logstore.config import LogConfig
+from logstore.config import LogConfig, Setting
 from logstore.errors import NotALogError, StoreClosedError
 from logstore.log import Log, LogReader
 from logstore.log.checkpoint import LogKind
@@ -164,6 +165,45 @@ class Partitions:
         close_all(logs)
 
 
+class LentLog(Log):
+    """A log of a store in the hands of its user: the very same log, but it keeps the store alive.
+
+    The log itself cannot: the store's own end, also of one that was dropped, has to hold its logs.
+    """
+
+    __slots__ = ("_log", "_store")
+
+    def __init__(self, log: Log, store: object) -> None:
+        self.__dict__ = log.__dict__  # so that what either changes holds for both
+        self._log = log
+        self._store = store
+
+    def reconfigure(self, config: LogConfig | Mapping[str, Setting] | None = None, **options: Any) -> None:
+        # By the log that lives as long as its store: the ticker holds neither.
+        self._log.reconfigure(config, **options)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def __del__(self) -> None:
+        """Do nothing: the store closes its logs."""
+
+
+class LentReader(LogReader):
+    """As `LentLog`, of a store that is open read-only."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, log: LogReader, store: object) -> None:
+        self.__dict__ = log.__dict__
+        self._store = store
+
+
+def lent(log: Opened, store: object) -> Opened:
+    """A log for the user of a store, which keeps it from being closed as one that nothing refers to."""
+    return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
+
+
 def close_all(logs: list[Opened]) -> None:
     """Close logs one after the other; a failure keeps none of the others open."""
     failure: BaseException | None = None
@@ -176,4 +216,4 @@ def close_all(logs: list[Opened]) -> None:
         raise failure
 
 
-__all__ = ["Opened", "Partitions", "Readable", "close_all"]
+__all__ = ["LentLog", "LentReader", "Opened", "Partitions", "Readable", "close_all", "lent"]

@@ -105,7 +105,7 @@ class Reading:
 
     def check_there(self, place: Place) -> None:
         """Raise if the partition's topic was deleted or the store is closed."""
-        self._store.partition(*place.name, topic_id=place.topic_id)
+        self._store._log_of(*place.name, place.topic_id)
 
     # -- where to begin
 

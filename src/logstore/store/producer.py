@@ -455,8 +455,6 @@ def _ack_of(config: ProducerConfig) -> Ack | None:
 
 def _opener(topic: Topic, partition: int) -> Callable[[], Log]:
     def open_log() -> Log:
-        log = topic[partition]
-        assert isinstance(log, Log), "the store is writable"
-        return log
+        return topic._log_to_write(partition)
 
     return open_log

@@ -129,7 +129,7 @@ class Sinks:
                 "segment.bytes": _SEGMENT_BYTES,
             }
             self._source.create_topic(SINKS, 1, settings, if_not_exists=True)
-        log = self._source.partition(SINKS, 0)
+        log = self._source._log_of(SINKS, 0)
         assert isinstance(log, Log)
         # What a killed process has written counts from now on, so it may not be lost later.
         log.flush()

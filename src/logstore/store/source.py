@@ -41,7 +41,10 @@ class Source(Protocol):
         """The settings of a topic's logs."""
 
     def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
-        """One partition's log, which belongs to the store."""
+        """One partition's log, which belongs to the store and keeps it open."""
+
+    def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
+        """As `partition`, for callers that have the store in hand: it does not keep that open."""
 
     def topic_id(self, topic: str) -> str:
         """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""

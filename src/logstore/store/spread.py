@@ -28,7 +28,7 @@ class Target(Protocol):
     @property
     def partition_count(self) -> int: ...
 
-    def log(self, partition: int) -> Log:
+    def _log_to_write(self, partition: int) -> Log:
         """The log of one partition, to be written."""
 
 
@@ -59,7 +59,7 @@ def append_spread(
     """
     settled = None if ack is None else Ack(ack)
     # The log's own: what holds for a topic is worked out anew each time it is asked for.
-    count, config = topic.partition_count, topic.log(keyless).config
+    count, config = topic.partition_count, topic._log_to_write(keyless).config
     append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
     stamp = now_ms if timestamp is None or append_time else timestamp_of(timestamp)
 
@@ -83,7 +83,7 @@ def append_spread(
         if not any(encoder.record_count for encoder in encoders.values()):
             raise InvalidRecordError("there are no records to append")
         # Opened before anything is written: a partition that cannot be opened is found now.
-        logs = {partition: topic.log(partition) for partition in encoders}
+        logs = {partition: topic._log_to_write(partition) for partition in encoders}
         return _append(logs, encoders, settled)
     finally:
         _spare.extend(encoder for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)

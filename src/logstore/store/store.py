@@ -36,7 +36,7 @@ from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.life import Closeable, Life
 from logstore.store.names import CONSUMER_OFFSETS
-from logstore.store.partitions import Opened, Partitions
+from logstore.store.partitions import Opened, Partitions, lent
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.upkeep import Upkeep
@@ -228,10 +228,16 @@ class Store(Consuming, Administering):
     def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
         """One partition's log, opened if it is not. It belongs to the store: do not close it.
 
+        It keeps the store open, as a topic does, though nothing else may refer to that any more.
+
         Raises:
             UnknownTopicError, UnknownPartitionError: there is none.
             DamagedLogError, StorageError: it cannot be opened; other partitions can still be used.
         """
+        return lent(self._log_of(topic, partition, topic_id), self)
+
+    def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
+        """As `partition`, without the log that keeps the store open: for callers that have the store in hand."""
         self._check_open()
         self._table.check_partition(topic, partition, topic_id)
         return self._partitions.get(TopicPartition(topic, partition))

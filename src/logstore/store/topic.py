@@ -17,7 +17,7 @@ from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyVio
 from logstore.log import Log
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
 from logstore.store.names import check_writable_by_users
-from logstore.store.partitions import Opened
+from logstore.store.partitions import LentLog, Opened
 
 if TYPE_CHECKING:
     from logstore._batch import Batches
@@ -66,7 +66,7 @@ class Topic:
         return tuple(self[number] for number in range(self.partition_count))
 
     def __getitem__(self, partition: int) -> Opened:
-        """The log of one partition.
+        """The log of one partition; it keeps the store open, as the topic does.
 
         Raises:
             UnknownTopicError: the topic was deleted.
@@ -108,7 +108,7 @@ class Topic:
         """
         if partition is None:
             partition = self._partition_for(key)
-        log = self.log(partition)
+        log = self._log_to_write(partition)
         stamp = self.store.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
         result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
@@ -156,7 +156,8 @@ class Topic:
                 ack=ack,
             )
         number = 0 if partition is None else partition
-        return {number: self.log(number).append(records, timestamp=timestamp, codec=codec, ack=ack, expect=expect)}
+        result = self._log_to_write(number).append(records, timestamp=timestamp, codec=codec, ack=ack, expect=expect)
+        return {number: result}
 
     def append_arrow(
         self,
@@ -180,8 +181,12 @@ class Topic:
 
     def log(self, partition: int) -> Log:
         """The log of one partition, to be written; raises as `append`."""
+        return LentLog(self._log_to_write(partition), self.store)
+
+    def _log_to_write(self, partition: int) -> Log:
+        """As `log`, for the time of a call: this one does not keep the store open."""
         check_writable_by_users(self.name)
-        log = self[partition]
+        log = self.store._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
             raise ReadOnlyError(
                 "the store is open read-only; open it without read_only=True to append", path=log.path
@@ -218,7 +223,7 @@ class Topic:
             CorruptRecordError: a stored batch is damaged; names file and position.
             UnknownTopicError, UnknownPartitionError: there is no such place.
         """
-        log = self[partition]
+        log = self.store._log_of(self.name, partition, self.id)
         start = log.log_start_offset if offset is None else offset
         return log.read(start, max_bytes=max_bytes, isolation=isolation, timeout_s=timeout_s)
 
@@ -291,7 +296,7 @@ class Topic:
             )
         wanted = []
         for partition, offset in before.items():
-            log = self.log(partition)
+            log = self._log_to_write(partition)
             end = log.high_watermark
             if not -1 <= offset <= end:
                 raise OffsetOutOfRangeError(
