@@ -317,6 +317,31 @@ def test_unknown_topics_and_partitions(store):
             topic.append(b"one", partition=number)
 
 
+def test_a_topic_is_a_sequence_of_its_logs(store):
+    """Iterating it raised behind the last one, and so did asking for a partition that it does not have."""
+    topic = store.create_topic("flights", partitions=3)
+    topic.append(b"v", partition=1)
+    assert len(topic) == 3
+    assert [log.name for log in topic] == [("flights", 0), ("flights", 1), ("flights", 2)]
+    assert [log.high_watermark for log in list(topic)] == [0, 1, 0]
+    first, *_, last = topic
+    assert (first.name.partition, last.name.partition) == (0, 2)
+    assert 0 in topic and 2 in topic
+    for other in (3, -1, True, 1.0, "1", None, topic[1]):
+        assert other not in topic
+    store.delete_topic("flights")
+    with pytest.raises(UnknownTopicError):
+        iter(topic)
+    with pytest.raises(UnknownTopicError):
+        2 in topic  # noqa: B015
+
+
+def test_iterating_a_topic_opens_its_logs_one_by_one(store):
+    logs = iter(store.create_topic("flights", partitions=3))
+    next(logs)
+    assert len(list(store._partitions.opened("flights"))) == 1
+
+
 def test_a_str_is_no_record(store):
     topic = store.create_topic("flights")
     with pytest.raises(RecordTypeError):

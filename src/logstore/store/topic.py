@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore._encode import timestamp_of
@@ -33,7 +33,10 @@ _turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = wea
 
 
 class Topic:
-    """A topic of an open store.
+    """A topic of an open store: a sequence of logs, one for each partition.
+
+    ``topic[2]`` is one of them, ``len(topic)`` their number, ``2 in topic`` whether it is there, and iterating
+    gives them in order.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=4)
@@ -76,6 +79,14 @@ class Topic:
 
     def __len__(self) -> int:
         return self.partition_count
+
+    def __iter__(self) -> Iterator[Opened]:
+        """The log of every partition there is now, in order; each is opened when its turn comes."""
+        return (self[number] for number in range(self.partition_count))
+
+    def __contains__(self, partition: object) -> bool:
+        """Whether there is a partition of this number."""
+        return not isinstance(partition, bool | float) and partition in range(self.partition_count)
 
     # -- appending
 
