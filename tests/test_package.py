@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.metadata
 import json
 import os
@@ -81,6 +82,33 @@ def test_each_weakness_is_seen() -> None:
     assert weaknesses(elf_file(stack, relro, now, dynamic=bytes(16))) == {"bind-now"}
     assert weaknesses(elf_file(program_header(PT_GNU_STACK, 7), relro)) == {"executable-stack", "bind-now"}
     assert weaknesses(elf_file()) == {"relro", "bind-now", "stack-header"}
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["logstore", "logstore.aio", "logstore.store", "logstore.log"])
+def test_a_star_import_takes_no_name_of_python_away(module: str) -> None:
+    """`open` was the store's then, and a program that opened a file made a directory."""
+    names: dict[str, object] = {}
+    exec(f"from {module} import *", names)  # noqa: S102
+    assert {"Log", "Store"} & names.keys()
+    assert not names.keys() & vars(builtins).keys() - {"__builtins__"}
+
+
+def test_opening_a_store_is_typed_though_a_star_import_leaves_it_out(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="the development environment has it")
+    program = tmp_path / "program.py"
+    program.write_text("import logstore, logstore.aio\nreveal_type(logstore.open)\nreveal_type(logstore.aio.open)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={tmp_path}", str(program)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "-> logstore.store.store.Store" in done.stdout
 
 
 # --- the wheel ---------------------------------------------------------------------------------

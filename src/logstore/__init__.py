@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from logstore.store import Store, Topic
-    from logstore.store import open_store as open
+    from logstore.store import open_store
     from logstore.store.adopt import adopt, hand_back
     from logstore.store.consumer import Consumer
     from logstore.store.dbapi import DatabaseOffsets
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from logstore.store_config import StoreConfig
 
     __version__: str
+    open = open_store
 
 _HOMES = {
     **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
@@ -83,6 +84,7 @@ _HOMES = {
     "rebuild": "logstore.store.rebuild",
 }
 
+#: Without `open`: ``from logstore import *`` must not take Python's own away from the program.
 __all__ = [
     "AbortedTransaction",
     "Ack",
@@ -118,7 +120,6 @@ __all__ = [
     "TopicPartition",
     "adopt",
     "hand_back",
-    "open",
     "partition_of",
     "rebuild",
 ]
@@ -143,4 +144,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "open"]

@@ -26,8 +26,10 @@ come again, and what a cancelled `open` has opened is closed.
 from __future__ import annotations
 
 from logstore.aio.clients import Consumer, Producer
-from logstore.aio.store import Store, open
+from logstore.aio.store import Store
+from logstore.aio.store import open as open
 from logstore.aio.threads import Coming
 from logstore.aio.topics import Scan, Topic
 
-__all__ = ["Coming", "Consumer", "Producer", "Scan", "Store", "Topic", "open"]
+#: Without `open`: ``from logstore.aio import *`` must not take Python's own away from the program.
+__all__ = ["Coming", "Consumer", "Producer", "Scan", "Store", "Topic"]

@@ -5,4 +5,4 @@ from logstore.store.store import Store, open_briefly, open_store
 from logstore.store.store import open_store as open
 from logstore.store.topic import Topic
 
-__all__ = ["PartitionDescription", "Store", "Topic", "TopicDescription", "open", "open_briefly", "open_store"]
+__all__ = ["PartitionDescription", "Store", "Topic", "TopicDescription", "open_briefly", "open_store"]
