@@ -167,7 +167,9 @@ class Topic:
                 ack=ack,
             )
         number = 0 if partition is None else partition
-        result = self._log_to_write(number).append(records, timestamp=timestamp, codec=codec, ack=ack, expect=expect)
+        result = self._log_to_write(number).append(
+            records, timestamp=timestamp, codec=codec, ack=ack, expect=expect
+        )
         return {number: result}
 
     def append_arrow(
