@@ -130,8 +130,10 @@ LOG: dict[str, set[str]] = {
     "recovery": _STATE | {"swaps"},
     "transactions": _STATE | {"recovery"},
     "damage": set(),
-    "scan": {"damage"},
-    "reader": {"damage", "epochs", "scan", "segments", "watermark"},
+    "moments": set(),
+    "tables": set(),
+    "scan": {"damage", "tables"},
+    "reader": {"damage", "epochs", "moments", "scan", "segments", "watermark"},
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,
@@ -152,7 +154,7 @@ LOG: dict[str, set[str]] = {
     "write": {"admission", "cut", "producers", "state"},
     "run": {"cut", "gate", "state", "write"},
     "adoption": {"gate", "segments", "state", "write"},
-    "writable": _WRITING | {"adoption", "run"},
+    "writable": _WRITING | {"adoption", "moments", "run"},
     "log": _WRITING | _KEEPING | {"writable"},
     "__init__": {"log", "owner", "readonly", "write"},
 }
@@ -178,6 +180,13 @@ THIRD_PARTY: dict[str, set[str]] = {
     "replication": set(),
     "aio": set(),
 }
+
+_TABLES = {"duckdb", "pandas", "polars", "pyarrow"}
+
+#: Module -> packages whose types it names: `log.tables` imports what a caller asks for, when it is asked for.
+TYPES_OF: dict[str, set[str]] = dict.fromkeys(
+    ("logstore.log.scan", "logstore.log.tables", "logstore.store.scans"), _TABLES
+)
 
 #: What Cython brings along for `cimport`.
 CYTHON = {"cpython", "cython", "libc", "posix"}
@@ -330,6 +339,8 @@ def problems_of(module: str, target: str) -> str | None:
     root = target.partition(".")[0]
     if root not in ("logstore", "pyspark_logstore"):
         if root in sys.stdlib_module_names or root in CYTHON or root in THIRD_PARTY.get(floor, {root}):
+            return None
+        if root in TYPES_OF.get(module, ()):
             return None
         return f"{floor} may not import the package {root}"
     to = floor_of(target)

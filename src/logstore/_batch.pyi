@@ -207,6 +207,9 @@ class Batches:
     def between(self, start: int, stop: int, next_offset: int) -> Batches:
         """The batches from one position in ``data`` to another, with the same bounds."""
 
+    def first(self, count: int) -> Batches:
+        """The same run up to its ``count``-th visible record, or all of it: its bytes are not copied."""
+
     def records(self) -> list[Record]:
         """Every visible record, in a list."""
 

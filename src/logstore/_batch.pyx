@@ -674,6 +674,25 @@ cdef class Batches:
         part.last_stable_offset = self.last_stable_offset
         return part
 
+    def first(self, int64_t count):
+        """The same run up to its ``count``-th visible record, or all of it: its bytes are not copied.
+
+        Raises:
+            CorruptRecordError: what comes before that record is damaged.
+        """
+        cdef RunReader reader = RunReader(self)
+        cdef RecordView record
+        cdef Batches part
+        cdef int64_t end = self.bounds.start_offset
+        while count > 0:
+            if not reader.next_visible(&record):
+                return self
+            end = record.offset + 1
+            count -= 1
+        part = self.between(0, PyBytes_GET_SIZE(self.data), end)
+        part.bounds.end_offset = min(end, self.bounds.end_offset)
+        return part
+
     def records(self):
         """Every visible record, in a list."""
         return list(RecordIterator(self))

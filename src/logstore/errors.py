@@ -492,6 +492,15 @@ class LaterCatalogueError(DamagedCatalogueError):
     """``logstore.topics`` is whole, and was written by a later program. Nothing was changed."""
 
 
+class MissingLibraryError(LogstoreError, ImportError):
+    """A library that logstore does not need itself is not installed; the message names the extra that brings it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again, made_of, state = super().__reduce__()
+        # What an ImportError keeps beside its attributes.
+        return again, made_of, {**state, "msg": self.msg, "path": self.path}
+
+
 class LogClosedError(LogstoreError, ValueError):
     """The log is closed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore import Log, ProducerStamp
+from logstore._batch import Batches
 from logstore._encode import encode
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError
+from logstore.log.scan import limited
 from logstore.records import Codec, Marker, Origin
 from logstore.testing import SimDisk
 from tests.log.logs import at, log_files
@@ -109,3 +112,70 @@ def test_a_count_of_what_was_deleted_is_out_of_range(tmp_path: Path) -> None:
         with pytest.raises(OffsetOutOfRangeError):
             log.scan(25, 31)
         assert log.scan(25).count() == 5
+
+
+# --- a limit, and a start from the end ----------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(batches_of, st.data())
+def test_a_limit_gives_the_first_records_of_what_it_limits(batches: Any, data: st.DataObject) -> None:
+    with log_with(batches) as log:
+        start = data.draw(st.integers(0, log.log_end_offset))
+        limit = data.draw(st.integers(0, log.log_end_offset + 1))
+        choices: dict[str, Any] = {
+            "isolation": data.draw(st.sampled_from(["read_uncommitted", "read_committed"])),
+            "since": data.draw(st.none() | st.integers(0, log.log_end_offset)),
+            "on_damage": data.draw(st.sampled_from(["raise", "skip"])),
+            "max_bytes": data.draw(st.sampled_from([1, 1 << 20])),
+        }
+        scan = log.scan(start, limit=limit, **choices)
+        expected = list(log.scan(start, **choices))[:limit]
+        assert list(scan) == expected
+        assert scan.count() == len(expected)
+        assert [value for chunk in scan.values() for value in chunk] == [record.value for record in expected]
+        assert sum(chunk.count() for chunk in scan.chunks()) == len(expected)
+
+
+def test_a_limit_reads_no_more_than_it_needs(tmp_path: Path) -> None:
+    """Planted: the second of three batches is broken, and a scan that needs only the first does not notice."""
+    with Log.open(tmp_path / "t-0") as log:
+        for _ in range(3):
+            log.append([b"v"] * 10)
+        (path,) = log_files(log).values()
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        assert len(list(log.scan(limit=10, max_bytes=1))) == 10
+        assert len(list(log.scan(limit=10))) == 10
+        with pytest.raises(CorruptRecordError):
+            list(log.scan(limit=11))
+
+
+def test_damage_before_the_limit_raises_behind_what_stands_before_it() -> None:
+    whole = encode([b"a", b"b"], timestamp_ms=0)
+    data = bytearray(encode([b"v" * 100] * 3, timestamp_ms=0))
+    data[61 + 109] = 1  # a negative length of the second record; the checksum is not looked at again
+    run = Batches(bytes(whole) + at(bytes(data), 2), check=False, next_offset=5)
+    found = []
+    records = itertools.chain.from_iterable(limited([run], 4))
+    with pytest.raises(CorruptRecordError):
+        found.extend(record.offset for record in records)
+    assert found == [0, 1, 2]
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "10"])
+def test_a_limit_that_is_no_count_is_refused(limit: Any) -> None:
+    with log_with([]) as log, pytest.raises(ValueError, match="limit is how many records to read at most"):
+        log.scan(limit=limit)
+
+
+def test_a_start_below_zero_counts_from_the_end_of_what_may_be_seen() -> None:
+    with Log.open("/data/t-0", files=SimDisk()) as log:
+        log.append([b"%d" % n for n in range(20)])
+        log.append([b"open"], producer=ProducerStamp(1, 0, 0, transactional=True))
+        assert [record.offset for record in log.scan(-3)] == [18, 19, 20]
+        assert [record.offset for record in log.scan(-3, isolation="read_committed")] == [17, 18, 19]
+        assert [record.offset for record in log.scan(-3, 19)] == [18]
+        log.delete_before(19)
+        assert [record.offset for record in log.scan(-100)] == [19, 20]

@@ -422,3 +422,47 @@ def test_chunks_are_runs_of_whole_batches(logs: dict[int, Log]) -> None:
     chunks = list(scan_of(logs).chunks())
     assert all(isinstance(chunk, Batches) for chunk in chunks)
     assert [chunk.count() for chunk in chunks] == [30, 7]
+
+
+# --- a limit, a start from the end, and tables in one call ---------------------------------------
+
+
+@pytest.mark.row("M9")
+@pytest.mark.parametrize("limit", [0, 1, 29, 30, 31, 36, 37, 1_000])
+def test_a_limit_is_that_of_all_partitions_together_in_their_order(logs: dict[int, Log], limit: int) -> None:
+    scan = scan_of(logs, limit=limit)
+    assert places(scan) == places(scan_of(logs))[:limit]
+    assert scan.count() == pa.table(scan).num_rows == len(scan.to_numpy()["offset"]) == min(limit, 37)
+
+
+def test_a_start_below_zero_counts_from_the_end_of_each_partition(logs: dict[int, Log]) -> None:
+    assert places(scan_of(logs, start=-2)) == [(0, 28), (0, 29), (2, 5), (2, 6)]
+    assert places(scan_of(logs, start={0: -1, 2: "latest"})) == [(0, 29)]
+    assert scan_of(logs, start=-8).bounds == {0: (22, 30), 1: (0, 0), 2: (0, 7)}
+
+
+def test_a_while_ago_is_the_same_moment_for_every_partition(
+    logstore_store: Store, logstore_clock: ManualClock
+) -> None:
+    events = logstore_store.create_topic("events", partitions=2)
+    for partition in (0, 1, 0, 1):
+        events.append(b"v", partition=partition)
+        logstore_clock.advance(60_000)
+    assert places(events.scan(since="-2m")) == [(0, 1), (1, 1)]
+    assert places(events.scan(until=datetime.timedelta(minutes=2))) == [(0, 0), (1, 0)]
+    found = events.offset_for_time("-2m")
+    assert [each.offset for each in found.values() if each is not None] == [1, 1]
+    with logstore_store.consumer() as consumer:
+        consumer.assign(["events"])
+        consumer.seek_to_time("-2m")
+        assert [(record.partition, record.offset) for record in consumer.records(timeout_s=0)] == [(0, 1), (1, 1)]
+
+
+@pytest.mark.row("M9")
+def test_a_topic_becomes_a_table_of_each_library_in_one_call(departures: dict[int, Log]) -> None:
+    scan = scan_of(departures, columns=["offset", "delay"], value_schema={"delay": "float64"})
+    rows = [tuple(row.values()) for row in pa.table(scan).to_pylist()]
+    assert [tuple(row.values()) for row in scan.to_arrow().to_pylist()] == rows
+    assert scan.to_polars().rows() == rows
+    assert scan.to_duckdb().fetchall() == rows
+    assert scan.to_pandas()["offset"].tolist() == [offset for offset, _ in rows]

@@ -34,6 +34,10 @@ class Scan(Twin[_scans.TopicScan]):
 
     count = awaited(_scans.TopicScan.count)
     to_numpy = awaited(_scans.TopicScan.to_numpy)
+    to_arrow = awaited(_scans.TopicScan.to_arrow)
+    to_pandas = awaited(_scans.TopicScan.to_pandas)
+    to_polars = awaited(_scans.TopicScan.to_polars)
+    to_duckdb = awaited(_scans.TopicScan.to_duckdb)
 
     async def _each(self, iterator: Iterator[R]) -> AsyncIterator[R]:
         under_way: asyncio.Future[Any] | None = None

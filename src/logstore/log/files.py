@@ -71,7 +71,8 @@ INCOMPLETE: Final = OURS + "incomplete"
 #: Ends the name of such a root, which for a moment has no mark yet, or no more.
 PARTIAL: Final = ".partial"
 
-_KAFKA_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
+PARTITION_METADATA: Final = "partition.metadata"
+_KAFKA_FILES = frozenset({"leader-epoch-checkpoint", PARTITION_METADATA})
 
 
 def segment_file(base_offset: int, suffix: str) -> str:

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from logstore._batch import Batches, Record, run_of
-from logstore._encode import timestamp_of
 from logstore._segment import Segment
 from logstore._slice import Slice
 from logstore._tally import count_whole
-from logstore.clock import seconds_of
+from logstore.clock import Clock, seconds_of
 from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log import damage
 from logstore.log.epochs import Epochs
+from logstore.log.moments import When, moment_of
 from logstore.log.scan import Bounds, Hint, Scan
 from logstore.log.segments import check_joint, is_gone
 from logstore.log.watermark import Watermark
@@ -42,8 +41,6 @@ _UNCOMMITTED = Isolation.READ_UNCOMMITTED
 
 _Answer = TypeVar("_Answer")
 
-Time = int | datetime.datetime
-
 _UNBOUNDED: Bounds = (2**63 - 1, None, None)
 
 
@@ -53,6 +50,7 @@ class Readable(ABC):
     name: TopicPartition
     config: LogConfig
     path: str
+    _clock: Clock
 
     # -- what an implementation says
 
@@ -108,6 +106,10 @@ class Readable(ABC):
     @abstractmethod
     def _check_open(self) -> None:
         """Raise if the log is closed or was forked."""
+
+    @abstractmethod
+    def _elsewhere(self) -> object:
+        """What stands for the log in a scan that is pickled: it opens the log again, for reading."""
 
     def _check_whole(self) -> None:  # noqa: B027  a log's writer knows that its files are whole
         """Raise if the files hold less than they should: asked when nothing is found below the end."""
@@ -457,14 +459,15 @@ class Readable(ABC):
         )
 
     def offset_for_time(
-        self, timestamp: Time, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+        self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
     ) -> TimestampOffset | None:
-        """The first record whose timestamp is at least ``timestamp`` (ms or an aware datetime), or None.
+        """The first record whose timestamp is at least ``timestamp``, or None.
 
+        ``timestamp`` is milliseconds, an aware datetime, or so long ago: a timedelta, or a text such as ``"-2h"``.
         Records need not lie in the order of their timestamps; "first" is by offset.
         """
         self._check_open()
-        wanted, isolation = timestamp_of(timestamp), Isolation(isolation)
+        wanted, isolation = moment_of(timestamp, self._clock), Isolation(isolation)
         for _ in range(_ATTEMPTS):
             cuts = self._cuts()
             found = self._undisturbed(lambda: self._find_time(wanted, isolation))
@@ -522,8 +525,9 @@ class Readable(ABC):
         start: int | None = None,
         end: int | None = None,
         *,
-        since: Time | None = None,
-        until: Time | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        limit: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         columns: list[str] | None = None,
         max_bytes: int = DEFAULT_READ_BYTES,
@@ -532,8 +536,11 @@ class Readable(ABC):
         """A bounded, lazy look at a range of records: by offset, by timestamp or both.
 
         ``start`` and ``since`` are inclusive, ``end`` and ``until`` exclusive; left out, they are
-        the log start and what may be seen when the scan begins. ``columns`` names the Arrow columns
-        to make. Memory is that of one chunk of ``max_bytes``, however large the range.
+        the log start and what may be seen when the scan begins. A ``start`` below 0 counts offsets from the end of
+        what may be seen: -10 is the last ten, or all where there are fewer. ``since`` and ``until`` are
+        milliseconds, an aware datetime, or so long before this call: a timedelta of either sign, or a text such as
+        ``"-2h"`` (ms, s, m, h, d, w). ``limit`` is the most records that are read. ``columns`` names the Arrow
+        columns to make. Memory is that of one chunk of ``max_bytes``, however large the range.
 
         Stored bytes that are damaged raise, behind what stands before them. With ``on_damage="skip"`` they are
         passed over, and `Scan.left_out` says which offsets are missing; every record is then walked through
@@ -541,22 +548,25 @@ class Readable(ABC):
 
         Raises:
             OffsetOutOfRangeError: ``start`` or ``end`` lies outside the log.
-            ValueError: ``on_damage`` is none of these two words.
+            InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
+            ValueError: ``on_damage`` is none of these two words, or ``limit`` no count.
         """
         self._check_open()
         isolation = Isolation(isolation)
         visible = self.end_offset(isolation)
         first = self.log_start_offset if start is None else start
+        if first < 0:
+            first = max(visible + first, self.log_start_offset)
         last = visible if end is None else end
         self._check_range(first, visible)
-        if last > visible:
+        if not 0 <= last <= visible:
             self._check_range(last, visible)
         bounds = (
             last,
-            None if since is None else timestamp_of(since),
-            None if until is None else timestamp_of(until),
+            None if since is None else moment_of(since, self._clock),
+            None if until is None else moment_of(until, self._clock),
         )
-        return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage)
+        return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage, limit)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.scan())

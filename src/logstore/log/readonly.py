@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from logstore._files import fork_generation
+from logstore._files import LIBC, fork_generation
 from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore._watch import Watch
-from logstore.clock import Clock
+from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig
 from logstore.errors import (
     CorruptRecordError,
@@ -306,6 +306,9 @@ class LogReader(Readable):
     def _end_mark(self, isolation: Isolation) -> Watermark:
         return _PolledMark(self, isolation)
 
+    def _elsewhere(self) -> LogElsewhere:
+        return LogElsewhere.of(self._directory, self.config, self._given_kind)
+
     def _wait_for_rest(self) -> None:
         published = self._published_file.read() if self._watched else None
         if published is not None:
@@ -390,6 +393,60 @@ class LogReader(Readable):
 
     def __repr__(self) -> str:
         return f"<LogReader {self.name} {'closed' if self._closed else 'open'} {self.path!r}>"
+
+
+class LogElsewhere:
+    """A log that was open where a scan of it was pickled: opened for reading when it is first used here.
+
+    Not before, since an error while something is unpickled ends what unpickles, such as a process of a pool.
+    """
+
+    def __init__(self, path: str, config: LogConfig, kind: LogKind, metadata: bytes | None) -> None:
+        self.path = path
+        self.name: TopicPartition = files.parse_partition(path)
+        self._config = config
+        self._kind = kind
+        self._metadata = metadata  #: what tells the topic from a later one of its name, in Kafka's file
+        self._opened: tuple[int, LogReader] | None = None
+
+    @classmethod
+    def of(cls, directory: Directory, config: LogConfig, kind: LogKind) -> LogElsewhere:
+        """What stands for an open log in a pickle.
+
+        Raises:
+            TypeError: the log lies on a disk that only this process has, as in a test.
+        """
+        if directory.files is not LIBC:
+            raise TypeError(
+                f"a scan of {directory.path} cannot be pickled: the log was opened with files= of this process"
+            )
+        return cls(directory.path, config, kind, directory.read(files.PARTITION_METADATA))
+
+    def _elsewhere(self) -> LogElsewhere:
+        return LogElsewhere(self.path, self._config, self._kind, self._metadata)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._log(), name)
+
+    def _log(self) -> LogReader:
+        opened = self._opened
+        # A forked process opens its own: two threads that both do lose nothing but one of the two.
+        if opened is None or opened[0] != fork_generation():
+            directory = Directory(self.path)
+            found = LogReader(directory, self._config, SYSTEM_CLOCK, self._kind)
+            if directory.read(files.PARTITION_METADATA) != self._metadata:
+                found.close()
+                raise UnknownTopicError(
+                    f"{self.name}: the topic was deleted and made again since the scan was made; make a new scan",
+                    path=self.path,
+                )
+            opened = self._opened = fork_generation(), found
+        return opened[1]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LogElsewhere, (self.path, self._config, self._kind, self._metadata)
 
 
 class _PolledMark(Watermark):

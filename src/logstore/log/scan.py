@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from logstore.errors import RecordError
 from logstore.log.damage import DAMAGE, LeftOut, readable
@@ -16,7 +16,13 @@ from logstore.log.damage import left_out as left_out_by
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow
+
     from logstore._batch import Batches, Record
+    from logstore._columns import ColumnStream
 
 _logger = logging.getLogger(__name__)
 
@@ -43,6 +49,7 @@ class Scanned(Protocol):
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]: ...
     def _cuts(self) -> int: ...
     def _was_cut_since(self, cuts: int) -> bool: ...
+    def _elsewhere(self) -> object: ...
 
 
 def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
@@ -58,10 +65,37 @@ def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
         yield values
 
 
+def limited(chunks: Iterable[Batches], limit: int) -> Iterator[Batches]:
+    """The runs up to the ``limit``-th of their records."""
+    for batches in chunks:
+        try:
+            count = batches.count()
+            part = batches if count <= limit else batches.first(limit)
+        except RecordError:
+            # Whoever reads the run meets the damage before the limit, behind what stands before it.
+            part, count = batches, 0
+        yield part
+        limit -= count
+        if limit <= 0:
+            return
+
+
+def check_limit(limit: object) -> None:
+    """See that a limit is a count of records, or None.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ValueError(f"limit is how many records to read at most, from 0 on, or None; found {limit!r}")
+
+
 class Scan:
     """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
 
-    Each use begins anew at the start of the range.
+    Each use begins again at the start of the range. A scan can be pickled, and read in another process on the same
+    machine: the log's directory is opened there when it is first read, read-only, and the range is the one that was
+    fixed here. A use that has begun stays where it is.
     """
 
     def __init__(
@@ -73,9 +107,11 @@ class Scan:
         columns: list[str] | None,
         max_bytes: int,
         on_damage: str = "raise",
+        limit: int | None = None,
     ) -> None:
         if on_damage not in ("raise", "skip"):
             raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
+        check_limit(limit)
         self._log = log
         self._start = start
         self._bounds = bounds
@@ -83,6 +119,7 @@ class Scan:
         self._columns = columns
         self._max_bytes = max_bytes
         self._skips = on_damage == "skip"
+        self._limit = limit
         self._left_out: list[LeftOut] = []
 
     @property
@@ -107,6 +144,9 @@ class Scan:
             CorruptRecordError: a stored batch is damaged, unless damage is skipped. What stands before it was
                 given; its ``next_offset`` is where to go on.
         """
+        return self._chunks() if self._limit is None else limited(self._chunks(), self._limit)
+
+    def _chunks(self) -> Iterator[Batches]:
         log = self._log
         offset, hint = self._start, _NOWHERE
         end, since, _ = self._bounds
@@ -182,8 +222,9 @@ class Scan:
                 pass
             else:
                 if not hides and not log._was_cut_since(cuts):
-                    return total
-        return sum(batches.count() for batches in self.chunks())
+                    return total if self._limit is None else min(total, self._limit)
+        total = sum(batches.count() for batches in self.chunks())
+        return total if self._limit is None else min(total, self._limit)
 
     def _count_by_headers(self, log: Scanned) -> int:
         total, offset, end = 0, self._start, self._bounds[0]
@@ -200,6 +241,37 @@ class Scan:
             offset = reached
         return total
 
+    def to_arrow(self) -> pyarrow.Table:
+        """All of the range as a `pyarrow.Table`, in memory.
+
+        Raises:
+            MissingLibraryError: pyarrow is not installed; the extra that brings it is named.
+        """
+        from logstore.log.tables import to_arrow
+
+        return to_arrow(self._stream())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All of the range as a `pandas.DataFrame`, in memory; by way of pyarrow. Raises as `to_arrow`."""
+        from logstore.log.tables import to_pandas
+
+        return to_pandas(self._stream())
+
+    def to_polars(self) -> polars.DataFrame:
+        """All of the range as a `polars.DataFrame`, in memory. Raises as `to_arrow`."""
+        from logstore.log.tables import to_polars
+
+        return to_polars(self._stream())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The range as a relation of duckdb's, of its default connection or of ``connection``.
+
+        Nothing is read before a query asks for it, and each query reads it again. Raises as `to_arrow`.
+        """
+        from logstore.log.tables import to_duckdb
+
+        return to_duckdb(self, connection)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The range as an Arrow stream, for pyarrow, polars, duckdb, pandas and others."""
         return self._stream().__arrow_c_stream__(requested_schema)
@@ -207,11 +279,16 @@ class Scan:
     def __arrow_c_schema__(self) -> object:
         return self._stream().__arrow_c_schema__()
 
-    def _stream(self) -> Any:
+    def _stream(self) -> ColumnStream:
         from logstore._columns import ColumnStream
 
         name = self._log.name
         return ColumnStream(self.chunks(), self._columns, topic=name.topic, partition=name.partition)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        damage = "skip" if self._skips else "raise"
+        ways = (self._isolation, self._columns, self._max_bytes, damage, self._limit)
+        return Scan, (self._log._elsewhere(), self._start, self._bounds, *ways)
 
     def __repr__(self) -> str:
         return f"<Scan {self._log.name} from offset {self._start}, {self._bounds}>"

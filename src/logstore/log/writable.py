@@ -23,8 +23,10 @@ from logstore.log.appender import Appender
 from logstore.log.cut import settle_locked
 from logstore.log.flush import Flusher
 from logstore.log.gate import with_room
+from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
-from logstore.log.reader import Readable, Time
+from logstore.log.reader import Readable
+from logstore.log.readonly import LogElsewhere
 from logstore.log.run import append_run
 from logstore.log.scan import Scan
 from logstore.log.state import State
@@ -55,6 +57,9 @@ class Writable(Readable):
         self._appenders: set[int] = set()  #: the ids of those that are not closed
         self._dropped_appenders: set[Appender] = set()  #: those of them that were dropped; finalizers add to it
         self._settle(config)
+
+    def _elsewhere(self) -> object:
+        return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
 
     def _settle(self, config: LogConfig) -> None:
         """Take the settings that every append asks for, and what they come to."""

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from logstore._encode import timestamp_of
 from logstore._interrupts import held
 from logstore.client_config import ConsumerConfig
 from logstore.errors import (
@@ -21,7 +20,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.groups.offsets import is_whole
-from logstore.log.reader import Time
+from logstore.log.moments import When, moment_of
 from logstore.records import TimestampOffset, TopicPartition
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.partitions import Opened
@@ -251,9 +250,12 @@ class Assignment:
             for place in self._chosen(partitions):
                 place.go_to(place.log.end_offset(self._isolation))
 
-    def seek_to_time(self, timestamp: Time, *partitions: Wanted) -> None:
-        """Go on with the first record that is at least so new (ms or an aware datetime), else at the end."""
-        wanted = timestamp_of(timestamp)
+    def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
+        """Go on with the first record that is at least so new, else at the end.
+
+        ``timestamp`` is milliseconds, an aware datetime, or so long ago: a timedelta, or a text such as ``"-2h"``.
+        """
+        wanted = moment_of(timestamp, self._store.clock)
         with self._use():
             for place in self._chosen(partitions):
                 place.go_to(self._reading.offset_at(place, wanted))
@@ -266,7 +268,7 @@ class Assignment:
         """The offset that the next record to be seen will get; the partitions need not be assigned."""
         return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
 
-    def offsets_for_times(self, times: Mapping[Wanted, Time]) -> dict[TopicPartition, TimestampOffset | None]:
+    def offsets_for_times(self, times: Mapping[Wanted, When]) -> dict[TopicPartition, TimestampOffset | None]:
         """The first record of each partition that is at least so new, or None."""
         return {
             name: log.offset_for_time(when, isolation=self._isolation)

@@ -28,7 +28,7 @@ from logstore.config import LogConfig
 from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
 from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
-from logstore.log.reader import Time
+from logstore.log.moments import Time
 from logstore.records import Ack, Codec, TimestampType, TopicPartition
 from logstore.settings import INT64_MAX
 from logstore.store.buffer import BufferMemory

@@ -10,14 +10,12 @@ from collections.abc import Iterable
 
 from logstore.errors import DamagedCatalogueError, NotALogError
 from logstore.log import checkpoint, files
-from logstore.log.files import Directory
+from logstore.log.files import PARTITION_METADATA, Directory
 from logstore.log.removal import remove_partition
 from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE
 from logstore.store.names import INTERNAL
-
-PARTITION_METADATA = "partition.metadata"
 
 
 def partition_directory(root: Directory, name: TopicPartition) -> Directory:

@@ -157,7 +157,7 @@ def _look(directory: Directory, clock: Clock, rng: random.Random | None) -> tupl
     for place in log_files.partitions_below(directory):
         partition = layout.partition_directory(directory, place)
         names = partition.names()
-        known = layout.holds_a_log(names) or layout.PARTITION_METADATA in names or log_files.is_ours(names)
+        known = layout.holds_a_log(names) or log_files.PARTITION_METADATA in names or log_files.is_ours(names)
         if known and place.topic != CLUSTER_METADATA:
             found.setdefault(place.topic, {})[place.partition] = partition
     topics: dict[str, TopicEntry] = {}

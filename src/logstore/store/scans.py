@@ -15,16 +15,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logstore._batch import Batches, Record
 from logstore.errors import UnknownPartitionError
 from logstore.log.damage import LeftOut
-from logstore.log.reader import DEFAULT_READ_BYTES, Readable, Time
-from logstore.log.scan import Scan, values_of
+from logstore.log.moments import When
+from logstore.log.reader import DEFAULT_READ_BYTES, Readable
+from logstore.log.scan import Scan, check_limit, limited, values_of
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow
+
     from logstore._columns import ColumnBatch, ColumnStream
     from logstore._table import Decoder
     from logstore.store.payload import ValueSchema
 
-#: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each.
+#: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each. A start
+#: below 0 is so many offsets before the partition's end.
 Bound = int | str | Mapping[int, int | str] | None
 
 _WORDS = ("earliest", "latest")
@@ -61,10 +68,14 @@ class LogsOf(Mapping[int, Readable]):
 class TopicScan:
     """A range of a topic's records: an Arrow stream, an iterator of `Record`s, numpy columns or a count.
 
-    Made by `Topic.scan`. Every use begins anew at the start of the range, and several may be under
+    Made by `Topic.scan`. Every use begins again at the start of the range, and several may be under
     way at once, in any threads. Memory is that of one chunk, whatever the size of the range, except for
-    `to_numpy`. Partitions come one after the other, each in the order of its offsets; across partitions
-    there is no order.
+    `to_numpy`, `to_arrow`, `to_pandas` and `to_polars`. Partitions come one after the other, each in the order of
+    its offsets; across partitions there is no order.
+
+    A scan can be pickled, and read in another process on the same machine: there its partitions are opened
+    read-only, by their directories and settings, when they are first read, and the range is the one that was fixed
+    here. A use that has begun stays where it is.
 
     >>> import polars
     >>> with logstore.open(tmp / "data") as store:
@@ -83,8 +94,9 @@ class TopicScan:
         partitions: Iterable[int] | int | None = None,
         start: Bound = None,
         end: Bound = None,
-        since: Time | None = None,
-        until: Time | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        limit: int | None = None,
         columns: Sequence[str] | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         value_schema: ValueSchema | None = None,
@@ -96,9 +108,12 @@ class TopicScan:
         """Fix the range; nothing is read yet but, with ``since``, an index.
 
         ``start`` is inclusive and by default "earliest", ``end`` exclusive and by default "latest": what a
-        reader of ``isolation`` may see now. A partition that a mapping leaves out has the default.
-        ``since`` (inclusive) and ``until`` (exclusive) are milliseconds or aware datetimes and choose by
-        the records' timestamps. ``columns`` names the Arrow columns, in their order; None means all but
+        reader of ``isolation`` may see now. A partition that a mapping leaves out has the default. A start
+        below 0 counts offsets from the end of what may be seen of each partition: -10 is the last ten of each, or
+        all where there are fewer. ``since`` (inclusive) and ``until`` (exclusive) choose by the timestamps of the
+        records: milliseconds, aware datetimes, or so long before this call, a timedelta of either sign or a text
+        such as ``"-2h"`` (ms, s, m, h, d, w). ``limit`` is the most records that are read of all partitions
+        together, in their order. ``columns`` names the Arrow columns, in their order; None means all but
         headers. With ``views`` keys and values are ``binary_view``, not copied out of what was read.
         ``value_schema`` says what the values are (`logstore.store.payload` has the ways to say it): its
         fields become columns of their own names, in place of the value unless ``columns`` names that
@@ -110,9 +125,13 @@ class TopicScan:
         Raises:
             UnknownPartitionError: the topic has no such partition.
             OffsetOutOfRangeError: a start or end lies outside of its partition.
-            ValueError: a column, a word for an offset or a part of the schema is unknown.
+            InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
+            ValueError: a column, a word for an offset or a part of the schema is unknown, or ``limit`` no count.
         """
+        check_limit(limit)
         self.topic = topic
+        self._limit = limit
+        self._values_are = value_schema, on_error
         self._isolation = Isolation(isolation)
         self._views = views
         self._decoder: Decoder | None = None
@@ -122,8 +141,8 @@ class TopicScan:
         ends = _bounds(topic, logs, chosen, "end", end)
         self._scans: dict[int, Scan] = {
             number: logs[number].scan(
-                _offset(logs[number], starts[number], self._isolation),
-                _offset(logs[number], ends[number], self._isolation),
+                _start(logs[number], starts[number], self._isolation),
+                _end(logs[number], ends[number]),
                 since=since,
                 until=until,
                 isolation=self._isolation,
@@ -172,8 +191,8 @@ class TopicScan:
                 its partition goes on. What stands before it was given.
             LogClosedError: the store was closed.
         """
-        for scan in self._scans.values():
-            yield from scan.chunks()
+        chunks = itertools.chain.from_iterable(scan.chunks() for scan in self._scans.values())
+        return chunks if self._limit is None else limited(chunks, self._limit)
 
     def __iter__(self) -> Iterator[Record]:
         for chunk in self.chunks():
@@ -208,7 +227,40 @@ class TopicScan:
         Told by the headers of the batches, which are neither checked nor decompressed for it, unless
         times bound the range or a transaction in it was aborted.
         """
-        return sum(scan.count() for scan in self._scans.values())
+        total = sum(scan.count() for scan in self._scans.values())
+        return total if self._limit is None else min(total, self._limit)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All of the range as a `pyarrow.Table`, in memory.
+
+        Raises as `chunks`, and:
+            MissingLibraryError: pyarrow is not installed; the extra that brings it is named.
+        """
+        from logstore.log.tables import to_arrow
+
+        return to_arrow(self._stream())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All of the range as a `pandas.DataFrame`, in memory; by way of pyarrow. Raises as `to_arrow`."""
+        from logstore.log.tables import to_pandas
+
+        return to_pandas(self._stream())
+
+    def to_polars(self) -> polars.DataFrame:
+        """All of the range as a `polars.DataFrame`, in memory. Raises as `to_arrow`."""
+        from logstore.log.tables import to_polars
+
+        return to_polars(self._stream())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The range as a relation of duckdb's, of its default connection or of ``connection``.
+
+        Nothing is read before a query asks for it, and each query reads it again. Raises as `to_arrow`; an error on
+        the way reaches the query as its text.
+        """
+        from logstore.log.tables import to_duckdb
+
+        return to_duckdb(self, connection)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A new Arrow stream over the range, from its start.
@@ -225,6 +277,15 @@ class TopicScan:
         from logstore._columns import ColumnStream
 
         return ColumnStream(self.chunks(), self.columns, views=self._views, decoder=self._decoder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The decoder is made of what the values were said to be.
+        return {name: value for name, value in self.__dict__.items() if name != "_decoder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._decoder = None
+        self.columns = self._decoding(self.columns, *self._values_are)
 
     def __repr__(self) -> str:
         ranges = ", ".join(f"{number}: {start}..{end}" for number, (start, end) in self.bounds.items())
@@ -267,7 +328,14 @@ def _bounds(
     return found
 
 
-def _offset(log: Readable, bound: int | str, isolation: Isolation) -> int:
+def _start(log: Readable, bound: int | str, isolation: Isolation) -> int | None:
     if isinstance(bound, int):
         return bound
-    return log.log_start_offset if bound == "earliest" else log.end_offset(isolation)
+    return None if bound == "earliest" else log.end_offset(isolation)
+
+
+def _end(log: Readable, bound: int | str) -> int | None:
+    # None is the end that `Readable.scan` looks up once, for a start that counts from it too.
+    if isinstance(bound, int):
+        return bound
+    return None if bound == "latest" else log.log_start_offset

@@ -16,7 +16,7 @@ from logstore.config import LogConfig
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
 from logstore.log.admission import check_keys, check_timestamps
-from logstore.log.reader import Time
+from logstore.log.moments import Time
 from logstore.log.scan import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 from logstore.store.scans import TopicScan

@@ -15,13 +15,14 @@ from logstore._encode import timestamp_of
 from logstore.config import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
+from logstore.log.moments import moment_of
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
 from logstore.store.names import check_writable_by_users
 from logstore.store.partitions import LentLog, Opened
 
 if TYPE_CHECKING:
     from logstore._batch import Batches
-    from logstore.log.reader import Time
+    from logstore.log.moments import Time, When
     from logstore.store.payload import ValueSchema
     from logstore.store.scans import Bound, TopicScan
     from logstore.store.source import Source
@@ -241,10 +242,11 @@ class Topic:
         return log.read(start, max_bytes=max_bytes, isolation=isolation, timeout_s=timeout_s)
 
     def offset_for_time(
-        self, timestamp: Time, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+        self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
     ) -> dict[int, TimestampOffset | None]:
         """For every partition the first record that is at least so new, or None; see `Log.offset_for_time`."""
-        return {log.name.partition: log.offset_for_time(timestamp, isolation=isolation) for log in self.partitions}
+        moment = moment_of(timestamp, self.store.clock)
+        return {log.name.partition: log.offset_for_time(moment, isolation=isolation) for log in self.partitions}
 
     def scan(
         self,
@@ -252,8 +254,9 @@ class Topic:
         partitions: Iterable[int] | int | None = None,
         start: Bound = None,
         end: Bound = None,
-        since: Time | None = None,
-        until: Time | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        limit: int | None = None,
         columns: Sequence[str] | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         value_schema: ValueSchema | None = None,
@@ -269,6 +272,7 @@ class Topic:
         Raises:
             UnknownTopicError, UnknownPartitionError: there is no such place.
             OffsetOutOfRangeError: a start or end lies outside of its partition.
+            InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
             ValueError: a column or a word for an offset is unknown.
         """
         from logstore.store.scans import LogsOf, TopicScan
@@ -279,8 +283,9 @@ class Topic:
             partitions=partitions,
             start=start,
             end=end,
-            since=since,
-            until=until,
+            since=None if since is None else moment_of(since, self.store.clock),
+            until=None if until is None else moment_of(until, self.store.clock),
+            limit=limit,
             columns=columns,
             isolation=isolation,
             value_schema=value_schema,
