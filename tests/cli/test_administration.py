@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from logstore.log.files import Directory
 from logstore.log.lock import holder_of
 from logstore.store.diagnosis import Level, diagnose
 from logstore.store_config import DEFAULTS, StoreConfig
+from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
 from tests.log.logs import crashed_copy, tree
 from tests.log.test_inspection import flip
@@ -43,6 +45,31 @@ def test_a_topic_is_created_described_altered_grown_and_deleted(run):
     run("topic", "delete", "flights", "--yes")
     assert run("topic", "list") == ""
     assert not list(run.directory.glob("flights-*"))
+
+
+def test_settings_of_a_topic_are_given_as_kafkas_tools_take_them(run, tmp_path, monkeypatch):
+    words = ("-c", "segment.bytes=1MiB", "--set", "retention.ms=7d", "--config", "cleanup.policy=compact")
+    run("topic", "create", "flights", *words, "--set", "num.partitions=3", "--config", "flush.messages=5")
+    (described,) = run.json("topic", "describe", "flights")
+    assert described["settings"] == {
+        "retention.ms": "604800000",
+        "cleanup.policy": "compact",
+        "flush.messages": "5",
+        "segment.bytes": "1048576",
+    }
+    assert len(described["partitions"]) == 3
+    assert "retention.ms=86400000\n" in run("topic", "alter", "flights", "--set", "retention.ms=1d")
+    assert "flush.messages=6\n" in run("topic", "alter", "flights", "--config", "flush.messages=6")
+    file = tmp_path / "a=b.toml"
+    file.write_text("num.partitions = 2\n")
+    run("topic", "create", "trains", "--config", file, "--config", "retention.ms=5")
+    (described,) = run.json("topic", "describe", "trains")
+    assert (described["settings"]["retention.ms"], len(described["partitions"])) == ("5", 2)
+    assert "retenton.ms: unknown; did you mean retention.ms?" in run.error(
+        "topic", "create", "buses", "--set", "retenton.ms=5", status=2
+    )
+    assert "one file" in run.error("topic", "create", "buses", "--config", "a", "--config", "b", status=2)
+    assert "buses" not in run("topic", "list")
 
 
 def test_the_oldest_records_are_trimmed(flights):
@@ -77,6 +104,16 @@ def test_offsets_are_set_listed_measured_and_forgotten(flights):
 def test_offsets_of_unknown_places_are_refused_all_together(flights):
     assert "trains" in flights.error("offsets", "set", "billing", "flights:0=1", "trains:0=1")
     assert flights.json("offsets", "list") == []
+
+
+@pytest.mark.parametrize(
+    "words", [("offsets", "lag", "biling"), ("offsets", "list", "biling"), ("config", "check", "-g", "biling")]
+)
+def test_a_group_that_has_committed_nothing_is_an_error_and_those_that_have_are_named(flights, words):
+    flights("offsets", "set", "billing", "flights:0=1")
+    said = flights.error(*words)
+    assert "group 'biling' has committed no offsets in this store (groups that have: billing)" in said
+    assert said.count("\n") == 1
 
 
 # --- settings ----------------------------------------------------------------------------------
@@ -257,6 +294,27 @@ def test_room_is_compared_with_reserve_and_budget(flights):
 
 def test_a_directory_that_is_not_there_is_a_problem(run):
     assert names(run, status=1) == {"no-directory"}
+    said = run("doctor", status=1)
+    assert said == f"problem: {run.directory}: there is no such directory; check the path\n"
+
+
+def test_a_directory_that_cannot_be_read_is_not_called_missing(flights):
+    table = FaultyFiles()
+    table.fail("listdir", 1, errno=errno.EMFILE, times=-1)
+    (found,) = diagnose(flights.directory, table=table)
+    assert (found.name, found.level) == ("unreadable", Level.PROBLEM)
+    assert "raise the limit on open files" in found.what
+    assert "Errno" not in str(found)
+
+
+def test_a_directory_may_be_named_by_an_argument(flights, tmp_path, monkeypatch):
+    monkeypatch.setattr(flights, "_runner", type(flights._runner)(env={"LOGSTORE_DIR": str(tmp_path / "other")}))
+    for command in ("doctor", "housekeep"):
+        flights(command, flights.directory)
+    assert "it is whole" in flights.error("rebuild", flights.directory)
+    assert "store already" in flights.error("adopt", flights.directory, "--yes")
+    flights("doctor", flights.directory, "--dir", flights.directory)
+    assert "two directories" in flights.error("doctor", flights.directory, "--dir", tmp_path, status=2)
 
 
 def test_who_holds_a_root_is_asked_without_taking_its_lock(tmp_path, process):

@@ -66,6 +66,29 @@ def test_a_line_that_cannot_be_taken_is_named_and_those_before_it_are_written(ru
     assert len(records(run, "words")) == 2
 
 
+def test_what_is_written_before_a_bad_line_is_said_and_how_to_go_on(run, tmp_path):
+    run("topic", "create", "words")
+    lines = [b"a:1", b"b:2", b"no key", b"c:3"]
+    said = run.error("produce", "words", "-K", ":", input=b"\n".join(lines))
+    assert "line 3: there is no key delimiter" in said
+    assert "the 2 record(s) before it are written: correct it, and go on from line 3, as with `tail -n +3`" in said
+    assert "line 1: there is no key delimiter b':'; nothing was written" in run.error(
+        "produce", "words", "-K", ":", input=b"x"
+    )
+    # Also where the producer refuses it.
+    said = run.error("produce", "words", input=b"x\n" + b"y" * 2_000_000 + b"\n")
+    assert "line 2: words-0: a record of 2000000 bytes is over max.request.size" in said
+    assert "the 1 record(s) before it are written" in said
+    said = run.error("produce", "words", "-D", "END", "--set", "num.io.threads=1", "-p", "7", input=b"aENDb")
+    assert "record 1: " in said
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"value": "x"}\n\n{"value": 5}\n')
+    said = run.error("import", "words", file)
+    assert f"{file} line 3: " in said
+    assert "the 1 record(s) before it are written" in said
+    assert run("consume", "words", "-e") == "1\n2\nx\nx\n"
+
+
 def test_json_lines_say_everything_of_a_record(run):
     lines = [
         {"value": "v", "key": "k", "timestamp": 5, "headers": [["a", "1"], ["a", None]], "partition": 1},

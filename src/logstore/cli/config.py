@@ -11,6 +11,8 @@ import click
 from logstore import client_config, config_text, kafka_keys, store_config
 from logstore.checks import Finding, GroupLag, Severity, check
 from logstore.cli import terminal
+from logstore.cli.advice import of_a_command
+from logstore.cli.offsets import known_group
 from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
 from logstore.client_config import ConsumerConfig, ProducerConfig
 from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
@@ -214,6 +216,7 @@ def check_settings(
         consumer=ConsumerConfig.of(consumer) if consumer else None,
         **facts,
     )
+    found = [finding._replace(advice=of_a_command(finding.advice)) for finding in found]
     for finding in found if as_json else _together(found):
         terminal.print_json(finding._asdict()) if as_json else terminal.line(str(finding))
     terminal.say(f"{len(found) or 'no'} finding(s)")
@@ -242,7 +245,7 @@ def _facts(place: Place, groups: tuple[str, ...]) -> dict[str, Any]:
         topics = {name: store.topic_config(name) for name in store.topics()}
         lags = [
             GroupLag(group, lag.partition.topic, int(lag.seconds * 1000))
-            for group in groups or store.offsets.groups()
+            for group in [known_group(store, name) for name in groups] or store.offsets.groups()
             for lag in store.lag(group)
             if lag.records
         ]

@@ -7,7 +7,7 @@ import sys
 import click
 
 from logstore.cli import terminal
-from logstore.cli.place import LocalPath, Place, json_option, place_options
+from logstore.cli.place import LocalPath, Place, directory_argument, json_option, place_options
 from logstore.store import Store
 from logstore.store import adopt as adoption
 from logstore.store import rebuild as rebuilding
@@ -16,6 +16,7 @@ from logstore.store import rebuild as rebuilding
 @click.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
+@directory_argument
 @place_options
 def adopt(yes: bool, as_json: bool, place: Place) -> None:
     """Take over a directory that Kafka wrote, so that it can be written. Kafka must be stopped.
@@ -51,6 +52,7 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 @click.command("hand-back")
 @click.option("--leave-stray", is_flag=True, help="Also with topics that Kafka does not know: it moves them aside.")
 @json_option
+@directory_argument
 @place_options
 def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
     """Make a directory ready for Kafka to start on it. It is Kafka's again; `logstore adopt` takes it back.
@@ -70,6 +72,7 @@ def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
 
 @click.command()
 @json_option
+@directory_argument
 @place_options
 def rebuild(as_json: bool, place: Place) -> int:
     """Make the list of topics of a store, lost or damaged, again from the directories. The store must be closed.
@@ -126,6 +129,7 @@ def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place)
 
 
 @click.command()
+@directory_argument
 @place_options
 def housekeep(place: Place) -> None:
     """Apply retention and compaction now, once, and forget expired offsets.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from logstore.cli import terminal
-from logstore.cli.place import Place, json_option, place_options
+from logstore.cli.advice import of_a_command
+from logstore.cli.place import Place, directory_argument, json_option, place_options
 from logstore.log.files import Directory, partitions_below
 from logstore.store.diagnosis import Level, diagnose
 
@@ -14,9 +15,10 @@ from logstore.store.diagnosis import Level, diagnose
 @click.option("--deep", is_flag=True, help="Compare the checksum of every batch: reads everything.")
 @click.option("-a", "--all", "everything", is_flag=True, help="What is well, too.")
 @json_option
+@directory_argument
 @place_options
 def doctor(deep: bool, everything: bool, as_json: bool, place: Place) -> int:
-    """Say what is wrong with a store's directory, without changing anything.
+    """Say what is wrong with a store's DIRECTORY (else --dir), without changing anything.
 
     Who writes it, whose it is, what a crash has left, whether files and catalogue agree, how much
     room there is, dangerous settings. Status 1 if there is a problem.
@@ -35,6 +37,7 @@ def doctor(deep: bool, everything: bool, as_json: bool, place: Place) -> int:
                 count += 1
             elif not everything:
                 continue
+            found = found._replace(what=of_a_command(found.what), advice=of_a_command(found.advice))
             terminal.print_json(found._asdict()) if as_json else terminal.line(str(found))
     terminal.say(f"{path}: {count or 'nothing'} to look at")
     return worst

@@ -6,6 +6,7 @@ quick. Everything ends in `Logstore.main`, for the entry point and for tests ali
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 import warnings
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from logstore.cli import terminal
+from logstore.cli.advice import of_a_command
 from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError, RetentionWarning, StorageError
 
 #: noun -> module, command in it, and what the list of commands says of it
@@ -88,10 +90,18 @@ class Logstore(click.Group):
             error.show()
             return error.exit_code
         except LogstoreError as error:
-            terminal.say(f"error: {error}")
+            terminal.say(f"error: {of_a_command(str(error))}")
             return status_of(error)
         except OSError as error:
-            terminal.say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+            where = f": {error.filename}" if error.filename else ""
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                # As `TooManyFilesError` says it, of which status 75 is, too.
+                terminal.say(
+                    f"error: no descriptor left to open a file{where}; raise the limit on open files (ulimit -n), "
+                    "and try again"
+                )
+                return terminal.RETRY
+            terminal.say(f"error: {error.strerror or error}{where}")
             return terminal.FAILED
         return result if isinstance(result, int) else terminal.OK
 
@@ -99,7 +109,7 @@ class Logstore(click.Group):
 def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Say what a user should know as all else is said; where in this program it was found says nothing to them."""
     if issubclass(category, RetentionWarning):
-        terminal.say(f"warning: {message}")
+        terminal.say(f"warning: {of_a_command(str(message))}")
     else:
         show(message, category, *where)
 

@@ -11,6 +11,7 @@ from logstore.cli import terminal
 from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import OFFSET, PARTITION, Begin, iso, zone_option
+from logstore.errors import ConsumerError
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
 
@@ -44,7 +45,7 @@ def list_offsets(group: str | None, as_json: bool, zone: tzinfo, place: Place) -
                 "metadata": commit.metadata,
                 "commit_ms": commit.commit_ms,
             }
-            for name in ([group] if group else store.offsets.groups())
+            for name in ([known_group(store, group)] if group else store.offsets.groups())
             for partition, commit in sorted(store.committed(name).items())
         ]
     columns = ("group", "topic", "partition", "offset", "committed", "metadata")
@@ -69,7 +70,7 @@ def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
     with place.open(read_only=True) as store:
         rows = [
             {"topic": each.partition.topic, **each._asdict(), "partition": each.partition.partition}
-            for each in store.lag(group, isolation=isolation)
+            for each in store.lag(known_group(store, group), isolation=isolation)
         ]
     terminal.print_rows(rows, as_json=as_json)
 
@@ -89,6 +90,19 @@ def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zo
         store.commit_offsets(group, wanted, ack="synced")
     for name, offset in wanted.items():
         terminal.line(f"{name.topic}:{name.partition}={offset}")
+
+
+def known_group(store: Store, group: str) -> str:
+    """A group's name, if it has committed something: of a misspelt one nothing is known, which is not "no lag".
+
+    Raises:
+        ConsumerError: it has committed nothing.
+    """
+    known = store.offsets.groups()
+    if group in known:
+        return group
+    shown = ", ".join(known[:10]) or "none"
+    raise ConsumerError(f"group {group!r} has committed no offsets in this store (groups that have: {shown})")
 
 
 def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:

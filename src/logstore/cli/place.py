@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from logstore import config as log_config
 from logstore.config import Setting
 from logstore.errors import NotALogError
 from logstore.paths import local_path
@@ -36,6 +37,7 @@ class Place(NamedTuple):
     directory: str | None
     file: str | None
     settings: Mapping[str, Setting]
+    of_topic: Mapping[str, Setting] = {}  #: what `topic_place_options` have of the topic
 
     def config(self) -> StoreConfig:
         """The settings: those on the command line, from the environment, from the file, the defaults."""
@@ -89,13 +91,54 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, Setting]:
     return settings
 
 
+def _file_and_pairs(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str | None, dict[str, Setting]]:
+    """``--config`` of a command that sets a topic up: a file, or KEY=VALUE as Kafka's own tools take it."""
+    pairs = tuple(value for value in values if "=" in value and not os.path.exists(value))
+    named = [value for value in values if value not in pairs] or [os.environ.get("LOGSTORE_CONFIG", "")]
+    if len(named) > 1:
+        raise click.BadParameter(f"expected one file, or KEY=VALUE, found {' and '.join(named)}")
+    file = LocalPath(dir_okay=False).convert(named[0], param, ctx) if named[0] else None
+    return file, parse_settings(pairs)
+
+
+_CONFIG = click.option(
+    "--config",
+    "config_file",
+    envvar="LOGSTORE_CONFIG",
+    metavar="FILE",
+    type=LocalPath(dir_okay=False),
+    help="Settings: TOML, or a server.properties of Kafka. [env: LOGSTORE_CONFIG]",
+)
+_CONFIG_OR_PAIR = click.option(
+    "--config",
+    "config_file",
+    multiple=True,
+    callback=_file_and_pairs,
+    metavar="FILE|KEY=VALUE",
+    help="As --set; or settings of the store: TOML, or a server.properties of Kafka. [env: LOGSTORE_CONFIG]",
+)
+
+
 def place_options(command: F) -> F:
     """``--dir``, ``--config`` and ``--set``, handed over as ``place``."""
+    return _place_options(command, of_topic=False)
 
+
+def topic_place_options(command: F) -> F:
+    """`place_options` of a command that sets a topic up: what is said of logs is its own, in ``place.of_topic``."""
+    return _place_options(command, of_topic=True)
+
+
+def _place_options(command: F, *, of_topic: bool) -> F:
     @functools.wraps(command)
     def with_place(*args: Any, **kwargs: Any) -> Any:
-        place = Place(kwargs.pop("directory"), kwargs.pop("config_file"), kwargs.pop("store_settings"))
-        return command(*args, place=place, **kwargs)
+        directory, given, said = (kwargs.pop(name) for name in ("directory", "config_file", "store_settings"))
+        file, pairs = given if of_topic else (given, {})
+        topics = {key: value for key, value in said.items() if of_topic and _is_of_logs(key)} | pairs
+        stores = {key: value for key, value in said.items() if key not in topics}
+        return command(*args, place=Place(directory, file, stores, topics), **kwargs)
 
     decorated: Any = with_place
     for option in (
@@ -105,16 +148,9 @@ def place_options(command: F) -> F:
             multiple=True,
             callback=_pairs,
             metavar="KEY=VALUE",
-            help="A setting of the store, by Kafka's key; may be repeated.",
+            help=f"A setting of the {'topic, or of the ' * of_topic}store, by Kafka's key; may be repeated.",
         ),
-        click.option(
-            "--config",
-            "config_file",
-            envvar="LOGSTORE_CONFIG",
-            metavar="FILE",
-            type=LocalPath(dir_okay=False),
-            help="Settings: TOML, or a server.properties of Kafka. [env: LOGSTORE_CONFIG]",
-        ),
+        _CONFIG_OR_PAIR if of_topic else _CONFIG,
         click.option(
             "-d",
             "--dir",
@@ -127,6 +163,28 @@ def place_options(command: F) -> F:
     ):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+
+
+def _is_of_logs(key: str) -> bool:
+    return key in log_config.NAMES or key in log_config.WITHOUT_EFFECT
+
+
+def directory_argument(command: F) -> F:
+    """``[DIRECTORY]``: the directory of the store as an argument, for `place_options` below."""
+
+    @functools.wraps(command)
+    def with_directory(*args: Any, **kwargs: Any) -> Any:
+        named, other = kwargs.pop("named_directory"), kwargs["directory"]
+        if named is not None:
+            source = click.get_current_context().get_parameter_source("directory")
+            if source is click.core.ParameterSource.COMMANDLINE and other != named:
+                raise click.UsageError(f"two directories: {named}, and --dir {other}")
+            kwargs["directory"] = named
+        return command(*args, **kwargs)
+
+    return click.argument(
+        "named_directory", metavar="[DIRECTORY]", required=False, type=LocalPath(file_okay=False)
+    )(with_directory)  # type: ignore[return-value]  # it keeps the type of what it decorates
 
 
 def json_option(command: F) -> F:

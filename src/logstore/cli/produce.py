@@ -11,7 +11,7 @@ import click
 from logstore.cli import terminal
 from logstore.cli.place import Place, place_options
 from logstore.cli.words import PAIR
-from logstore.errors import InvalidRecordError
+from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
 from logstore.store.transfer import Line, record_of_json
 
 _READ_BYTES = 1 << 16
@@ -73,7 +73,7 @@ def produce(
 ) -> None:
     """Append each line of standard input to TOPIC as a record.
 
-    A line that cannot be taken ends the command with its number; those before it are written.
+    A line that cannot be taken ends the command with its number; those before it are written, which is said.
     """
     if as_json and (key_delimiter is not None or end != b"\n"):
         raise click.UsageError("--json lines have their keys in them, and end with a newline")
@@ -85,12 +85,11 @@ def produce(
             store.create_topic(topic, if_not_exists=True)
         store.topic(topic)
         with store.producer(settings) as producer:
+            number = 0
             try:
-                for number, raw in enumerate(split(sys.stdin.buffer, end), 1):
-                    try:
-                        record = _json(raw) if as_json else _plain(raw, key_delimiter, empty_is_null)
-                    except InvalidRecordError as error:
-                        raise InvalidRecordError(f"line {number}: {error}") from None
+                for raw in split(sys.stdin.buffer, end):
+                    number += 1
+                    record = _json(raw) if as_json else _plain(raw, key_delimiter, empty_is_null)
                     if record is None:
                         continue
                     producer.send(
@@ -102,10 +101,22 @@ def produce(
                         headers=(*record.headers, *fixed) or None,
                     )
                     count += 1
+            except (RecordError, UnknownPartitionError) as error:
+                raise InvalidRecordError(bad_line(number, error, count, lines=end == b"\n")) from error
             finally:
                 producer.flush()
     if not quiet:
         terminal.say(f"{count} record(s)")
+
+
+def bad_line(number: int, error: LogstoreError, count: int, *, source: str = "", lines: bool = True) -> str:
+    """What is wrong with a line, what of the input is written, and how to go on without writing that twice."""
+    what = "line" if lines else "record"
+    said = f"{source + ' ' if source else ''}{what} {number}: {error}"
+    if not count:
+        return f"{said}; nothing was written"
+    how = f"correct it, and go on from {what} {number}" + (f", as with `tail -n +{number}`" if lines else "")
+    return f"{said}; the {count} record(s) before it are written: {how}"
 
 
 def split(stream: BinaryIO, end: bytes) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from logstore.cli import terminal
-from logstore.cli.place import Place, json_option, place_options
+from logstore.cli.place import Place, json_option, place_options, topic_place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import PAIR, WHERE, Begin, zone_option
 from logstore.store.administering import TopicDescription
@@ -45,13 +45,18 @@ def list_topics(internal: bool, as_json: bool, place: Place) -> None:
     "-c", "--setting", "settings", multiple=True, type=PAIR, help="A setting of the topic; may be repeated."
 )
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
-@place_options
+@topic_place_options
 def create(
     name: str, partitions: int | None, settings: tuple[tuple[str, str], ...], if_not_exists: bool, place: Place
 ) -> None:
-    """Create a topic, and the store if there is none. Durable when the command ends."""
+    """Create a topic, and the store if there is none. Durable when the command ends.
+
+    Its settings are given by -c, --set or --config, each as KEY=VALUE, such as --set retention.ms=7d.
+    """
     with place.open(read_only=False, create=True) as store:
-        made = store.create_topic(name, partitions, dict(settings), if_not_exists=if_not_exists)
+        made = store.create_topic(
+            name, partitions, {**place.of_topic, **dict(settings)}, if_not_exists=if_not_exists
+        )
         terminal.say(f"topic {made.name} has {made.partition_count} partition(s)")
 
 
@@ -102,15 +107,16 @@ def _facts(described: TopicDescription) -> dict[str, Any]:
 @click.argument("settings", nargs=-1, type=PAIR)
 @click.option("--reset", multiple=True, metavar="KEY", help="Give a setting back to the topic's default.")
 @click.option("--drop-keyless", is_flag=True, help="Compact it, and lose the records that have no key.")
-@place_options
+@topic_place_options
 def alter(
     name: str, settings: tuple[tuple[str, str], ...], reset: tuple[str, ...], drop_keyless: bool, place: Place
 ) -> None:
     """Change settings of a topic: KEY=VALUE ... All of them, or on an error none."""
-    if not settings and not reset:
+    changes = {**place.of_topic, **dict(settings)}
+    if not changes and not reset:
         raise click.UsageError("nothing to change: give KEY=VALUE, or --reset KEY")
     with place.open(read_only=False) as store:
-        left = store.alter_topic(name, {**dict(settings), **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
+        left = store.alter_topic(name, {**changes, **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
     for key, value in left.items():
         terminal.line(f"{key}={value}")
 

@@ -12,8 +12,9 @@ import click
 from logstore.cli import terminal
 from logstore.cli.place import LocalPath, Place, place_options
 from logstore.cli.positions import offset_in
+from logstore.cli.produce import bad_line
 from logstore.cli.words import WHERE, Begin, zone_option
-from logstore.errors import InvalidRecordError, NotALogError
+from logstore.errors import InvalidRecordError, NotALogError, RecordError, UnknownPartitionError
 from logstore.log import Log, files
 from logstore.log.files import Directory
 from logstore.records import Isolation
@@ -123,16 +124,14 @@ def import_records(
 
 
 def _import_lines(store: Store, topic: str, source: str, keep_partitions: bool, new_timestamps: bool) -> int:
-    count = 0
+    count = number = 0
     with store.producer({"acks": "all"}) as producer:
         try:
-            for number, raw in enumerate(_lines(source), 1):
+            for raw in _lines(source):
+                number += 1
                 if not raw.strip():
                     continue
-                try:
-                    record = record_of_json(raw)
-                except InvalidRecordError as error:
-                    raise InvalidRecordError(f"{source} line {number}: {error}") from None
+                record = record_of_json(raw)
                 producer.send(
                     topic,
                     record.value,
@@ -142,6 +141,8 @@ def _import_lines(store: Store, topic: str, source: str, keep_partitions: bool, 
                     headers=record.headers or None,
                 )
                 count += 1
+        except (RecordError, UnknownPartitionError) as error:
+            raise InvalidRecordError(bad_line(number, error, count, source=source.removeprefix("-"))) from error
         finally:
             producer.flush()
     return count

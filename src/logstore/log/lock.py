@@ -136,10 +136,10 @@ class RootLock:
                 return cls._acquire(root, partition, clock, brief)
             except _HeldError as found:
                 if not patient or clock.monotonic_s() >= began_s + found.patience_s:
-                    who = f"pid {found.owner}" if found.owner > 0 else "another process"
+                    who = _shown(f"pid {found.owner}" if found.owner > 0 else "another process", found)
                     raise DirectoryLockedError(
-                        f"locked by {who}{f' ({found.told})' if found.told else ''}; only one process writes a "
-                        "root: stop it, or open the log with read_only=True",
+                        f"locked by {who}; only one process writes a root: stop it, or open the log with "
+                        "read_only=True",
                         path=root.path,
                     ) from None
             with held(never):
@@ -240,6 +240,13 @@ def _told_in(file: File) -> str:
     return file.read(0, _TOLD_BYTES).decode(errors="replace").strip()
 
 
+def _shown(who: str, found: _HeldError) -> str:
+    """A process and what it has said of itself, its pid once; another pid is shown, as of another namespace."""
+    said = _PID.match(found.told)
+    told = found.told[said.end() :] if said is not None and int(said[1]) == found.owner else found.told
+    return f"{who} ({told})" if told else who
+
+
 class Holder(NamedTuple):
     """The process that has the lock of a root."""
 
@@ -247,7 +254,7 @@ class Holder(NamedTuple):
     told: str  #: what it wrote into the lock's file: pid, host, start time
 
     def __str__(self) -> str:
-        return f"pid {self.pid or 'unknown'}" + (f" ({self.told})" if self.told else "")
+        return _shown(f"pid {self.pid or 'unknown'}", _HeldError(self.pid, self.told))
 
 
 def holder_of(root: Directory) -> Holder | None:

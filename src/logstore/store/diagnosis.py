@@ -9,12 +9,13 @@ to do.
 from __future__ import annotations
 
 import enum
+import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logstore._files import LIBC, Files
+from logstore._files import LIBC, Files, errno_of
 from logstore.checks import Severity, check
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.log import files, inspection, recovery
@@ -86,7 +87,11 @@ def diagnose(
     try:
         names = root.names()
     except LogstoreError as error:
-        yield Finding(Level.PROBLEM, "no-directory", root.path, str(error.__cause__ or error), "check the path")
+        if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
+            what = "there is no such directory" if not os.path.exists(root.path) else "it is no directory"
+            yield Finding(Level.PROBLEM, "no-directory", root.path, what, "check the path")
+        else:
+            yield Finding(Level.PROBLEM, "unreadable", root.path, str(error))
         return
     catalogue: Catalogue | None = None
     try:
