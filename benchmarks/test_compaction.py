@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +28,7 @@ from logstore._columns import columns_of
 from logstore._compact import Filter
 from logstore._encode import Encoder, encode
 from logstore._keymap import KeyMap
+from logstore.store.upkeep import Throttle
 
 SIZE, PER_BATCH, BATCHES = 100, 1_000, 200
 TIMESTAMP = 1_700_000_000_000
@@ -161,9 +164,11 @@ STOCK = 600  #: batches: so much that a compaction outlasts the appends beside i
 
 
 @pytest.mark.row("R3", "S6")
-def test_appends_while_a_compaction_runs(benchmark: Any) -> None:
+def test_appends_while_a_compaction_runs(benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same appends to two logs; one is being compacted by its store, half of what it holds is replaced.
 
+    Beside it stands what the compaction loses to them: how many times as long as alone it takes for each byte
+    while these appends run, and from end to end beside a trickle of 100 records a second to another topic.
     In memory where there is such a place: on one disk both are mostly waiting for what the other has written.
     """
     above = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -186,6 +191,39 @@ def test_appends_while_a_compaction_runs(benchmark: Any) -> None:
             yield store
 
     fresh = prepared()
+    passed = 0
+    honest = Throttle.__call__
+
+    def counted(self: Throttle, byte_count: int) -> None:
+        nonlocal passed
+        passed += byte_count
+        honest(self, byte_count)
+
+    monkeypatch.setattr(Throttle, "__call__", counted)
+
+    def compaction(*, trickles: bool) -> float:
+        """Seconds a byte of a whole compaction."""
+        store = next(fresh)
+        topic, ended, before = store.create_topic("trickle"), threading.Event(), passed
+
+        def trickle() -> None:
+            while not ended.wait(0.01):
+                topic.append(b"%*d" % (SIZE, 1))
+
+        thread = threading.Thread(target=trickle)
+        if trickles:
+            thread.start()
+        started = time.perf_counter()
+        store.housekeep()
+        seconds = time.perf_counter() - started
+        ended.set()
+        if trickles:
+            thread.join()
+        store.close()
+        shutil.rmtree(Path(store.path).parent)
+        return seconds / (passed - before)
+
+    during: list[tuple[float, int]] = []  # seconds of the appends, and what the compaction got through meanwhile
 
     def alone() -> tuple[logstore.Store, Log, None]:
         store = next(fresh)
@@ -201,10 +239,19 @@ def test_appends_while_a_compaction_runs(benchmark: Any) -> None:
         return store, log, thread
 
     def work(state: Any) -> int:
-        append = state[1].append
+        append, before, started = state[1].append, passed, time.perf_counter()
         for group in live:
             append(group)
+        if state[2] is not None:
+            during.append((time.perf_counter() - started, passed - before))
         return state[1].log_end_offset
+
+    def targets(_medians: dict[str, float]) -> Iterator[Target]:
+        own = statistics.median(compaction(trickles=False) for _ in range(3))
+        beside_trickle = statistics.median(compaction(trickles=True) for _ in range(3))
+        beside_appends = sum(seconds for seconds, _ in during) / max(sum(size for _, size in during), 1)
+        yield Target("the compaction's slow-down beside them", beside_appends / own, "x", 20)
+        yield Target("the compaction's slow-down beside 100 appends/s", beside_trickle / own, "x", 1.5)
 
     def check(state: Any, end: int) -> None:
         store, log, thread = state
@@ -223,6 +270,7 @@ def test_appends_while_a_compaction_runs(benchmark: Any) -> None:
         workload=f"append {SIZE} B x 100 beside a compaction",
         records=100 * len(live),
         size=100 * len(live) * SIZE,
+        targets=targets,
         bars={"nothing beside": Bar(0.9)},
         codec="none",
     )

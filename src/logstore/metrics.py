@@ -38,6 +38,14 @@ class Counters:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+class Taken(NamedTuple):
+    """What appends have taken of a disk and a core since a log was opened: sums, of one log or of several."""
+
+    appends: int
+    size: int  #: bytes
+    sync_s: float  #: how long syncs were under way
+
+
 class LogMetrics(NamedTuple):
     """A log at one moment. Offsets are offsets, sizes are bytes."""
 

@@ -16,9 +16,10 @@ import logstore
 from logstore import Log
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, StorageError
-from logstore.log import checkpoint
+from logstore.log import checkpoint, flush
 from logstore.log.commit import _Waiter
 from logstore.log.files import Directory
+from logstore.metrics import Taken
 from logstore.store.housekeeping import Housekeeper, Interrupted
 from logstore.store.upkeep import REST, Throttle, Upkeep
 from logstore.testing import ManualClock
@@ -407,17 +408,135 @@ def test_tasks_run_when_they_are_due():
         keeper.close()
 
 
-def test_a_compaction_rests_while_records_are_appended_and_only_then():
+MIB = 1 << 20
+
+
+def slowdown(appends=0.0, size=0.0, sync_s=0.0, *, until=None, mib_s=250.0, chunks=400):
+    """How many times as long a compaction takes beside so many appends, bytes and seconds of syncs a second.
+
+    The time is the clock's, which its work and its rests move; appends end at ``until``.
+    """
     clock = ManualClock()
     keeper = Housekeeper(clock, "here")
-    waits, end = [], 0
-    keeper.wait = waits.append
-    throttle = Throttle(keeper, 1e12, lambda: end)
-    for appended in (0, 5, 0, 3):
+
+    def taken():
+        now = clock.monotonic_s() if until is None else min(clock.monotonic_s(), until)
+        return Taken(int(now * appends), int(now * size), now * sync_s)
+
+    throttle = Throttle(keeper, 1e12, taken)
+    for _ in range(chunks):
+        throttle(MIB)
+        clock.advance(1_000 / mib_s)
+    return clock.monotonic_s() * mib_s / chunks
+
+
+def test_a_compaction_beside_nothing_never_rests():
+    assert slowdown() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param({"appends": 100, "size": 100 * 100}, id="100 records a second"),
+        pytest.param({"appends": 100, "size": 100 * 1_000}, id="100 records of 1,000 bytes"),
+        pytest.param({"appends": 1, "size": 100_000}, id="a batch a second"),
+        pytest.param({"appends": 1, "size": 1_000, "sync_s": 0.005}, id="a synced record a second"),
+    ],
+)
+def test_a_trickle_of_appends_hardly_slows_a_compaction(taken):
+    assert slowdown(**taken) < 1.1
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param({"appends": 67_000, "size": 67_000 * 10_000}, id="batches of 100 records"),
+        pytest.param({"appends": 160_000, "size": 160_000 * 170}, id="single records"),
+        pytest.param({"appends": 20_000, "size": 20_000 * 170}, id="single records on a slow machine"),
+        pytest.param({"appends": 20, "size": 250 * MIB}, id="large batches, as fast as the disk takes them"),
+        pytest.param({"appends": 20, "size": 20 * MIB, "mib_s": 20.0}, id="on a slow disk"),
+        pytest.param({"appends": 200, "size": 200 * 170, "sync_s": 0.99}, id="each one synced"),
+    ],
+)
+def test_a_compaction_leaves_appends_at_full_speed_eleven_twelfths_of_the_time(taken):
+    assert slowdown(**taken) == pytest.approx(REST + 1, rel=0.1)
+
+
+def test_a_compaction_rests_by_the_share_of_the_time_that_appends_take():
+    tenth, half = slowdown(2_000), slowdown(10_000)
+    assert tenth == pytest.approx(1 + REST / 10, rel=0.05)
+    assert half == pytest.approx(1 + REST / 2, rel=0.05)
+
+
+def test_a_compaction_is_fast_again_when_the_appends_have_ended():
+    # 0.1 s of appends, and less than a second more that they count for.
+    assert slowdown(67_000, 670 * MIB, until=0.1, chunks=5_000) < 1.1
+
+
+def test_long_syncs_count_for_all_of_their_time():
+    clock = ManualClock()
+    keeper = Housekeeper(clock, "here")
+    # Each is counted when it ends, long after the chunk that it was begun in.
+    throttle = Throttle(keeper, 1e12, lambda: Taken(0, 0, clock.monotonic_s() // 0.3 * 0.3))
+    for _ in range(1_000):
+        throttle(MIB)
+        clock.advance(4)
+    assert clock.monotonic_s() / 4 == pytest.approx(REST + 1, rel=0.1)
+
+
+def test_a_log_that_is_closed_meanwhile_counts_for_nothing():
+    clock = ManualClock()
+    keeper = Housekeeper(clock, "here")
+    sums = iter([Taken(90, MIB, 9.0), Taken(100, 2 * MIB, 10.0), Taken(0, 0, 0.0), Taken(0, 0, 0.0)])
+    throttle = Throttle(keeper, 1e12, lambda: next(sums))
+    for _ in range(2):
+        throttle(MIB)
+        clock.advance(2_000)
+    before = clock.monotonic_s()
+    throttle(MIB)
+    throttle(MIB)
+    assert clock.monotonic_s() == before
+
+
+def test_a_store_compacts_on_beside_a_trickle_to_another_topic(tmp_path, clock, monkeypatch):
+    """Each chunk takes 5 ms of the clock, and 100 records a second come in, while it works and while it rests."""
+    honest, chunks = Throttle.__call__, []
+
+    def throttle(self, byte_count):
+        chunks.append(byte_count)
+        clock.advance(5)
+        while trickle[0].log_end_offset < (clock.monotonic_s() - begun_s) * 100:
+            trickle.append(b"%100d" % 1)
+        honest(self, byte_count)
+
+    monkeypatch.setattr(Throttle, "__call__", throttle)
+    with open_store(tmp_path, clock, **{"logstore.housekeeping": "manual"}) as store:
+        topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})
+        fill(topic, 400)
+        trickle = store.create_topic("trickle")
+        begun_s = clock.monotonic_s()
+        store.housekeep()
+        assert len(chunks) > 100
+        assert trickle[0].log_end_offset > 50
+        assert clock.monotonic_s() - begun_s < 1.1 * 0.005 * len(chunks)
+
+
+def test_a_log_says_what_appends_have_taken(tmp_path, clock, monkeypatch):
+    honest = flush._sync_unless_dropped
+
+    def slow(segment):
         clock.advance(20)
-        end += appended
-        throttle(1 << 20)
-    assert [round(seconds, 3) for seconds in waits] == [round(REST * 0.02, 3)] * 2
+        honest(segment)
+
+    monkeypatch.setattr(flush, "_sync_unless_dropped", slow)
+    with open_store(tmp_path, clock) as store:
+        log = store.create_topic("flights")[0]
+        assert log.taken == Taken(0, 0, 0.0)
+        log.append([b"one", b"two"])
+        log.append([b"three"])
+        assert log.taken == Taken(2, log.metrics().counters["appended_bytes"], 0.0)
+        log.flush()
+        assert log.taken.sync_s == pytest.approx(0.02)
 
 
 def test_closing_ends_a_long_task_in_its_middle(tmp_path):

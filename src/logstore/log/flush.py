@@ -129,10 +129,13 @@ class Flusher:
         return _Round(state.end.value, list(state.unsynced), active, active.size, state.generation, unflushed)
 
     def _sync(self, found: _Round) -> None:
+        state = self._state
+        began_s = state.clock.monotonic_s()
         for segment in found.sealed:
             _sync_unless_dropped(segment)
-        self._state.sync_names()
+        state.sync_names()
         _sync_unless_dropped(found.active)
+        state.sync_s += state.clock.monotonic_s() - began_s
 
     def _end_locked(self, done: _Round) -> None:
         state = self._state

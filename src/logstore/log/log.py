@@ -49,7 +49,7 @@ from logstore.log.ticker import TICKER
 from logstore.log.watermark import Watermark
 from logstore.log.writable import Writable
 from logstore.log.write import ProducerStamp
-from logstore.metrics import LogMetrics
+from logstore.metrics import LogMetrics, Taken
 from logstore.records import (
     AbortedTransaction,
     Isolation,
@@ -490,6 +490,12 @@ class Log(Writable):
     def room(self) -> int:
         """Bytes that the log's gate has granted it and that it has not written yet."""
         return self._state.room
+
+    @property
+    def taken(self) -> Taken:
+        """What appends to this log have taken of the disk and the core since it was opened."""
+        counters = self._state.counters
+        return Taken(counters.appends, counters.appended_bytes, self._state.sync_s)
 
     def cleanable(self, now_ms: int | None = None) -> Cleanable:
         """What a compaction would work on, how dirty that is, and whether it is due."""

@@ -117,6 +117,7 @@ class State:
         self.changing = 0  # steps of a change that are under way; see `change`
         self.appending = False  # an append is under way; see `cut.settle_locked`
         self.gate = gate
+        self.sync_s = 0.0  #: how long syncs of what was appended were under way
         self.room = 0  #: bytes that the gate has granted and that are not written yet
         self.counters = Counters()
         found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)

@@ -20,6 +20,7 @@ from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.log.reader import Readable
+from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store import layout
 
@@ -130,9 +131,16 @@ class Partitions:
             if topic is None or name.topic == topic:
                 yield log
 
-    def log_end_sum(self) -> int:
-        """The log end offsets of all open logs together: what any append changes."""
-        return sum(log.log_end_offset for log in list(self._open.values()) if isinstance(log, Log))
+    def taken(self) -> Taken:
+        """What appends to all logs that are open now have taken. Less than before once one has been closed."""
+        appends, size, sync_s = 0, 0, 0.0
+        for log in list(self._open.values()):
+            if isinstance(log, Log):
+                taken = log.taken
+                appends += taken.appends
+                size += taken.size
+                sync_s += taken.sync_s
+        return Taken(appends, size, sync_s)
 
     def settle(self, topic: str) -> None:
         """Wait for those who are opening logs of a topic: whoever comes later goes by the catalogue as it is now.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from logstore.config import LogConfig
 from logstore.errors import LogClosedError, LogstoreError, PolicyViolationError, TopicError
 from logstore.log import Log
+from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store.housekeeping import Housekeeper, Interrupted, Run
 
@@ -185,9 +186,7 @@ class Upkeep:
         config = self._config
         return log.compact(
             map_bytes=config.log_cleaner_dedupe_buffer_size,
-            throttle=Throttle(
-                self._keeper, config.log_cleaner_io_max_bytes_per_second, self._partitions.log_end_sum
-            ),
+            throttle=Throttle(self._keeper, config.log_cleaner_io_max_bytes_per_second, self._partitions.taken),
         )
 
     def checkpoint(self) -> None:
@@ -201,42 +200,85 @@ class Upkeep:
         self._hold.checkpoint(facts, token)
 
 
-#: While somebody appends, a compaction rests so many times as long as it works. Its map is read and written
-#: all over, and beside that an append takes more than twice as long: see docs/benchmarks.md.
+#: Beside appends at full speed, a compaction rests so many times as long as it works. Its map is read and written
+#: all over, and an append takes more than twice as long meanwhile: see docs/benchmarks.md.
 REST: Final = 11
+
+#: What one append takes of a core, without its bytes. Six times less on the machine of docs/benchmarks.md: on a
+#: slower one, appends at full speed must not look like a trickle.
+APPEND_S: Final = 50e-6
+
+#: A disk and a core take so many bytes a second at least, whatever the compaction got: of a small log it has
+#: measured little but its syncs.
+LEAST_SPEED: Final = 16 << 20
+
+#: Appends are looked at after so much work: with many logs a look is not for nothing.
+_LOOK_S = 0.002
+
+#: A sync is counted when it ends, and may have been under way for longer than since the last look.
+_MOST_CARRIED_S = 1.0
 
 
 class Throttle:
     """Lets at most so many bytes a second pass, and nothing once the store is being closed.
 
-    While records are being appended, most of the time is left to them: ``appended`` gives a number that
-    any append changes.
+    Records that are being appended come first, by the share of the time that they take: beside appends at full
+    speed a compaction rests `REST` times as long as it works, beside a tenth of that a tenth as long, beside a
+    trickle hardly at all. ``taken`` says what all appends have taken. How long their bytes take is told from the
+    compaction's own speed, on the same disk and core.
     """
 
     def __init__(
-        self, keeper: Housekeeper, bytes_per_second: float, appended: Callable[[], int] = lambda: 0
+        self, keeper: Housekeeper, bytes_per_second: float, taken: Callable[[], Taken] = lambda: Taken(0, 0, 0.0)
     ) -> None:
         self._keeper = keeper
         self._rate = bytes_per_second
-        self._appended = appended
-        self._seen = appended()
+        self._taken = taken
         self._owed_s = 0.0
-        self._since_s = keeper.clock.monotonic_s()
+        self._size = 0  # bytes that passed, in the time that was worked
+        self._worked_s = 0.0
+        self._unpaced_s = 0.0  # of that, since the last look
+        self._carried_s = 0.0  # taken by appends, and not yet made up for
+        # Set by the first call: what the log did before, such as a sync of what was appended, was no compaction.
+        self._seen: Taken | None = None
+        self._looked_s = self._since_s = 0.0
 
     def __call__(self, byte_count: int) -> None:
         """Take note of bytes that were read or written; blocks while they are more than may be."""
         self._keeper.check()
         if self._rate > 0:
             self._owed_s += byte_count / self._rate
-        seen = self._appended()
-        if seen != self._seen:
-            self._seen = seen
-            self._owed_s += REST * (self._keeper.clock.monotonic_s() - self._since_s)
+        now_s = self._keeper.clock.monotonic_s()
+        if self._seen is None:
+            self._seen, self._looked_s = self._taken(), now_s
+        else:
+            self._size += byte_count
+            self._worked_s += now_s - self._since_s
+            self._unpaced_s += now_s - self._since_s
+            if self._unpaced_s >= _LOOK_S:
+                self._owed_s += REST * self._unpaced_s * self._share(now_s, self._seen)
+                self._unpaced_s = 0.0
         # Shorter waits are inexact, and cost more than they hold back.
         if self._owed_s > 0.01:
             owed, self._owed_s = self._owed_s, 0.0
             self._keeper.wait(owed)
         self._since_s = self._keeper.clock.monotonic_s()
+
+    def _share(self, now_s: float, before: Taken) -> float:
+        """Which share of the time since the last look, rests and all, appends have taken: 0 to 1."""
+        passed_s, self._looked_s = now_s - self._looked_s, now_s
+        taken = self._seen = self._taken()
+        speed = max(self._size / self._worked_s, LEAST_SPEED)
+        taken_s = (
+            (taken.appends - before.appends) * APPEND_S
+            + (taken.size - before.size) / speed
+            + (taken.sync_s - before.sync_s)
+        )
+        # Less than before where a log has been closed.
+        self._carried_s += max(taken_s, 0.0)
+        counted_s = min(self._carried_s, passed_s)
+        self._carried_s = min(self._carried_s - counted_s, _MOST_CARRIED_S)
+        return counted_s / passed_s
 
 
 __all__ = ["Throttle", "Upkeep", "lets_go"]
