@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         TimestampType,
         TopicPartition,
     )
-    from logstore.store import Store, Topic
-    from logstore.store import open_store
+    from logstore.store import Store, Topic, open_store
     from logstore.store.adopt import adopt, hand_back
     from logstore.store.consumer import Consumer
     from logstore.store.dbapi import DatabaseOffsets

@@ -2,7 +2,8 @@
 
 from logstore.store.administering import PartitionDescription, TopicDescription
 from logstore.store.store import Store, open_briefly, open_store
-from logstore.store.store import open_store as open
 from logstore.store.topic import Topic
+
+open = open_store
 
 __all__ = ["PartitionDescription", "Store", "Topic", "TopicDescription", "open_briefly", "open_store"]
