@@ -532,13 +532,19 @@ cdef class _Intake:
         return self.take_stream(data)
 
     cdef bint next_rows(self, Rows *rows) except -1:
-        """Read the rows of the array, or of the next one of the stream; False at the end."""
-        if self.is_stream:
-            if not self.next_array():
+        """Read the rows of the array, or of the next one of the stream that has some; False at the end.
+
+        Without rows nothing is asked of the columns: an empty data frame often has none, or none of their types.
+        """
+        while True:
+            if self.is_stream:
+                if not self.next_array():
+                    return False
+            elif self.is_through:
                 return False
-        elif self.is_through:
-            return False
-        self.is_through = True
+            self.is_through = True
+            if self.array.length != 0:
+                break
         memset(rows, 0, sizeof(rows[0]))
         bind(rows, &self.schema, &self.array)
         return True
@@ -686,6 +692,8 @@ def add_numpy(Encoder encoder not None, array):
     cdef str format
     memset(&rows, 0, sizeof(rows))
     found = f"{type(array).__name__} {getattr(array, 'dtype', '')}".strip()
+    if getattr(array, "shape", (1,))[:1] == (0,):
+        return 0                      # of whatever type: nothing says what the records would have been
     try:
         PyObject_GetBuffer(array, &view, PyBUF_FORMAT | PyBUF_STRIDES)
     except (TypeError, ValueError, BufferError) as error:

@@ -76,6 +76,7 @@ async def test_what_is_sent_is_read(tmp_path):
         assert {at.topic for at in metadata} == {"flights"}
         assert await topic.append(b"last", b"k", ack="synced")
         await topic.append_many([(b"k", b"many")] * 10)
+        assert await topic.append_many([]) == {}
         async with store.consumer("g", auto_offset_reset="earliest") as consumer:
             await consumer.assign(["flights"])
             found = []

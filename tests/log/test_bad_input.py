@@ -270,7 +270,6 @@ RECORDS = {
     "one value": (b"value", RecordTypeError, r"one bytes; write \[value\]"),
     "one str": ("text", RecordTypeError, "one str"),
     "nothing iterable": (5, InvalidRecordError, "found int"),
-    "no records": ([], InvalidRecordError, "no records"),
     "a tuple of one": ([(b"v",)], RecordTypeError, "tuple of 1"),
     "a tuple of five": ([(b"k", b"v", 1, (), ())], RecordTypeError, "tuple of 5"),
     "headers of bytes": ([(b"k", b"v", NOW_MS, [(b"h", b"x")])], RecordTypeError, "header key must be str"),

@@ -11,9 +11,10 @@ import random
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
-from logstore import Ack, Batches, Codec, Log, Marker, Origin, ProducerStamp, Record, TimestampType
+from logstore import Ack, AppendResult, Batches, Codec, Log, Marker, Origin, ProducerStamp, Record, TimestampType
 from logstore._encode import encode
 from logstore._files import Files
 from logstore.errors import (
@@ -26,12 +27,14 @@ from logstore.errors import (
     ProducerFencedError,
     ReadOnlyError,
     RecordTooLargeError,
+    RecordTypeError,
     UnexpectedOffsetError,
 )
 from logstore.log.flush import Flusher
 from logstore.log.state import State
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
+from tests.nothing import NOTHING
 
 UTC = datetime.UTC
 
@@ -161,9 +164,37 @@ def test_records_that_do_not_compress_fit_where_plain_ones_fit(log, codec):
     assert values_of(log) == values
 
 
-def test_an_empty_append_is_refused(log):
-    with pytest.raises(InvalidRecordError):
+@pytest.mark.parametrize("kind", NOTHING)
+def test_an_append_of_no_records_writes_nothing(log, kind):
+    """A job that found nothing to do was refused."""
+    log.append([b"0", b"1"])
+    size = log.size
+    assert log.append(NOTHING[kind]()) == AppendResult(2, 1)
+    assert log.append(NOTHING[kind](), ack="synced", codec=Codec.ZSTD) == AppendResult(2, 1)
+    assert log.append(NOTHING[kind](), expect=7) == AppendResult(2, 1)
+    assert log.append(NOTHING[kind](), producer=ProducerStamp(1, 0, 0)) == AppendResult(2, 1)
+    assert (log.log_end_offset, log.size) == (2, size)
+    assert log.append([b"2"], producer=ProducerStamp(1, 0, 0)).first_offset == 2
+
+
+def test_an_append_of_no_records_is_refused_where_any_append_is(log):
+    with pytest.raises(ValueError, match="sometime"):
+        log.append([], ack="sometime")
+    log.close()
+    with pytest.raises(LogClosedError):
         log.append([])
+
+
+@pytest.mark.parametrize("arrow", [pa.array, lambda rows: pa.table({"value": rows})])
+def test_rows_of_the_wrong_type_are_refused_behind_an_empty_chunk(log, arrow):
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            chunks = [pa.array([], pa.int64()), pa.array([1], pa.int64())]
+            return pa.chunked_array(chunks).__arrow_c_stream__(requested_schema)
+
+    refused = Stream() if arrow is pa.array else pa.table({"value": pa.chunked_array([[], [1]], pa.int64())})
+    with pytest.raises(RecordTypeError, match="int64"):
+        log.append(refused)
     assert log.log_end_offset == 0
 
 

@@ -26,6 +26,7 @@ from logstore.errors import (
 from logstore.records import Codec
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
+from tests.nothing import NOTHING
 
 COUNT = 4
 
@@ -197,12 +198,28 @@ def test_a_bad_row_of_arrow_data_is_named_by_its_place_in_the_whole(topic):
     assert [log.log_end_offset for log in topic.partitions] == [0] * COUNT
 
 
-@pytest.mark.parametrize("nothing", [[], iter(()), pa.table({"key": pa.array([], pa.binary()), "value": []})])
-def test_no_records_are_refused(topic, nothing):
-    if isinstance(nothing, pa.Table):
-        nothing = nothing.cast(pa.schema([("key", pa.binary()), ("value", pa.binary())]))
-    with pytest.raises(InvalidRecordError, match="no records"):
-        topic.append_many(nothing)
+@pytest.mark.parametrize("kind", NOTHING)
+@pytest.mark.parametrize("partition", [None, 1])
+def test_no_records_are_written_nowhere(topic, kind, partition):
+    assert topic.append_many(NOTHING[kind](), partition=partition) == {}
+    if hasattr(NOTHING[kind](), "__arrow_c_stream__"):
+        assert topic.append_arrow(NOTHING[kind](), partition=partition) == {}
+    single = topic.store.create_topic("single")
+    assert single.append_many(NOTHING[kind](), ack="synced") == {}
+    assert [log.log_end_offset for log in (*topic, *single)] == [0] * (COUNT + 1)
+
+
+def test_a_scan_of_nothing_is_appended_as_nothing(topic):
+    assert topic.append_many(topic.store.create_topic("empty", partitions=2).scan()) == {}
+
+
+def test_a_producer_that_is_sent_nothing_writes_nothing(topic):
+    with topic.store.producer(linger_ms=60_000) as producer:
+        producer.flush()
+    assert [log.size for log in topic] == [0] * COUNT
+
+
+def test_what_are_no_records_is_refused(topic):
     for what in (7, None):
         with pytest.raises(InvalidRecordError, match="must be a list"):
             topic.append_many(what)

@@ -16,7 +16,7 @@ from logstore._encode import Encoder, encode_marker, timestamp_of
 from logstore._interrupts import held, locked, shielded
 from logstore.clock import Clock
 from logstore.config import LogConfig
-from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, InvalidRecordError, NotSyncedError
+from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, NotSyncedError
 from logstore.log import admission
 from logstore.log.adoption import Whole, adopt
 from logstore.log.appender import Appender
@@ -103,7 +103,7 @@ class Writable(Readable):
         with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
 
         Returns the offsets given; for a sequence already written, the first ones and
-        ``duplicate=True``.
+        ``duplicate=True``. Without records nothing is written, and ``last_offset`` is one below ``first_offset``.
 
         Raises:
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the
@@ -184,7 +184,7 @@ class Writable(Readable):
         settled = self._default_ack if ack is None else self._ack_of(ack)
         count = encoder.record_count
         if count == 0:
-            raise InvalidRecordError("there are no records to append")
+            return self._nothing_appended()
         if self._compacts:
             admission.check_keys(encoder.null_keys, self.config)
         newest = encoder.max_timestamp_ms
@@ -217,6 +217,11 @@ class Writable(Readable):
         if self._append_time and not result.duplicate:
             return result._replace(timestamp_ms=newest)
         return result
+
+    def _nothing_appended(self) -> AppendResult:
+        with held(self._lock):
+            end = self._state.next_offset_locked()
+        return AppendResult(end, end - 1, -1)
 
     def _write_expected_locked(self, expect: int, *args: Any) -> AppendResult:
         self._state.check_whole_locked()

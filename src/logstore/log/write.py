@@ -251,7 +251,7 @@ def add_records(encoder: Encoder, records: Any) -> None:
 
 def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
     """What producer state needs of an idempotent append, as if it began at offset 0."""
-    if encoder.batch_count != 1:
+    if encoder.batch_count > 1:
         raise RecordTooLargeError(
             f"an idempotent append must fit one batch, this one takes {encoder.batch_count}; send fewer records"
         )

@@ -80,10 +80,12 @@ def append_spread(
             check_keys(encoder.null_keys, config)
             if not append_time:
                 check_timestamps(encoder.min_timestamp_ms, encoder.max_timestamp_ms, config, now_ms)
-        if not any(encoder.record_count for encoder in encoders.values()):
-            raise InvalidRecordError("there are no records to append")
         # Opened before anything is written: a partition that cannot be opened is found now.
-        logs = {partition: topic._log_to_write(partition) for partition in encoders}
+        logs = {
+            partition: topic._log_to_write(partition)
+            for partition, encoder in encoders.items()
+            if encoder.record_count
+        }
         return _append(logs, encoders, settled)
     finally:
         _spare.extend(encoder for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)

@@ -144,6 +144,7 @@ class Topic:
         the next time to the next. Order is kept within each partition.
 
         Everything is encoded and checked before the first byte is written: bad records change nothing.
+        Without records (an empty list, frame or array) nothing is written, and the answer is empty.
         Partitions are written one after the other.
 
         Raises:
@@ -171,7 +172,7 @@ class Topic:
         result = self._log_to_write(number).append(
             records, timestamp=timestamp, codec=codec, ack=ack, expect=expect
         )
-        return {number: result}
+        return {number: result} if result.last_offset >= result.first_offset else {}
 
     def append_arrow(
         self,
