@@ -11,6 +11,7 @@ import sys
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 import logstore
 from logstore.cli import terminal
@@ -234,6 +235,33 @@ def test_completion_knows_commands_and_options(process, monkeypatch):
     with process() as completing:
         told, _said = completing.communicate(timeout=300)
     assert told.split() == [b"plain,topic"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("consume fl", {"flights"}),
+        ("tail ", {"flights", "trains"}),
+        ("topic describe flights tr", {"trains"}),
+        ("consume flights --group b", {"billing"}),
+        ("offsets lag ", {"billing"}),
+        ("offsets set billing flights:", {"flights:0", "flights:1"}),
+        ("topic alter flights retention.", {"retention.bytes=", "retention.ms="}),
+        ("topic create new --set retention.m", {"retention.ms="}),
+        ("topic alter flights --reset retention.m", {"retention.ms"}),
+        ("config explain linger.", {"linger.ms"}),
+        ("config check --producer linger.", {"linger.ms="}),
+        ("consume --dir nowhere ", set()),
+    ],
+)
+def test_completion_knows_topics_groups_and_keys(flights, words, expected, monkeypatch):
+    flights("topic", "create", "trains")
+    flights("offsets", "set", "billing", "flights:0=1")
+    monkeypatch.chdir(flights.directory.parent)
+    monkeypatch.setenv("LOGSTORE_DIR", str(flights.directory))
+    *before, begun = words.split(" ")
+    found = ShellComplete(cli, {}, "logstore", "_LOGSTORE_COMPLETE").get_completions(before, begun)
+    assert {item.value for item in found} == expected
 
 
 def test_the_command_says_what_it_needs_where_click_is_not_installed():

@@ -1,20 +1,32 @@
-"""``logstore completion``: the script that completes commands in a shell."""
+"""``logstore completion``: the script that completes commands in a shell; and what completes their words.
+
+Words are looked up in the store of the command line. A completion says nothing and never fails: where nothing can
+be looked up, there is nothing to propose.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 import click
 from click.shell_completion import get_completion_class
 
 from logstore.cli import terminal
+from logstore.cli.place import Place
+from logstore.errors import LogstoreError
+from logstore.store import Store
 
 VARIABLE = "_LOGSTORE_COMPLETE"
+
+#: What click asks for the words that may stand for one that is begun.
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes logstore's commands in a SHELL.
+    """Print the script that completes logstore's commands, topics, groups and settings in a SHELL.
 
     \b
     bash: logstore completion bash > ~/.local/share/bash-completion/completions/logstore
@@ -24,3 +36,46 @@ def completion(ctx: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     terminal.write(found(ctx.find_root().command, {}, "logstore", VARIABLE).source())
+
+
+# --- what a store has --------------------------------------------------------------------------
+
+
+def _of_the_store(words: Callable[[Store], Iterable[str]]) -> Completer:
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        file = ctx.params.get("config_file")
+        place = Place(ctx.params.get("directory"), file if isinstance(file, str) else None, {})
+        try:
+            with place.open(read_only=True) as store:
+                return [word for word in words(store) if word.startswith(incomplete)]
+        except (LogstoreError, OSError, click.ClickException):
+            return []
+
+    return complete
+
+
+topics = _of_the_store(lambda store: store.topics())
+groups = _of_the_store(lambda store: store.offsets.groups())
+partitions = _of_the_store(
+    lambda store: [f"{name}:{number}" for name in store.topics() for number in range(store.partition_count(name))]
+)
+
+
+# --- settings ----------------------------------------------------------------------------------
+
+
+def keys(*scopes: str, sign: str = "") -> Completer:
+    """Completes the keys of topics, brokers, producers or consumers that do something here."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        from logstore import client_config, config, store_config
+
+        known: dict[str, Iterable[str]] = {
+            "topic": config.DEFAULTS,
+            "broker": store_config.DEFAULTS,
+            **client_config.DEFAULTS,
+        }
+        found = {key for scope in scopes for key in known[scope] if key.startswith(incomplete)}
+        return [key + sign for key in sorted(found)]
+
+    return complete

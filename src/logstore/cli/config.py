@@ -10,7 +10,7 @@ import click
 
 from logstore import client_config, config_text, kafka_keys, store_config
 from logstore.checks import Finding, GroupLag, Severity, check
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.advice import of_a_command
 from logstore.cli.offsets import known_group
 from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
@@ -35,7 +35,13 @@ def config() -> None:
 
 
 @config.command()
-@click.option("-t", "--topic", "name", help="The settings that hold for a topic of the store.")
+@click.option(
+    "-t",
+    "--topic",
+    "name",
+    shell_complete=completion.topics,
+    help="The settings that hold for a topic of the store.",
+)
 @click.option("--changed", is_flag=True, help="Only what differs from the default.")
 @json_option
 @place_options
@@ -78,7 +84,12 @@ def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict
 
 
 @config.command()
-@click.argument("keys", nargs=-1, required=True)
+@click.argument(
+    "keys",
+    nargs=-1,
+    required=True,
+    shell_complete=completion.keys("topic", "broker", "producer", "consumer"),
+)
 @json_option
 def explain(keys: tuple[str, ...], as_json: bool) -> None:
     """What a key does here, its type, default and range, and what else it is called.
@@ -187,13 +198,28 @@ def _client(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 
 
 @config.command("check")
-@click.option("--producer", multiple=True, callback=_client, metavar="KEY=VALUE", help="A setting of a producer.")
-@click.option("--consumer", multiple=True, callback=_client, metavar="KEY=VALUE", help="A setting of a consumer.")
+@click.option(
+    "--producer",
+    multiple=True,
+    callback=_client,
+    metavar="KEY=VALUE",
+    shell_complete=completion.keys("producer", sign="="),
+    help="A setting of a producer.",
+)
+@click.option(
+    "--consumer",
+    multiple=True,
+    callback=_client,
+    metavar="KEY=VALUE",
+    shell_complete=completion.keys("consumer", sign="="),
+    help="A setting of a consumer.",
+)
 @click.option(
     "-g",
     "--group",
     "groups",
     multiple=True,
+    shell_complete=completion.groups,
     help="Compare the lag of this group with retention, not of all; may be repeated.",
 )
 @json_option

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from logstore._batch import Record
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.place import F, Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import WHERE, Begin, iso, zone_option
@@ -59,7 +59,7 @@ def isolation_option(command: F) -> F:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.option(
     "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
 )
@@ -75,7 +75,12 @@ def isolation_option(command: F) -> F:
 @click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at what is now the end.")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
 @printing_options
-@click.option("-g", "--group", help="Begin at the group's positions and commit what was printed.")
+@click.option(
+    "-g",
+    "--group",
+    shell_complete=completion.groups,
+    help="Begin at the group's positions and commit what was printed.",
+)
 @click.option("--no-commit", is_flag=True, help="Leave the group's positions as they are; then only reads.")
 @isolation_option
 @click.option(

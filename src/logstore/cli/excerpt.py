@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from logstore._batch import Record
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.consume import follow, isolation_option, printer, printing_options
 from logstore.cli.place import F, Place, json_option, place_options
 from logstore.cli.positions import offset_in
@@ -28,7 +28,7 @@ def _of_a_topic(command: F) -> F:
         click.option(
             "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
         ),
-        click.argument("topic"),
+        click.argument("topic", shell_complete=completion.topics),
     ):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate

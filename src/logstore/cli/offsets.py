@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 import click
 
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import OFFSET, PARTITION, Begin, iso, zone_option
@@ -25,7 +25,7 @@ def offsets() -> None:
 
 
 @offsets.command("list")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=completion.groups)
 @json_option
 @zone_option
 @place_options
@@ -53,7 +53,7 @@ def list_offsets(group: str | None, as_json: bool, zone: tzinfo, place: Place) -
 
 
 @offsets.command()
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @click.option(
     "--isolation",
     type=click.Choice([word.value for word in Isolation]),
@@ -76,8 +76,8 @@ def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
 
 
 @offsets.command("set")
-@click.argument("group")
-@click.argument("places", nargs=-1, required=True, type=OFFSET)
+@click.argument("group", shell_complete=completion.groups)
+@click.argument("places", nargs=-1, required=True, type=OFFSET, shell_complete=completion.partitions)
 @zone_option
 @place_options
 def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zone: tzinfo, place: Place) -> None:
@@ -110,8 +110,8 @@ def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
 
 
 @offsets.command()
-@click.argument("group")
-@click.argument("places", nargs=-1, type=PARTITION)
+@click.argument("group", shell_complete=completion.groups)
+@click.argument("places", nargs=-1, type=PARTITION, shell_complete=completion.partitions)
 @click.option("--yes", is_flag=True, help="Forget all of the group's offsets, if no partitions are named.")
 @place_options
 def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, place: Place) -> None:

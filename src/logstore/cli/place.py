@@ -148,6 +148,7 @@ def _place_options(command: F, *, of_topic: bool) -> F:
             multiple=True,
             callback=_pairs,
             metavar="KEY=VALUE",
+            shell_complete=_keys,
             help=f"A setting of the {'topic, or of the ' * of_topic}store, by Kafka's key; may be repeated.",
         ),
         _CONFIG_OR_PAIR if of_topic else _CONFIG,
@@ -163,6 +164,12 @@ def _place_options(command: F, *, of_topic: bool) -> F:
     ):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+
+
+def _keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from logstore.cli import completion  # it looks into the store of a place
+
+    return completion.keys("broker", sign="=")(ctx, param, incomplete)
 
 
 def _is_of_logs(key: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.place import Place, place_options
 from logstore.cli.words import PAIR
 from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
@@ -31,7 +31,7 @@ def delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.option(
     "-K", "--key-delimiter", callback=delimiter, help="Splits each line into key and value, such as : or \\t."
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.place import Place, json_option, place_options, topic_place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import PAIR, WHERE, Begin, zone_option
@@ -42,7 +42,13 @@ def list_topics(internal: bool, as_json: bool, place: Place) -> None:
 @click.argument("name")
 @click.option("-p", "--partitions", type=int, help="How many; by default num.partitions.")
 @click.option(
-    "-c", "--setting", "settings", multiple=True, type=PAIR, help="A setting of the topic; may be repeated."
+    "-c",
+    "--setting",
+    "settings",
+    multiple=True,
+    type=PAIR,
+    shell_complete=completion.keys("topic", sign="="),
+    help="A setting of the topic; may be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
 @topic_place_options
@@ -61,7 +67,7 @@ def create(
 
 
 @topic.command()
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=completion.topics)
 @json_option
 @place_options
 def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
@@ -103,9 +109,15 @@ def _facts(described: TopicDescription) -> dict[str, Any]:
 
 
 @topic.command()
-@click.argument("name")
-@click.argument("settings", nargs=-1, type=PAIR)
-@click.option("--reset", multiple=True, metavar="KEY", help="Give a setting back to the topic's default.")
+@click.argument("name", shell_complete=completion.topics)
+@click.argument("settings", nargs=-1, type=PAIR, shell_complete=completion.keys("topic", sign="="))
+@click.option(
+    "--reset",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=completion.keys("topic"),
+    help="Give a setting back to the topic's default.",
+)
 @click.option("--drop-keyless", is_flag=True, help="Compact it, and lose the records that have no key.")
 @topic_place_options
 def alter(
@@ -122,7 +134,7 @@ def alter(
 
 
 @topic.command("add-partitions")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.topics)
 @click.argument("total", type=int)
 @place_options
 def add_partitions(name: str, total: int, place: Place) -> None:
@@ -133,7 +145,7 @@ def add_partitions(name: str, total: int, place: Place) -> None:
 
 
 @topic.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completion.topics)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @place_options
 def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
@@ -148,7 +160,7 @@ def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.topics)
 @click.option(
     "-b",
     "--before",

@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 import click
 
-from logstore.cli import terminal
+from logstore.cli import completion, terminal
 from logstore.cli.place import LocalPath, Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.produce import bad_line
@@ -23,7 +23,7 @@ from logstore.store.transfer import copy_log, record_of_json, record_to_json
 
 
 @click.command("export")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.option(
     "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
 )
@@ -82,7 +82,7 @@ def export_records(
 
 
 @click.command("import")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("source", type=LocalPath(exists=True, allow_dash=True), default="-")
 @click.option("--keep-partitions", is_flag=True, help="Into the partitions that the source has, instead of by key.")
 @click.option(
