@@ -59,23 +59,3 @@ groups = _of_the_store(lambda store: store.offsets.groups())
 partitions = _of_the_store(
     lambda store: [f"{name}:{number}" for name in store.topics() for number in range(store.partition_count(name))]
 )
-
-
-# --- settings ----------------------------------------------------------------------------------
-
-
-def keys(*scopes: str, sign: str = "") -> Completer:
-    """Completes the keys of topics, brokers, producers or consumers that do something here."""
-
-    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-        from logstore import client_config, config, store_config
-
-        known: dict[str, Iterable[str]] = {
-            "topic": config.DEFAULTS,
-            "broker": store_config.DEFAULTS,
-            **client_config.DEFAULTS,
-        }
-        found = {key for scope in scopes for key in known[scope] if key.startswith(incomplete)}
-        return [key + sign for key in sorted(found)]
-
-    return complete

@@ -14,6 +14,7 @@ from logstore.cli import completion, terminal
 from logstore.cli.advice import of_a_command
 from logstore.cli.offsets import known_group
 from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
+from logstore.cli.words import setting_keys
 from logstore.client_config import ConsumerConfig, ProducerConfig
 from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
 from logstore.errors import UnknownSettingError
@@ -88,7 +89,7 @@ def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict
     "keys",
     nargs=-1,
     required=True,
-    shell_complete=completion.keys("topic", "broker", "producer", "consumer"),
+    shell_complete=setting_keys("topic", "broker", "producer", "consumer"),
 )
 @json_option
 def explain(keys: tuple[str, ...], as_json: bool) -> None:
@@ -203,7 +204,7 @@ def _client(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     multiple=True,
     callback=_client,
     metavar="KEY=VALUE",
-    shell_complete=completion.keys("producer", sign="="),
+    shell_complete=setting_keys("producer", sign="="),
     help="A setting of a producer.",
 )
 @click.option(
@@ -211,7 +212,7 @@ def _client(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     multiple=True,
     callback=_client,
     metavar="KEY=VALUE",
-    shell_complete=completion.keys("consumer", sign="="),
+    shell_complete=setting_keys("consumer", sign="="),
     help="A setting of a consumer.",
 )
 @click.option(

@@ -29,7 +29,7 @@ COMMANDS = {
     "consume": ("consume", "consume", "Print the records of a topic."),
     "count": ("excerpt", "count", "Count the records of a topic."),
     "doctor": ("doctor", "doctor", "Say what is wrong with a directory."),
-    "export": ("transfer", "export_records", "Write a topic's records as JSON lines."),
+    "export": ("transfer", "export_records", "Write a topic's records as JSON lines, CSV or Parquet."),
     "hand-back": ("directory", "hand_back", "Make a directory ready for Kafka to start on it."),
     "head": ("excerpt", "head", "Print the oldest records of a topic."),
     "housekeep": ("directory", "housekeep", "Apply retention and compaction once."),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from logstore import config as log_config
+from logstore.cli.words import setting_keys
 from logstore.config import Setting
 from logstore.errors import NotALogError
 from logstore.paths import local_path
@@ -148,7 +149,7 @@ def _place_options(command: F, *, of_topic: bool) -> F:
             multiple=True,
             callback=_pairs,
             metavar="KEY=VALUE",
-            shell_complete=_keys,
+            shell_complete=setting_keys("broker", sign="="),
             help=f"A setting of the {'topic, or of the ' * of_topic}store, by Kafka's key; may be repeated.",
         ),
         _CONFIG_OR_PAIR if of_topic else _CONFIG,
@@ -164,12 +165,6 @@ def _place_options(command: F, *, of_topic: bool) -> F:
     ):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
-
-
-def _keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from logstore.cli import completion  # it looks into the store of a place
-
-    return completion.keys("broker", sign="=")(ctx, param, incomplete)
 
 
 def _is_of_logs(key: str) -> bool:

@@ -108,9 +108,12 @@ def as_text(data: bytes | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int | None = None) -> Iterator[Any]:
-    """A bar on standard error if that is a terminal, else nothing; call what it gives with steps done."""
-    if not sys.stderr.isatty():
+def progress(label: str, total: int | None = None, *, beside_data: bool = False) -> Iterator[Any]:
+    """A bar on standard error if that is a terminal, else nothing; call what it gives with steps done.
+
+    ``beside_data`` says that data is printed meanwhile: then there is none where that is on a terminal, too.
+    """
+    if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda steps: None
         return
     with click.progressbar(length=total or 0, label=label, file=sys.stderr) as bar:

@@ -11,7 +11,7 @@ import click
 from logstore.cli import completion, terminal
 from logstore.cli.place import Place, json_option, place_options, topic_place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import PAIR, WHERE, Begin, zone_option
+from logstore.cli.words import PAIR, WHERE, Begin, setting_keys, zone_option
 from logstore.store.administering import TopicDescription
 from logstore.store.topics import RETENTION_UNRECORDED
 
@@ -47,7 +47,7 @@ def list_topics(internal: bool, as_json: bool, place: Place) -> None:
     "settings",
     multiple=True,
     type=PAIR,
-    shell_complete=completion.keys("topic", sign="="),
+    shell_complete=setting_keys("topic", sign="="),
     help="A setting of the topic; may be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
@@ -110,12 +110,12 @@ def _facts(described: TopicDescription) -> dict[str, Any]:
 
 @topic.command()
 @click.argument("name", shell_complete=completion.topics)
-@click.argument("settings", nargs=-1, type=PAIR, shell_complete=completion.keys("topic", sign="="))
+@click.argument("settings", nargs=-1, type=PAIR, shell_complete=setting_keys("topic", sign="="))
 @click.option(
     "--reset",
     multiple=True,
     metavar="KEY",
-    shell_complete=completion.keys("topic"),
+    shell_complete=setting_keys("topic"),
     help="Give a setting back to the topic's default.",
 )
 @click.option("--drop-keyless", is_flag=True, help="Compact it, and lose the records that have no key.")

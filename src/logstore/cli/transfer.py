@@ -10,6 +10,7 @@ from datetime import tzinfo
 import click
 
 from logstore.cli import completion, terminal
+from logstore.cli.forms import written
 from logstore.cli.place import LocalPath, Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.produce import bad_line
@@ -19,7 +20,7 @@ from logstore.log import Log, files
 from logstore.log.files import Directory
 from logstore.records import Isolation
 from logstore.store import Store
-from logstore.store.transfer import copy_log, record_of_json, record_to_json
+from logstore.store.transfer import copy_log, record_of_json
 
 
 @click.command("export")
@@ -42,6 +43,23 @@ from logstore.store.transfer import copy_log, record_of_json, record_to_json
 @click.option(
     "--skip-damaged", is_flag=True, help="Pass over what is damaged, name it on standard error; status 1 then."
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="parquet needs the extra logstore[tables].",
+)
+@click.option("--base64", "as_base64", is_flag=True, help="With csv: keys, values and headers in base64.")
+@click.option(
+    "-O",
+    "--out",
+    type=LocalPath(dir_okay=False, allow_dash=True),
+    default="-",
+    metavar="FILE",
+    help="Into a file, which is there once it is whole.",
+)
 @zone_option
 @place_options
 def export_records(
@@ -51,32 +69,35 @@ def export_records(
     end: Begin,
     isolation: str,
     skip_damaged: bool,
+    form: str,
+    as_base64: bool,
+    out: str,
     zone: tzinfo,
     place: Place,
 ) -> int:
-    """Print the records of TOPIC as JSON lines, one partition after the other.
+    """Print the records of TOPIC as JSON lines, CSV or Parquet, one partition after the other.
 
-    Fields: topic, partition, offset, timestamp (ms), key, value, headers. Bytes that are not UTF-8 are
-    written as {"base64": "..."}. `logstore import` reads them back.
+    Fields: topic, partition, offset, timestamp (ms), key, value, headers. In JSON, bytes that are not UTF-8 are
+    written as {"base64": "..."}, and `logstore import` reads the lines back. In CSV a null is nothing, an empty
+    text is "", and headers are in JSON. In Parquet keys and values are binary.
     """
+    if as_base64 and form != "csv":
+        raise click.UsageError("--base64 is for csv: the other formats hold any bytes")
     count, status = 0, terminal.OK
-    with place.open(read_only=True) as store:
+    with place.open(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
         exported = store.topic(topic)
         logs = [exported[number] for number in partitions or range(exported.partition_count)]
         now_ms, level = store.clock.now_ms(), Isolation(isolation)
-        for log in logs:
-            start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
-            if start >= stop:
-                continue
-            scan = log.scan(start, stop, isolation=level, on_damage="skip" if skip_damaged else "raise")
-            for chunk in scan.chunks():
-                for record in chunk:
-                    terminal.line(record_to_json(record))
-                    count += 1
-                terminal.flush()
-            for each in scan.left_out:
-                terminal.say(str(each))
-                status = terminal.FAILED
+        ranges = [(log, offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)) for log in logs]
+        total = sum(max(stop - start, 0) for _, start, stop in ranges)
+        with terminal.progress("export", total, beside_data=out == "-") as step:
+            for log, start, stop in ranges:
+                damage = "skip" if skip_damaged else "raise"
+                scan = log.scan(min(start, stop), stop, isolation=level, on_damage=damage)
+                count += target.take(log.name, scan, step)
+                for each in scan.left_out:
+                    terminal.say(str(each))
+                    status = terminal.FAILED
     terminal.say(f"{count} record(s)")
     return status
 

@@ -5,7 +5,7 @@ Each is a `click.ParamType`, so that a wrong word is refused with its option's n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -158,3 +158,20 @@ def zone_option(command: F) -> F:
         is_eager=True,  # before the times that it is for
         help="The zone of times: Europe/Berlin, +02:00, or local.",
     )(command)
+
+
+def setting_keys(*scopes: str, sign: str = "") -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes the keys of topics, brokers, producers or consumers that do something here."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        from logstore import client_config, config, store_config
+
+        known: dict[str, Iterable[str]] = {
+            "topic": config.DEFAULTS,
+            "broker": store_config.DEFAULTS,
+            **client_config.DEFAULTS,
+        }
+        found = {key for scope in scopes for key in known[scope] if key.startswith(incomplete)}
+        return [key + sign for key in sorted(found)]
+
+    return complete
