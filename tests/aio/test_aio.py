@@ -93,6 +93,103 @@ async def test_what_is_sent_is_read(tmp_path):
 
 
 @looped
+async def test_a_topic_and_a_scan_are_used_without_an_await_of_their_own(tmp_path):
+    async with aio.open(tmp_path / "data") as store:
+        await store.create_topic("flights", partitions=2)
+        assert (await store["flights"].append(b"0", b"k")).offset == 0
+        await store["flights"].append_many([b"1", b"2"], partition=0)
+        assert [record.value async for record in store["flights"].scan(partitions=0)][-2:] == [b"1", b"2"]
+        assert await store.topic("flights").scan().count() == 3
+        assert sum([len(values) async for values in store["flights"].scan().values()]) == 3
+        assert sum([len(batch) async for batch in store["flights"].scan().batches()]) == 3
+        assert sum([len(list(chunk)) async for chunk in store["flights"].scan().chunks()]) == 3
+        assert (await store["flights"].scan().to_numpy())["offset"].size == 3
+        topic = await store["flights"]
+        assert (topic.name, topic.id) == ("flights", topic.sync.id)
+        scan = topic.scan(start={0: 0, 1: 0})
+        await topic.append_many([b"later"], partition=0)
+        assert await scan.count() == 4  # not awaited before: its range is that of its first use
+        fixed = await topic.scan()
+        await topic.append_many([b"later"], partition=0)
+        assert await fixed.count() == 4
+        assert fixed.partitions == (0, 1)
+
+
+@looped
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_store_says_which_topics_it_has(tmp_path, read_only):
+    with logstore.open(tmp_path / "data") as owner:
+        owner.create_topic("flights")
+        if not read_only:
+            owner.close()
+        async with aio.open(tmp_path / "data", read_only=read_only) as store:
+            assert "flights" in store
+            assert "trains" not in store
+            assert 5 not in store
+            assert [name async for name in store] == ["flights"]
+            (owner if read_only else store.sync).create_topic("trains")
+            assert "trains" in store
+            with pytest.raises(UnknownTopicError, match="ships"):
+                await store["ships"]
+            with pytest.raises(UnknownTopicError, match="ships"):
+                await store["ships"].append(b"v")
+            ships = store["ships"]
+            (owner if read_only else store.sync).create_topic("ships")
+            assert await ships.scan().count() == 0
+
+
+def entered(thing):
+    with thing:
+        pass
+
+
+async def each_of(thing):
+    async for _ in thing:
+        pass
+
+
+async def done(write, *given):
+    found = write(*given)
+    if asyncio.iscoroutine(found):
+        await found
+
+
+#: What a program writes that has forgotten an await, and the words that say so.
+FORGOTTEN = {
+    "store": (lambda path, store, topic: aio.open(path).topics(), AttributeError, r"await logstore\.aio\.open"),
+    "topic of a store": (
+        lambda path, store, topic: aio.open(path)["flights"],
+        TypeError,
+        r"await logstore\.aio\.open",
+    ),
+    "store with": (lambda path, store, topic: entered(aio.open(path)), TypeError, "async with"),
+    "open store with": (lambda path, store, topic: entered(store), TypeError, "async with"),
+    "names": (lambda path, store, topic: list(store), TypeError, "async for"),
+    "producer": (lambda path, store, topic: store.producer().send, AttributeError, r"await store\.producer"),
+    "consumer": (lambda path, store, topic: store.consumer().poll, AttributeError, r"await store\.consumer"),
+    "records": (lambda path, store, topic: list(topic.scan()), TypeError, "async for"),
+    "range": (lambda path, store, topic: topic.scan().bounds, AttributeError, "`await` in front"),
+    "id": (lambda path, store, topic: store["flights"].id, AttributeError, "`await` in front"),
+    "consumer for": (lambda path, store, topic: list(store.consumer()), TypeError, "async for"),
+    "consumer async for": (
+        lambda path, store, topic: each_of(store.consumer()),
+        TypeError,
+        r"await store\.consumer",
+    ),
+}
+
+
+@looped
+@pytest.mark.parametrize("kind", FORGOTTEN)
+async def test_a_missing_await_is_named(tmp_path, kind):
+    write, error, words = FORGOTTEN[kind]
+    async with aio.open(tmp_path / "data") as store:
+        topic = await store.create_topic("flights")
+        with pytest.raises(error, match=words):
+            await done(write, tmp_path / "data", store, topic)
+
+
+@looped
 async def test_a_store_can_be_awaited_as_well_as_entered(tmp_path):
     store = await aio.open(tmp_path / "data")
     assert (store.path, store.read_only, store.closed) == (str(tmp_path / "data"), False, False)

@@ -57,7 +57,7 @@ ATTRIBUTES = {"sync", "name", "id", "path", "config", "read_only", "columns", "p
 AT_ONCE = {"wakeup"}
 
 #: What makes something to be awaited, entered or iterated, and does nothing before.
-MAKES = {"producer", "consumer", "chunks", "values", "batches"}
+MAKES = {"producer", "consumer", "topic", "scan", "chunks", "values", "batches"}
 
 
 def public(kind) -> set[str]:

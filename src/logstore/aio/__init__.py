@@ -6,6 +6,9 @@ at once: most of what a producer sends. Whoever waits for records occupies no th
 when they move. This module adds no rule of its own; meaning, errors and defaults are those of the twin,
 which is `sync` of every object here.
 
+What has no await is answered at once: ``name in store`` goes by what is in memory, but reads a small file where the
+store is open read-only.
+
 A call that is cancelled is over for its caller at once, but a system call cannot be taken back: an append
 may still be written, a flush goes on. Nothing is lost by it: records that a cancelled `poll` was to give
 come again, and what a cancelled `open` has opened is closed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from logstore.aio.clients import Consumer, Producer
@@ -11,6 +12,7 @@ from logstore.aio.topics import Topic
 from logstore.store import consumer as _consumer
 from logstore.store import producer as _producer
 from logstore.store import store as _store
+from logstore.store import topic as _topic
 
 _THREADS = 8
 
@@ -54,15 +56,29 @@ class Store(Twin[_store.Store], Closing):
 
     @told_as(_store.Store.create_topic)
     async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:
-        return Topic(await self._call(self.sync.create_topic, *args, **kwargs), self._threads)
+        return await self._topic(await self._call(self.sync.create_topic, *args, **kwargs))
 
     @told_as(_store.Store.add_partitions)
     async def add_partitions(self, *args: Any, **kwargs: Any) -> Topic:
-        return Topic(await self._call(self.sync.add_partitions, *args, **kwargs), self._threads)
+        return await self._topic(await self._call(self.sync.add_partitions, *args, **kwargs))
+
+    async def _topic(self, made: _topic.Topic) -> Topic:
+        return await Topic(lambda: made, self._threads, made.name)
 
     @told_as(_store.Store.topic)
-    async def topic(self, *args: Any, **kwargs: Any) -> Topic:
-        return Topic(await self._call(self.sync.topic, *args, **kwargs), self._threads)
+    def topic(self, name: str) -> Topic:
+        return Topic(lambda: self.sync.topic(name), self._threads, name)
+
+    def __getitem__(self, name: str) -> Topic:
+        return self.topic(name)
+
+    def __contains__(self, name: object) -> bool:
+        """As ``name in`` a `Store`, at once: of one that is open read-only, it reads a small file."""
+        return name in self.sync
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        for name in await self.topics():
+            yield name
 
     @told_as(_store.Store.producer)
     def producer(self, *args: Any, **kwargs: Any) -> Coming[Producer]:
@@ -70,7 +86,7 @@ class Store(Twin[_store.Store], Closing):
             made = await self._threads.make(self.sync.producer, _producer.Producer.close, *args, **kwargs)
             return Producer(made, self._threads)
 
-        return Coming(opening)
+        return Coming(opening, "store.producer")
 
     @told_as(_store.Store.consumer)
     def consumer(self, *args: Any, **kwargs: Any) -> Coming[Consumer]:
@@ -78,7 +94,7 @@ class Store(Twin[_store.Store], Closing):
             made = await self._threads.make(self.sync.consumer, _consumer.Consumer.abandon, *args, **kwargs)
             return Consumer(made, self._threads)
 
-        return Coming(opening)
+        return Coming(opening, "store.consumer")
 
     @told_as(_store.Store.close)
     async def close(self) -> None:
@@ -102,4 +118,4 @@ def open(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Coming[Store]:
             pool.end()
             raise
 
-    return Coming(opening)
+    return Coming(opening, "logstore.aio.open")

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,18 +73,75 @@ def _pool(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="logstore-aio")
 
 
-class Twin(Generic[S]):
+class Worded:
+    """Says what is to be written where a program forgot that it is asynchronous."""
+
+    if not TYPE_CHECKING:
+        # Hidden from type checkers, to which these must stay errors.
+        def __iter__(self):
+            raise TypeError(f"{self!r} is iterated with `async for`, not with `for`")
+
+        def __enter__(self):
+            raise TypeError(f"{self!r} is entered with `async with`, not with `with`")
+
+        def __exit__(self, *exc_info):
+            """Never called; without it Python has words of its own for `with`."""
+
+
+class Twin(Worded, Generic[S]):
     """Stands for one object of the store, named `sync`, whose calls block."""
 
     def __init__(self, sync: S, threads: Threads) -> None:
-        self.sync = sync
+        self._sync: S | None = sync
         self._threads = threads
+
+    @property
+    def sync(self) -> S:
+        """The object of the store."""
+        assert self._sync is not None
+        return self._sync
+
+    async def _ready(self) -> S:
+        return self.sync
 
     async def _call(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         return await self._threads.start(work, *args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<aio of {self.sync!r}>"
+
+
+class Late(Twin[S]):
+    """A twin of what is made in a thread: when it is awaited, or else when it is first used."""
+
+    def __init__(self, make: Callable[[], S], threads: Threads) -> None:
+        self._sync = None
+        self._make = make
+        self._threads = threads
+
+    @property
+    def sync(self) -> S:
+        """The object of the store.
+
+        Raises:
+            AttributeError: it was neither awaited nor used before.
+        """
+        if self._sync is None:
+            raise AttributeError(f"nothing is known of {self!r} before it is awaited: write `await` in front of it")
+        return self._sync
+
+    def _get(self) -> S:
+        """As `sync`, made if it is not yet. Blocks: for a thread."""
+        if self._sync is None:
+            self._sync = self._make()
+        return self._sync
+
+    async def _ready(self) -> S:
+        return await self._threads.start(self._get) if self._sync is None else self._sync
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        yield from self._ready().__await__()
+        return self
 
 
 def told_as(twin: Callable[..., Any]) -> Callable[[F], F]:
@@ -99,7 +156,7 @@ def awaited(
 
     @told_as(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        made: R = await self._call(method, self.sync, *args, **kwargs)
+        made: R = await self._call(method, await self._ready(), *args, **kwargs)
         return made
 
     return call
@@ -112,17 +169,36 @@ def asked(attribute: property) -> Callable[[Any], Coroutine[Any, Any, Any]]:
 
     @told_as(get)
     async def call(self: Any) -> Any:
-        return await self._call(get, self.sync)
+        return await self._call(get, await self._ready())
 
     return call
 
 
-class Coming(Generic[T]):
+class Coming(Worded, Generic[T]):
     """Something that is opened when it is awaited, or entered by ``async with`` and closed behind it."""
 
-    def __init__(self, opening: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, opening: Callable[[], Awaitable[T]], call: str) -> None:
         self._opening = opening
+        self._call = call
         self._opened: Any = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise AttributeError(f"{self!r} is not open yet, and has no {name!r}: {self._advice}")
+
+        def __getitem__(self, item):
+            raise TypeError(f"{self!r} is not open yet: {self._advice}")
+
+        def __aiter__(self):
+            raise TypeError(f"{self!r} is not open yet: {self._advice}")
+
+    @property
+    def _advice(self) -> str:
+        return f"write `await {self._call}(...)`, or `async with {self._call}(...) as ...:`"
+
+    def __repr__(self) -> str:
+        return f"<{self._call}(...) to be awaited>"
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._opening().__await__()

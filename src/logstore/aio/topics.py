@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from logstore.aio.threads import Twin, asked, awaited, told_as
+from logstore.aio.threads import Late, Threads, asked, awaited, told_as
 from logstore.store import scans as _scans
 from logstore.store import topic as _topic
 
 R = TypeVar("R")
 
 
-class Scan(Twin[_scans.TopicScan]):
-    """As `TopicScan`. Iterate it for records, or its `chunks`, `values` and `batches`, with ``async for``."""
+class Scan(Late[_scans.TopicScan]):
+    """As `TopicScan`. Iterate it for records, or its `chunks`, `values` and `batches`, with ``async for``.
+
+    ``await topic.scan(...)`` fixes the range; a scan that is used without it, as in ``async for record in
+    topic.scan(...)``, does so with its first use. Its attributes (`bounds`, `columns`) are known from then on.
+    """
+
+    def __init__(self, make: Callable[[], _scans.TopicScan], threads: Threads, topic: str) -> None:
+        super().__init__(make, threads)
+        self.topic = topic
+
+    def __repr__(self) -> str:
+        return f"<aio scan of {self.topic!r}>"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,8 +50,9 @@ class Scan(Twin[_scans.TopicScan]):
     to_polars = awaited(_scans.TopicScan.to_polars)
     to_duckdb = awaited(_scans.TopicScan.to_duckdb)
 
-    async def _each(self, iterator: Iterator[R]) -> AsyncIterator[R]:
+    async def _each(self, method: Callable[[_scans.TopicScan], Iterator[R]]) -> AsyncIterator[R]:
         under_way: asyncio.Future[Any] | None = None
+        iterator = method(await self._ready())
         try:
             while True:
                 under_way = self._threads.start(next, iterator, _END)
@@ -54,15 +66,15 @@ class Scan(Twin[_scans.TopicScan]):
 
     def chunks(self) -> AsyncIterator[Any]:
         """As `TopicScan.chunks`."""
-        return self._each(self.sync.chunks())
+        return self._each(_scans.TopicScan.chunks)
 
     def values(self) -> AsyncIterator[list[bytes | None]]:
         """As `TopicScan.values`."""
-        return self._each(self.sync.values())
+        return self._each(_scans.TopicScan.values)
 
     def batches(self) -> AsyncIterator[Any]:
         """As `TopicScan.batches`."""
-        return self._each(self.sync.batches())
+        return self._each(_scans.TopicScan.batches)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for chunk in self.chunks():
@@ -73,12 +85,18 @@ class Scan(Twin[_scans.TopicScan]):
 _END: Any = object()
 
 
-class Topic(Twin[_topic.Topic]):
-    """As `Topic`."""
+class Topic(Late[_topic.Topic]):
+    """As `Topic`. ``store[name]`` is one that looks for its topic when it is awaited, or first used.
 
-    @property
-    def name(self) -> str:
-        return self.sync.name
+    There is no ``topic[0]``: the calls of a log block.
+    """
+
+    def __init__(self, make: Callable[[], _topic.Topic], threads: Threads, name: str) -> None:
+        super().__init__(make, threads)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<aio topic {self.name!r}>"
 
     @property
     def id(self) -> str:
@@ -95,5 +113,5 @@ class Topic(Twin[_topic.Topic]):
     delete_records = awaited(_topic.Topic.delete_records)
 
     @told_as(_topic.Topic.scan)
-    async def scan(self, *args: Any, **kwargs: Any) -> Scan:
-        return Scan(await self._call(self.sync.scan, *args, **kwargs), self._threads)
+    def scan(self, *args: Any, **kwargs: Any) -> Scan:
+        return Scan(lambda: self._get().scan(*args, **kwargs), self._threads, self.name)
