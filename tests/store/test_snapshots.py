@@ -332,7 +332,7 @@ def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
         offsets = iter((20, 25))
         honest = snapshots._copy_logs
 
-        def deleting(logs, partial, *, link):
+        def deleting(logs, partial, **options):
             images = Log.image
 
             def image(log):
@@ -343,7 +343,7 @@ def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
 
             with monkeypatch.context() as patch:
                 patch.setattr(Log, "image", image)
-                return honest(logs, partial, link=link)
+                return honest(logs, partial, **options)
 
         monkeypatch.setattr(snapshots, "_copy_logs", deleting)
         store.snapshot(tmp_path / "copy", verify=True)

@@ -123,8 +123,8 @@ def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place)
 
     JSON: path, topics, partitions, linked_bytes, copied_bytes, verified_bytes.
     """
-    with place.open(read_only=False) as store:
-        taken = store.snapshot(target, link=not copy, verify=verify)
+    with place.open(read_only=False) as store, terminal.counted("snapshot") as progress:
+        taken = store.snapshot(target, link=not copy, verify=verify, progress=progress)
     terminal.print_rows([taken._asdict()], as_json=as_json)
 
 
@@ -138,7 +138,8 @@ def housekeep(place: Place) -> None:
     """
     with place.open(read_only=False) as store:
         before = sum(_size(store, name) for name in store.topics(internal=True))
-        store.housekeep()
+        with terminal.counted("housekeep") as progress:
+            store.housekeep(progress=progress)
         after = sum(_size(store, name) for name in store.topics(internal=True))
     terminal.say(f"{before} bytes of segments before, {after} now")
 

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -118,6 +118,21 @@ def progress(label: str, total: int | None = None, *, beside_data: bool = False)
         return
     with click.progressbar(length=total or 0, label=label, file=sys.stderr) as bar:
         yield bar.update
+
+
+@contextlib.contextmanager
+def counted(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """`progress`, where each report says how many parts are done and of how many; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def report(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield report
 
 
 def forget_output() -> None:

@@ -202,15 +202,17 @@ def _import_logs(
                 with terminal.progress(str(log.name), log.size) as step:
                     total += copy_log(log, into, keep_offsets=keep_offsets, step=step)
                 continue
-            end = log.last_stable_offset
-            for chunk in log.scan(log.log_start_offset, end, isolation=Isolation.READ_COMMITTED).chunks():
-                records = [
-                    (r.key, r.value, store.clock.now_ms() if new_timestamps else r.timestamp_ms, r.headers)
-                    for r in chunk
-                ]
-                if records:
-                    target.append_many(records, partition=number if keep_partitions else None)
-                total += chunk.size
+            start, end = log.log_start_offset, log.last_stable_offset
+            with terminal.progress(str(log.name), log.size) as step:
+                for chunk in log.scan(start, end, isolation=Isolation.READ_COMMITTED).chunks():
+                    records = [
+                        (r.key, r.value, store.clock.now_ms() if new_timestamps else r.timestamp_ms, r.headers)
+                        for r in chunk
+                    ]
+                    if records:
+                        target.append_many(records, partition=number if keep_partitions else None)
+                    total += chunk.size
+                    step(chunk.size)
     terminal.say(f"{total} byte(s) of {len(found)} partition(s)")
 
 

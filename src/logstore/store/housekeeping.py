@@ -35,6 +35,9 @@ class Interrupted(LogstoreError):
 
 
 Run = Callable[[], object]
+
+#: Called while a long call goes on: how many parts are done, and of how many as far as is known now.
+Progress = Callable[[int, int], object]
 T = TypeVar("T")
 
 
@@ -96,17 +99,25 @@ class Housekeeper:
             )
             self._thread.start()
 
-    def run_all(self) -> None:
+    def run_all(self, progress: Progress | None = None) -> None:
         """Run every task now, due or not, once: it does what there is to do when its turn comes, and ends.
+
+        ``progress`` is called after each part of it.
 
         Raises:
             whatever a task raised first; the others were still run.
         """
         failure: BaseException | None = None
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        done = 0
+        for tasks_left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             try:
-                for piece in [task.run] if task.pieces is None else self._run(task, task.pieces):
+                pieces = [task.run] if task.pieces is None else self._run(task, task.pieces)
+                for pieces_left, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
                     self._run(task, piece)
+                    done += 1
+                    if progress is not None:
+                        progress(done, done + pieces_left + tasks_left)
             except Interrupted:
                 return
             except BaseException as error:  # noqa: BLE001  raised below, once every task has had its turn

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore.errors import ImageMovedError, NotALogError, StorageError
@@ -35,6 +36,7 @@ from logstore.store.kept import KEPT
 from logstore.store.names import INTERNAL
 
 if TYPE_CHECKING:
+    from logstore.store.housekeeping import Progress
     from logstore.store.partitions import Partitions
     from logstore.store.topics import Topics
 
@@ -58,7 +60,14 @@ class Snapshot(NamedTuple):
 
 
 def take(
-    topics: Topics, partitions: Partitions, root: Directory, path: str, *, link: bool, verify: bool
+    topics: Topics,
+    partitions: Partitions,
+    root: Directory,
+    path: str,
+    *,
+    link: bool,
+    verify: bool,
+    progress: Progress | None = None,
 ) -> Snapshot:
     """See `Store.snapshot`; housekeeping is at rest meanwhile."""
     target = Directory(path, root.files)
@@ -76,7 +85,7 @@ def take(
     above.create_durably()
     partial = Directory(target.path + PARTIAL, root.files)
     with topics.unchanged():
-        made = _build(topics, partitions, root, partial, link=link, verify=verify)
+        made = _build(topics, partitions, root, partial, link, verify, progress or (lambda done, total: None))
     try:
         root.files.rename(partial.path, target.path)
     except StorageError:
@@ -106,18 +115,28 @@ def take(
 
 
 def _build(
-    topics: Topics, partitions: Partitions, root: Directory, partial: Directory, *, link: bool, verify: bool
+    topics: Topics,
+    partitions: Partitions,
+    root: Directory,
+    partial: Directory,
+    link: bool,
+    verify: bool,
+    progress: Progress,
 ) -> Snapshot:
     logs = _logs(topics, partitions)
+    total = len(logs) * (2 if verify else 1)
     for attempt in range(1, _ATTEMPTS + 1):
         _begin(partial, topics.catalogue.cluster_id)
         try:
-            images, made = _copy_logs(logs, partial, link=link)
+            images, made = _copy_logs(logs, partial, link=link, step=lambda done: progress(done, total))
             for log in logs:
                 # The segments behind the linked ones have durable names now: were one lost by a power cut, the
                 # store would write on in a file that the snapshot shares.
                 log.flush()
-            checked = sum(log.verify_image(images[log.name], _below(partial, log)) for log in logs) if verify else 0
+            checked = 0
+            for number, log in enumerate(logs if verify else [], 1):
+                checked += log.verify_image(images[log.name], _below(partial, log))
+                progress(len(logs) + number, total)
             _finish(topics.catalogue, root, partial, images)
         except ImageMovedError:
             _remove(partial)
@@ -195,15 +214,18 @@ def _below(partial: Directory, log: Log) -> Directory:
     return layout.partition_directory(partial, log.name)
 
 
-def _copy_logs(logs: list[Log], partial: Directory, *, link: bool) -> tuple[dict[TopicPartition, Image], Snapshot]:
+def _copy_logs(
+    logs: list[Log], partial: Directory, *, link: bool, step: Callable[[int], object]
+) -> tuple[dict[TopicPartition, Image], Snapshot]:
     # All of them before the first byte is copied, in this order: see the head of the module.
     images = {log.name: log.image() for log in logs}
     linked = copied = 0
-    for log in logs:
+    for number, log in enumerate(logs, 1):
         directory = _below(partial, log)
         directory.create()
         done = log.copy_image(images[log.name], directory, link=link)
         linked, copied = linked + done.linked_bytes, copied + done.copied_bytes
+        step(number)
     return images, Snapshot("", 0, len(logs), linked, copied, 0)
 
 

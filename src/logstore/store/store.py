@@ -33,7 +33,7 @@ from logstore.store.administering import Administering
 from logstore.store.answering import Answering, Taker
 from logstore.store.budget import Budget, Holdings, Limits
 from logstore.store.consuming import Consuming
-from logstore.store.housekeeping import Housekeeper
+from logstore.store.housekeeping import Housekeeper, Progress
 from logstore.store.life import Closeable, Life
 from logstore.store.names import CONSUMER_OFFSETS
 from logstore.store.partitions import Opened, Partitions, lent
@@ -330,14 +330,18 @@ class Store(Consuming, Administering):
         if failure is not None:
             raise failure
 
-    def snapshot(self, path: Path, *, link: bool = True, verify: bool = False) -> Snapshot:
+    def snapshot(
+        self, path: Path, *, link: bool = True, verify: bool = False, progress: Progress | None = None
+    ) -> Snapshot:
         """Copy the whole store to a path that does not exist yet, while it is in use. Durable on return.
 
         Each partition is copied as of one moment during the call, committed offsets as of an earlier one than
         any record; everything acknowledged before the call is in it. Sealed segments are hard links where the
         file system has them and ``link`` is true, so that the copy takes hardly any room: choose ``link=False``
         where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in
-        the copy is compared. To restore, open the copy as a store, or move it to where the store was.
+        the copy is compared. ``progress`` is called with how many steps are done and of how many, each a partition
+        that was copied or compared; it may not use the store. To restore, open the copy as a store, or move it to
+        where the store was.
 
         Raises:
             NotALogError: something is at that path already, or it lies inside the store.
@@ -350,7 +354,9 @@ class Store(Consuming, Administering):
         # What is in the logs and what is known to be taken in have to be of one moment.
         with self._housekeeper.paused(), self._ingest.paused():
             root = Directory(self.path, self.files)
-            return take(self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify)
+            return take(
+                self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify, progress=progress
+            )
 
     def disk_usage(self) -> DiskUsage:
         """What the logs take of the disk, measured now, and what they may; -1 where there is no budget."""
@@ -382,20 +388,20 @@ class Store(Consuming, Administering):
         config = StoreConfig.of(wanted)
         self._budget.change(Limits(config.disk_budget, config.disk_reserve))
 
-    def housekeep(self) -> None:
+    def housekeep(self, *, progress: Progress | None = None) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
 
         It works on what there is when its turn comes, each log once, and returns also while others write.
         A store that lives by the machine's clock does it by itself; one with a clock of its own, or with
         ``logstore.housekeeping=manual``, only here. A partition that cannot be worked on is logged and
-        passed over.
+        passed over. ``progress`` is called with how many parts are done, and of how many as far as is known.
 
         Raises:
             StorageError: the checkpoints of the root could not be written.
         """
         self._check_writable()
         self._answering.keeper.run_all()
-        self._housekeeper.run_all()
+        self._housekeeper.run_all(progress)
 
     def close(self) -> None:
         """Flush and close every log, and let go of the directory. May be called again.
