@@ -274,7 +274,7 @@ def test_a_process_that_does_not_answer_is_named_and_nothing_is_changed(root: Pa
         owner.stdout.readline()
         try:
             messages = [query.write(0, task) for task in range(2)]
-            with pytest.raises(OwnerTimeoutError, match=rf"pid={owner.pid}\b.*within 0.3 s.*bootstrap"):
+            with pytest.raises(OwnerTimeoutError, match=rf"pid {owner.pid}\b.*within 0.3 s.*bootstrap"):
                 query.commit(messages, 0)
             query.abort(messages, 0)
             assert sinks.staged_in(root) == []

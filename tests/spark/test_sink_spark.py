@@ -163,7 +163,7 @@ def test_a_batch_that_failed_to_commit_comes_again_with_its_number(
     # Another process, this one, has the store open and answers nobody.
     with logstore.open(root, {"logstore.housekeeping": "manual"}, environ={}):
         query = start(stream(session, tmp_path / "in"), root, tmp_path / "cp", commitTimeout="300ms")
-        with pytest.raises(Exception, match=f"pid={os.getpid()}") as caught:
+        with pytest.raises(Exception, match=f"pid {os.getpid()}") as caught:
             query.awaitTermination(900)
     said = str(caught.value)
     assert "logstore.errors.OwnerTimeoutError: the store" in said

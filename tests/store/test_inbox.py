@@ -217,7 +217,7 @@ def test_a_hung_owner_is_named_and_takes_in_nothing_later(root):
     with owner(root) as process:
         inbox.commit(root, stage(root), timeout_s=300)
         process.send_signal(signal.SIGSTOP)
-        with pytest.raises(OwnerTimeoutError, match=rf"pid={process.pid} host=.*bootstrap.*nothing was taken in"):
+        with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} \(host=.*bootstrap.*nothing was taken in"):
             inbox.commit(root, stage(root, 1), timeout_s=0.3)
         assert litter(root) == []
         process.send_signal(signal.SIGCONT)
