@@ -99,7 +99,7 @@ CORE: dict[str, set[str]] = {
     "_compact": _FORMATS | {"_keymap"},
 }
 
-_GROUND = {"files", "lock", "checkpoint", "watermark", "owner", "gate", "tail", "commit", "ticker"}
+_GROUND = {"files", "lock", "checkpoint", "watermark", "owner", "gate", "holds", "tail", "commit", "ticker"}
 _STATE = _GROUND | {"positions", "epochs", "producers", "snapshot", "aborted", "segments", "promises", "root"}
 _READING = _STATE | {"recovery", "transactions", "reader", "scan"}
 _WRITING = _READING | {"admission", "appender", "state", "flush", "cut", "write", "readonly"}
@@ -112,6 +112,7 @@ LOG: dict[str, set[str]] = {
     "owner": set(),
     "positions": {"segments"},
     "gate": set(),
+    "holds": set(),
     "tail": set(),
     "commit": set(),
     "ticker": set(),
@@ -132,8 +133,8 @@ LOG: dict[str, set[str]] = {
     "damage": set(),
     "moments": set(),
     "tables": set(),
-    "scan": {"damage", "tables"},
-    "reader": {"damage", "epochs", "moments", "scan", "segments", "watermark"},
+    "scan": {"damage", "holds", "tables"},
+    "reader": {"damage", "epochs", "holds", "moments", "scan", "segments", "watermark"},
     "readonly": _READING,
     "appender": {"ticker"},
     "state": _READING,

@@ -37,6 +37,7 @@ def truncate_to(state: State, offset: int) -> int:
 def cut_locked(state: State, offset: int) -> int:
     """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
     state.cutting += 1
+    state.cuts += 1
     generation = state.generation
     try:
         with state.change():
@@ -212,7 +213,9 @@ def _delete_locked(state: State, offset: int) -> int:
     doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]
     if doomed:
         bases = [segment.base_offset for segment in doomed]
+        state.holds.keep(doomed, state.transactions.aborted_between)
         segments.drop(doomed)
+        state.holds.lose(doomed)
         state.unsynced = [s for s in state.unsynced if s not in doomed]
         state.transactions.dropped(bases)
         state.counters.deleted_segments += len(doomed)

@@ -160,9 +160,11 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
     try:
         with held(state.lock):
             state.check_writable()
+            state.holds.keep(old, state.transactions.aborted_between)
             # Before the tuple changes: whoever has the new segment finds its list.
             state.transactions.exchanged([segment.base_offset for segment in old], listed)
             segments.exchange(old, passing)
+            state.holds.lose(old)
             state.unsynced = [segment for segment in state.unsynced if segment not in old]
         for segment in old:
             segment.close()

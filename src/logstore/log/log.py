@@ -37,6 +37,7 @@ from logstore.log.dirty import Cleanable
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory, parse_partition
 from logstore.log.gate import Gate, OpenGate
+from logstore.log.holds import Hold
 from logstore.log.image import Copied, Image
 from logstore.log.lock import check_place
 from logstore.log.owner import Owner, SoloOwner
@@ -353,6 +354,12 @@ class Log(Writable):
         while self._state.cutting and time.monotonic() < until_s:
             time.sleep(0.001)
             self._check_open()
+
+    def _hold(self, start: int, end: int) -> Hold:
+        return self._state.holds.take(start, end, self._state.cuts, self._segments_now)
+
+    def _is_held(self, hold: Hold) -> bool:
+        return not hold.is_lost and hold.cuts == self._state.cuts
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all

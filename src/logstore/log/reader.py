@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from logstore._batch import Batches, Record, run_of
@@ -23,6 +23,7 @@ from logstore.config import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log import damage
 from logstore.log.epochs import Epochs
+from logstore.log.holds import Hold
 from logstore.log.moments import When, moment_of
 from logstore.log.scan import Bounds, Hint, Scan
 from logstore.log.segments import check_joint, is_gone
@@ -232,7 +233,16 @@ class Readable(ABC):
         isolation: Isolation,
         hint: Hint = None,
         bounds: Bounds = _UNBOUNDED,
+        hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
+        if hold is not None and self._is_held(hold):
+            try:
+                held = self._read_once(offset, max_bytes, isolation, hint, bounds, hold)
+            except (RecordError, OffsetOutOfRangeError, StorageError):
+                pass  # damaged, or no longer held: what the log says now is the answer
+            else:
+                if self._is_held(hold):
+                    return held
         for _ in range(_ATTEMPTS):
             cuts = self._cuts()
             try:
@@ -303,26 +313,40 @@ class Readable(ABC):
             self._marks()
         return self._cuts() != cuts
 
+    def _hold(self, start: int, end: int) -> Hold | None:
+        """Hold the segments of a range for a scan; None where another process takes them away."""
+        return None
+
+    def _is_held(self, hold: Hold) -> bool:
+        """Whether the range of a hold may still be read as it was."""
+        return False
+
     def _read_once(
-        self, offset: int, max_bytes: int, isolation: Isolation, hint: Hint, bounds: Bounds
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        hint: Hint,
+        bounds: Bounds,
+        hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
         self._check_open()
         committed = isolation is Isolation.READ_COMMITTED
         start, high_watermark, last_stable = marks = self._marks()
         end = last_stable if committed else high_watermark
-        if not start <= offset <= end:
+        if not (start if hold is None else hold.start) <= offset <= end:
             raise self._out_of_range(offset, start, end)
         found = None
         if offset < end:
             found = self._at_segment(
-                offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end
+                offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end, hold
             )
             if found is None:
                 self._check_whole()
         if found is None:
             # Nothing from here to the end: a compaction has taken the last records of the log.
             found = b"", 0, end, None
-        batches = self._run_of(found, offset, end, isolation, bounds, marks)
+        batches = self._run_of(found, offset, end, isolation, bounds, marks, hold)
         return batches, (batches.path, batches.position + batches.size) if batches else None
 
     def _run_of(
@@ -333,12 +357,18 @@ class Readable(ABC):
         isolation: Isolation,
         bounds: Bounds,
         marks: tuple[int, int, int] | None = None,
+        hold: Hold | None = None,
     ) -> Batches:
         committed = isolation is Isolation.READ_COMMITTED
         data, position, next_offset, path = found
+        aborted: Sequence[AbortedTransaction] = ()
         if data:
             # A segment may end before the next begins, where a compaction has taken its last records.
             next_offset = min(max(next_offset, offset + 1), end)
+            if committed and hold is not None:
+                aborted = hold.aborted_between(offset, next_offset, self._aborted_between)
+            elif committed:
+                aborted = self._aborted_between(offset, next_offset)
         return run_of(
             data,
             offset,
@@ -349,16 +379,26 @@ class Readable(ABC):
             self.name.partition,
             path,
             position,
-            self._aborted_between(offset, next_offset) if committed and data else (),
+            aborted,
             committed,
             self.config.decompressed_max_bytes,
             next_offset,
             self._marks() if marks is None else marks,
         )
 
-    def _count_whole(self, offset: int, end: int, isolation: Isolation) -> tuple[int, int]:
+    def _count_whole(
+        self, offset: int, end: int, isolation: Isolation, hold: Hold | None = None
+    ) -> tuple[int, int]:
         """(records, offset reached) from an offset on, by headers, up to a batch that must be looked into."""
         self._check_open()
+        if hold is not None and self._is_held(hold):
+            try:
+                held = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end, hold)
+            except (RecordError, OffsetOutOfRangeError, StorageError):
+                pass  # as in `_read`
+            else:
+                if self._is_held(hold):
+                    return (0, offset) if held is None else (held[0], held[1])
         self._check_range(offset, self.end_offset(isolation))
         found = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end)
         return (0, offset) if found is None else (found[0], found[1])
@@ -417,11 +457,11 @@ class Readable(ABC):
         )
 
     def _at_segment(
-        self, offset: int, look: Callable[[Segment], tuple[Any, ...] | None], end: int
+        self, offset: int, look: Callable[[Segment], tuple[Any, ...] | None], end: int, hold: Hold | None = None
     ) -> tuple[Any, ...] | None:
         """The first segment from the one that may hold ``offset`` on in which ``look`` finds something."""
         for _ in range(_ATTEMPTS):
-            segments = self._segments_now()
+            segments = self._segments_now() if hold is None else hold.segments
             place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
             if place < 0 and segments:
                 # The log start is moved before a segment goes. Deleted since, or the file was lost.
@@ -445,7 +485,7 @@ class Readable(ABC):
                     self.check_joined(segment)
             except StorageError as error:
                 self._check_open()
-                if not is_gone(error) and not segment.file.closed:
+                if hold is not None or (not is_gone(error) and not segment.file.closed):
                     raise
                 # The segment was dropped, or replaced by a cut, since the tuple was taken.
                 self._check_range(offset, self.log_end_offset)
@@ -546,6 +586,8 @@ class Readable(ABC):
         passed over, and `Scan.left_out` says which offsets are missing; every record is then walked through
         before it is handed out, which takes longer.
 
+        What is deleted or compacted later stays readable for the scan until it is dropped; `Scan` says how far.
+
         Raises:
             OffsetOutOfRangeError: ``start`` or ``end`` lies outside the log.
             InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
@@ -566,7 +608,11 @@ class Readable(ABC):
             None if since is None else moment_of(since, self._clock),
             None if until is None else moment_of(until, self._clock),
         )
-        return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage, limit)
+        hold = self._hold(first, last)
+        if hold is not None:
+            # Deleted before it was held.
+            self._check_range(first, visible)
+        return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage, limit, hold)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.scan())

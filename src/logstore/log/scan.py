@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from logstore._batch import Batches, Record
     from logstore._columns import ColumnStream
+    from logstore.log.holds import Hold
 
 _logger = logging.getLogger(__name__)
 
@@ -43,9 +44,9 @@ class Scanned(Protocol):
     def name(self) -> TopicPartition: ...
     def offset_for_time(self, timestamp: int, *, isolation: Isolation) -> TimestampOffset | None: ...
     def _read(
-        self, offset: int, max_bytes: int, isolation: Isolation, hint: Hint, bounds: Bounds
+        self, offset: int, max_bytes: int, isolation: Isolation, hint: Hint, bounds: Bounds, hold: Hold | None
     ) -> tuple[Batches, Hint]: ...
-    def _count_whole(self, offset: int, end: int, isolation: Isolation) -> tuple[int, int]: ...
+    def _count_whole(self, offset: int, end: int, isolation: Isolation, hold: Hold | None) -> tuple[int, int]: ...
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]: ...
     def _cuts(self) -> int: ...
     def _was_cut_since(self, cuts: int) -> bool: ...
@@ -96,6 +97,11 @@ class Scan:
     Each use begins again at the start of the range. A scan can be pickled, and read in another process on the same
     machine: the log's directory is opened there when it is first read, read-only, and the range is the one that was
     fixed here. A use that has begun stays where it is.
+
+    What retention deletes and what compaction replaces after the scan was made stays readable by it, and its room
+    on the disk taken, until the scan and what iterates it are dropped or the log is closed: up to 256 segments, a
+    descriptor each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is
+    open read-only: there what the writer has deleted is out of range, and what it has compacted is read as it is.
     """
 
     def __init__(
@@ -108,11 +114,13 @@ class Scan:
         max_bytes: int,
         on_damage: str = "raise",
         limit: int | None = None,
+        hold: Hold | None = None,
     ) -> None:
         if on_damage not in ("raise", "skip"):
             raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
         check_limit(limit)
         self._log = log
+        self._hold = hold
         self._start = start
         self._bounds = bounds
         self._isolation = isolation
@@ -151,7 +159,8 @@ class Scan:
         offset, hint = self._start, _NOWHERE
         end, since, _ = self._bounds
         left_out = self._left_out = []
-        if since is not None and offset < end:
+        # In what was deleted and is held no time is looked for: the records each say their own.
+        if since is not None and offset < end and (self._hold is None or not self._hold.keeps):
             try:
                 found = log.offset_for_time(since, isolation=self._isolation)
             except DAMAGE:
@@ -162,7 +171,7 @@ class Scan:
                 offset = end if found is None else max(offset, found.offset)
         while offset < end:
             try:
-                batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds)
+                batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds, self._hold)
             except RecordError as error:
                 if not self._skips:
                     raise
@@ -215,7 +224,12 @@ class Scan:
         if since is None and until is None and not self._skips:
             cuts = log._cuts()
             try:
-                hides = committed and log._aborted_between(self._start, end)
+                hold = self._hold
+                hides = committed and (
+                    log._aborted_between(self._start, end)
+                    if hold is None
+                    else hold.aborted_between(self._start, end, log._aborted_between)
+                )
                 total = -1 if hides else self._count_by_headers(log)
             except RecordError:
                 # Cut meanwhile, or damaged: the long way knows.
@@ -229,11 +243,11 @@ class Scan:
     def _count_by_headers(self, log: Scanned) -> int:
         total, offset, end = 0, self._start, self._bounds[0]
         while offset < end:
-            records, reached = log._count_whole(offset, end, self._isolation)
+            records, reached = log._count_whole(offset, end, self._isolation, self._hold)
             total += records
             if reached == offset:
                 # A batch of which only a part lies in the range.
-                batches, _ = log._read(offset, 1, self._isolation, None, self._bounds)
+                batches, _ = log._read(offset, 1, self._isolation, None, self._bounds, self._hold)
                 if not batches:
                     break
                 total += batches.count()

@@ -38,6 +38,7 @@ from logstore.log import checkpoint, recovery
 from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.files import Directory
 from logstore.log.gate import Gate
+from logstore.log.holds import Holds
 from logstore.log.owner import Owner
 from logstore.log.positions import Positions
 from logstore.log.producers import Producers
@@ -123,6 +124,8 @@ class State:
         found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)
         root.begin()
         self.segments = found.segments
+        self.holds = Holds()  #: of scans, which read on in what is taken away
+        self.cuts = 0  #: truncations since the log was opened; counted when one begins
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
         self.epochs_saved = False

@@ -186,7 +186,8 @@ class TopicScan:
         """The range as runs of whole batches, one read each.
 
         Raises:
-            OffsetOutOfRangeError: retention or `delete_records` has taken what is still to be read.
+            OffsetOutOfRangeError: what is still to be read was deleted, and is not held: the store is open
+                read-only or the scan was pickled, or more than 256 segments of a partition were taken.
             CorruptRecordError: a stored batch is damaged; names file and position, and as ``next_offset`` where
                 its partition goes on. What stands before it was given.
             LogClosedError: the store was closed.
