@@ -157,6 +157,8 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
     passing = segments.open_sealed(final + files.SWAP, base, new.size, end)
     passing.set_indexes(new.index, new.times)
     pin = passing.locate(base, 1, end)
+    # Nearly all of it is done here: opening files and loading indexes would keep appends waiting for the lock.
+    state.holds.keep(old, state.transactions.aborted_between)
     try:
         with held(state.lock):
             state.check_writable()

@@ -59,6 +59,8 @@ class Hold:
         for segment in self._held_of(doomed):
             if self._aborted is None:
                 self._aborted = aborted_between(self.start, self.end)
+            if segment in self._kept:
+                continue
             if len(self._kept) >= MAX_KEPT:
                 break
             try:
