@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import struct
+import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -1048,3 +1049,34 @@ def test_a_run_that_is_refused_leaves_no_memory_behind() -> None:
         with pytest.raises(TypeError):
             Batches(data, aborted=aborted, committed_only=True)
     assert address_space_mb() - before < 50
+
+
+# --- a record that is kept -----------------------------------------------------------------------
+
+
+def holders(run: Batches) -> int:
+    """How many hold the bytes of a run: itself, and records of it."""
+    return sys.getrefcount(run.data) - 1
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ((None, b"v" * 100), ["value"]),
+        ((b"k", b"v" * 100), ["value", "key"]),
+        ((b"k", None), ["key"]),
+        ((b"k", b"v" * 100, 1, [("h", b"1")]), ["headers", "key", "value"]),
+        ((b"k", b"v" * 100, 1, [("h", b"1")]), ["value", "key", "headers"]),
+    ],
+)
+def test_a_record_of_which_all_was_asked_for_holds_its_batch_no_longer(given: Any, asked: list[str]) -> None:
+    run = Batches(encode([given, given], timestamp_ms=1))
+    record = next(iter(run))
+    for name in asked:
+        assert holders(run) == 2, name
+        getattr(record, name)
+    assert holders(run) == 1
+    key, value, *rest = given
+    assert (record.key, record.value) == (key, value)
+    assert record.headers == tuple(rest[1] if rest else ())
+    assert record == next(iter(run))

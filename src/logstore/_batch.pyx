@@ -127,7 +127,8 @@ cdef class Record:
     """One record. Key, value and headers become objects when they are first asked for.
 
     Owns: a reference to the bytes that it was read from, so a record that is kept keeps the chunk
-    of its read alive (``max_bytes`` at most); `copy()` gives one that does not.
+    of its read alive (``max_bytes`` at most, or its decompressed batch), until all of key, value and headers have
+    been asked for; `copy()` gives one that holds nothing else at once.
 
     The garbage collector does not know of it: it holds bytes, text and tuples of these, none of which leads
     back to it, and keeping account of each record would cost a tenth of reading it.
@@ -148,6 +149,7 @@ cdef class Record:
         """The key as bytes, or None."""
         if self._owner is not None and self._key_object is None and self._key_size >= 0:
             self._key_object = _slice(self._key, self._key_size)
+            self._release()
         return self._key_object
 
     @property
@@ -155,6 +157,7 @@ cdef class Record:
         """The value as bytes, or None: a tombstone in a compacted log."""
         if self._owner is not None and self._value_object is None and self._value_size >= 0:
             self._value_object = _slice(self._value, self._value_size)
+            self._release()
         return self._value_object
 
     @property
@@ -162,12 +165,20 @@ cdef class Record:
         """((key, value or None), ...) in their order; a key may repeat."""
         if self._headers_object is None:
             self._headers_object = _headers_of(self._headers, self._end)
+            self._release()
         return self._headers_object
 
     @property
     def timestamp_type(self):
         """Whether the producer or the log gave the timestamp."""
         return _APPEND_TIME if self._timestamp_type else _CREATE_TIME
+
+    cdef void _release(self) noexcept:
+        """Give the bytes back once nothing is left in them that may still be asked for."""
+        if ((self._key_object is not None or self._key_size < 0)
+                and (self._value_object is not None or self._value_size < 0)
+                and self._headers_object is not None):
+            self._owner = None
 
     def copy(self):
         """The same record, holding nothing but its own key, value and headers."""
