@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,36 @@ def test_a_block_is_run_or_says_why_not(page: Path) -> None:
             lines = re.sub(r"\\\n", " ", text).splitlines()
             called = {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
             assert called <= PROGRAMS, called - PROGRAMS
+
+
+#: What a block of Python, or a session, uses of what is not installed with logstore itself.
+_USES = {
+    "pyarrow": re.compile(r"^\s*(?:import|from) pyarrow\b|\.to_arrow\(", re.MULTILINE),
+    "pandas": re.compile(r"^\s*(?:import|from) pandas\b|\.to_pandas\(", re.MULTILINE),
+    "polars": re.compile(r"^\s*(?:import|from) polars\b|\.to_polars\(", re.MULTILINE),
+    "duckdb": re.compile(r"^\s*(?:import|from) duckdb\b|\.to_duckdb\(", re.MULTILINE),
+    "click": re.compile(r"^\$ (?:.*\| *)?logstore\b", re.MULTILINE),
+}
+
+
+@needs_sources
+@pytest.mark.row("D4")
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_the_extra_of_a_library_before_it_is_used(page: Path) -> None:
+    """As written, its blocks run in an environment with nothing but what the page says to install."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    text = page.read_text("utf-8")
+    for block in _FENCE.finditer(text):
+        if block["language"].strip() not in ("python", "console"):
+            continue
+        named = {
+            extra for found in re.findall(r"\[([a-z,]+)\]", text[: block.start()]) for extra in found.split(",")
+        }
+        for library, use in _USES.items():
+            extras = {extra for extra in ("cli", "tables") if any(library in each for each in project[extra])}
+            assert extras, library
+            if use.search(block["text"]):
+                assert named & extras, f"{library}: name {extras} before {block['text']}"
 
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)")
