@@ -165,6 +165,9 @@ def test_what_was_dropped_can_be_opened_again_at_once(tmp_path: Path, unwarned: 
     logstore.open(tmp_path / "data").close()
 
 
+#: Without threads of its own, which hold the store for a moment now and then.
+ALONE = {"logstore.housekeeping": "manual"}
+
 #: What a program may keep of a store of one line, with a use of it: a count of records.
 KEPT: dict[str, tuple[Callable[[logstore.Store], Any], Callable[[Any], int]]] = {
     "topic": (lambda store: store["flights"], lambda topic: topic.scan().count()),
@@ -189,7 +192,7 @@ def test_what_comes_from_a_store_keeps_it_open(tmp_path: Path, unwarned: None, k
     with logstore.open(tmp_path / "data") as store:
         store.create_topic("flights").append(b"v")
     take, count = KEPT[kind]
-    kept = take(logstore.open(tmp_path / "data", read_only=read_only))
+    kept = take(logstore.open(tmp_path / "data", ALONE, read_only=read_only))
     gc.collect()
     release_all()
     assert count(kept) == 1
@@ -203,7 +206,7 @@ def test_what_comes_from_a_store_keeps_it_open(tmp_path: Path, unwarned: None, k
 
 
 def test_a_log_in_the_hands_of_a_user_takes_appends_and_keeps_them(tmp_path: Path, unwarned: None) -> None:
-    log = logstore.open(tmp_path / "data").create_topic("flights").log(0)
+    log = logstore.open(tmp_path / "data", ALONE).create_topic("flights").log(0)
     log.append([b"0"])
     appender = log.appender(linger_ms=60_000)
     del log
@@ -225,7 +228,7 @@ def test_settings_that_a_user_gives_a_log_outlive_what_the_user_holds(tmp_path: 
 
 
 def test_a_store_that_only_a_scan_refers_to_says_so_when_that_is_dropped(tmp_path: Path) -> None:
-    scan = logstore.open(tmp_path / "data").create_topic("flights").scan()
+    scan = logstore.open(tmp_path / "data", ALONE).create_topic("flights").scan()
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         release_all()
