@@ -29,6 +29,7 @@ cdef class Encoder:
     cdef int16_t _producer_epoch
     cdef int32_t _next_sequence
     cdef Py_ssize_t _max_batch_bytes
+    cdef tuple _limits                   # the settings that it comes from, with their bytes; or none
     cdef int64_t _default_timestamp
     cdef bint _keeps_offsets             # records bring their own offsets, which may have gaps
     cdef int64_t _offset                 # of the record that is added next, where they do

@@ -50,6 +50,7 @@ class Encoder:
         codec: int = 0,
         level: int = 0,
         max_batch_bytes: int = 1_048_588,
+        limits: tuple[tuple[str, int], ...] = (),
         append_time: bool = False,
         producer_id: int = -1,
         producer_epoch: int = -1,

@@ -189,13 +189,14 @@ cdef class Encoder:
         free(self.data)
 
     def begin(self, *, int64_t timestamp_ms, int codec=0, int level=0, Py_ssize_t max_batch_bytes=1_048_588,
-              bint append_time=False, int64_t producer_id=-1, int16_t producer_epoch=-1,
+              tuple limits=(), bint append_time=False, int64_t producer_id=-1, int16_t producer_epoch=-1,
               int32_t base_sequence=-1, bint transactional=False, bint control=False,
               bint keep_offsets=False):
         """Forget what is in the buffer and start anew.
 
         ``timestamp_ms`` is given to records that bring none. A batch is closed before it would pass
-        ``max_batch_bytes`` before compression. With ``keep_offsets`` records bring their own offsets, as
+        ``max_batch_bytes`` before compression, or the least of ``limits``: settings with their bytes, which the
+        error for a record that is too large names. With ``keep_offsets`` records bring their own offsets, as
         only Arrow data with a column ``offset`` can: they rise, may have gaps, and batches have base
         offsets by them.
         """
@@ -215,7 +216,10 @@ cdef class Encoder:
         self._producer_id = producer_id
         self._producer_epoch = producer_epoch
         self._next_sequence = base_sequence
+        if limits:
+            max_batch_bytes = min([limit for _, limit in limits])
         self._max_batch_bytes = max_batch_bytes
+        self._limits = limits
         self._keeps_offsets = keep_offsets
         self._offset = self._last_offset = -1
         return self
@@ -319,9 +323,9 @@ cdef class Encoder:
         return self._reserve(record_bytes)
 
     cdef int _refuse(self, int64_t record_bytes) except -1:
-        raise RecordTooLargeError(
-            f"a record of {record_bytes} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
-            "raise that setting, compress, or split the record")
+        raise RecordTooLargeError.over(
+            "a record", record_bytes, self._limits or (("max.message.bytes", self._max_batch_bytes),),
+            ("compress", "split the record"))
 
     cdef int add_one(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) except -1:
@@ -528,9 +532,9 @@ cdef class Encoder:
                 self.size += payload
         size = self.size - self._batch_start
         if size > self._max_batch_bytes:
-            raise RecordTooLargeError(
-                f"a batch of {size} bytes does not fit max.message.bytes {self._max_batch_bytes}; "
-                "raise that setting or split the record")
+            raise RecordTooLargeError.over(
+                "a batch", size, self._limits or (("max.message.bytes", self._max_batch_bytes),),
+                ("split the record",))
         if self._attributes & APPEND_TIME_FLAG:
             # The log's time is every record's; it stands in the header alone.
             self._batch_max_timestamp = self._default_timestamp

@@ -27,6 +27,7 @@ from logstore.settings import (
     Setting,
     Value,
     boolean,
+    check_settings,
     duration,
     fields_of,
     key_of,
@@ -112,6 +113,7 @@ class ClientConfig:
             InvalidSettingError: a value is outside its range, or a key of Kafka's promises what is not kept here;
                 all such keys are named.
         """
+        check_settings(settings)
         scopes, names = cls.SCOPES, _names(cls)  # type: ignore[arg-type]  # a class is hashable
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
@@ -130,7 +132,7 @@ class ClientConfig:
                         ignored.add(key)
                 else:
                     kafkas = (name for scope in scopes for name in kafka_keys.keys(scope))
-                    unknown[key] = nearest(key, [*names, *kafkas])
+                    unknown[key] = nearest(key, [*names, *kafkas], names)
         try:
             made = cls(**values)
         except InvalidSettingError as error:

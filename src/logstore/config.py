@@ -25,6 +25,7 @@ from logstore.settings import (
     Setting,
     Value,
     boolean,
+    check_settings,
     duration,
     fields_of,
     key_of,
@@ -157,6 +158,7 @@ class LogConfig:
         """
         if isinstance(settings, LogConfig):
             settings = settings.changed()
+        check_settings(settings)
         values: dict[str, Setting] = {}
         problems: dict[str, str] = {}
         unknown: dict[str, str] = {}
@@ -169,7 +171,7 @@ class LogConfig:
                 if key in WITHOUT_EFFECT:
                     ignored.add(key)
                 else:
-                    unknown[key] = _nearest(key)
+                    unknown[key] = nearest(key, _KNOWN, NAMES)
         if unknown or problems:
             try:
                 cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
@@ -193,6 +195,11 @@ class LogConfig:
         return LogConfig.of(self.changed(), **fields)
 
     # -- what the words mean
+
+    @property
+    def batch_limits(self) -> tuple[tuple[str, int], ...]:
+        """What a batch must fit: each setting with its bytes."""
+        return ("max.message.bytes", self.max_message_bytes), ("segment.bytes", self.segment_bytes)
 
     @property
     def default_ack(self) -> Ack:
@@ -257,14 +264,12 @@ def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
 def canonical_keys(keys: Iterable[str]) -> list[str]:
     """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
     names = list(keys)
-    unknown = {name: _nearest(name) for name in names if name not in NAMES and name not in WITHOUT_EFFECT}
+    unknown = {
+        name: nearest(name, _KNOWN, NAMES) for name in names if name not in NAMES and name not in WITHOUT_EFFECT
+    }
     if unknown:
         raise UnknownSettingError(unknown)
     return [_KEYS[NAMES[name].field] if name in NAMES else name for name in names]
-
-
-def _nearest(key: str) -> str:
-    return nearest(key, [*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT])
 
 
 DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(LogConfig)}
@@ -331,6 +336,9 @@ RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of
 
 #: Every name of a setting of a log.
 NAMES = names_of(LogConfig, _SYNONYMS)
+
+#: What a misspelt key may have been meant for.
+_KNOWN = (*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT)
 
 __all__ = [
     "DEFAULTS",

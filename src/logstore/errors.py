@@ -12,8 +12,11 @@ Its ``__cause__`` and traceback stay behind, as those of every Python exception 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+#: What the length field of a record batch can say (Kafka protocol guide, "Record Batch"), near enough for advice.
+_LARGEST_BATCH = 2**31 - 1
 
 
 class LogstoreError(Exception):
@@ -152,6 +155,22 @@ class RecordTooLargeError(RecordError, ValueError):
     """The batch is larger than ``max.message.bytes``."""
 
     code = 10
+
+    @classmethod
+    def over(cls, what: str, size: int, limits: Iterable[tuple[str, int]], ways: Iterable[str]) -> Self:
+        """The error for so many bytes, which names every setting that they are over: raising one of two is no help.
+
+        One that they just reach is named too, since a record has a header besides.
+        """
+        pairs = list(limits)
+        passed = [pair for pair in pairs if size >= pair[1]] or [min(pairs, key=lambda pair: pair[1])]
+        named = " and ".join(f"{key} {limit}" for key, limit in passed)
+        if size > _LARGEST_BATCH or (len(passed) > 1 and "segment.bytes" in dict(passed)):
+            all_ways = [*ways, "keep what is so large in a file of its own and append the file's path"]
+        else:
+            all_ways = ["raise that setting" if len(passed) == 1 else "raise these settings", *ways]
+        advice = ", ".join(all_ways[:-1]) + " or " + all_ways[-1]
+        return cls(f"{what} of {size} bytes does not fit {named}; {advice}")
 
 
 class DecompressedTooLargeError(RecordTooLargeError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple, NoReturn
 
-from logstore.errors import InvalidSettingError
+from logstore.errors import InvalidSettingError, UnsupportedCodecError
 
 
 class Codec(enum.IntEnum):
@@ -20,6 +20,14 @@ class Codec(enum.IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        if isinstance(value, int):
+            known = ", ".join(f"{member.value} {member.name.lower()}" for member in cls)
+            raise UnsupportedCodecError(f"codec {value} is unknown; known are {known}")
+        words = ", ".join(f"Codec.{member.name}" for member in cls)
+        raise InvalidSettingError({"codec": f"expected one of {words} (from logstore), found {value!r}"})
 
 
 class TimestampType(enum.IntEnum):

@@ -9,16 +9,20 @@ use it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from logstore.errors import InvalidSettingError
+from logstore.errors import InvalidSettingError, UnknownSettingError
 from logstore.quantities import duration_ms, is_in_words, size_bytes
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Setting = str | int | float | bool | None
 Value = int | float | bool | str
@@ -311,9 +315,56 @@ def _scaled(value: Setting, scale: int) -> Setting:
     return whole * scale if whole >= 0 else -1
 
 
-def nearest(key: str, known: Iterable[str]) -> str:
-    """``unknown``, and the name that was probably meant."""
+def nearest(key: str, known: Iterable[str], names: Mapping[str, Name] | None = None, cutoff: float = 0.6) -> str:
+    """``unknown``, and the name that was probably meant; of a key in ``names`` the keyword, if that is another."""
+    dotted = key.replace("_", ".")
+    if names is not None and dotted != key and dotted in names:
+        return f"unknown; did you mean {names[dotted].field}=? That is the keyword of {dotted}"
     import difflib  # only on the way to an error, and a share of the cost of `import logstore`
 
-    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key, list(known), n=1, cutoff=cutoff)
     return f"unknown; did you mean {near[0]}?" if near else "unknown"
+
+
+def with_arguments(
+    error: UnknownSettingError, call: Callable[..., object], given: Mapping[str, object]
+) -> UnknownSettingError:
+    """The error, with the argument of the call that each unknown keyword was probably meant for."""
+    import inspect  # only on the way to an error, as above
+
+    parameters = inspect.signature(call).parameters.values()
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    said = {key: nearest(key, names) if key in given else "unknown" for key in error.problems}
+    meant = {key: f"{what.removesuffix('?')}=?" for key, what in said.items() if what != "unknown"}
+    return type(error)(error.problems | meant)
+
+
+def naming_arguments(call: Callable[P, R]) -> Callable[P, R]:
+    """Beside a call that takes settings as keywords: the error for one near to another argument names that."""
+
+    @functools.wraps(call)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except UnknownSettingError as error:
+            raise with_arguments(error, call, kwargs) from None
+
+    return called
+
+
+def check_settings(settings: object) -> None:
+    """Refuse what is given for settings and is none, such as the mode that a file is opened with.
+
+    Raises:
+        InvalidSettingError: it has no keys and values.
+    """
+    if settings is not None and not hasattr(settings, "items"):
+        found = f"expected keys and their values, found {settings!r}{about_modes(settings)}"
+        raise InvalidSettingError({"settings": found})
+
+
+def about_modes(settings: object) -> str:
+    """What to say of a mode such as ``"w"``; empty for what is none."""
+    if not isinstance(settings, str) or not re.fullmatch(r"[rwax]\+?[bt]?\+?", settings):
+        return ""
+    return "; there are no modes: open(path) reads and writes, open(path, read_only=True) only reads"

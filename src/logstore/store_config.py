@@ -32,6 +32,7 @@ from logstore.settings import (
     Setting,
     Value,
     boolean,
+    check_settings,
     duration,
     fields_of,
     key_of,
@@ -247,6 +248,7 @@ class StoreConfig:
         Raises:
             UnknownSettingError, InvalidSettingError: as `of`.
         """
+        check_settings(settings)
         build = _Builder()
         if isinstance(settings, StoreConfig):
             build.take_config(settings)
@@ -262,10 +264,12 @@ class StoreConfig:
         """Settings from variables: ``LOGSTORE_RETENTION_MS`` is ``retention.ms``.
 
         The name is ``LOGSTORE_`` and a key in capitals with underscores for its dots; of our own keys
-        without a second ``LOGSTORE_``. Variables in `config_text.NOT_SETTINGS` are none.
+        without a second ``LOGSTORE_``. Variables in `config_text.NOT_SETTINGS` are none. One that is near no
+        setting, such as an application's own ``LOGSTORE_HOME``, is named by a warning in the log.
 
         Raises:
-            UnknownSettingError, InvalidSettingError: as `of`, naming the variables.
+            UnknownSettingError: a variable is nearly a setting, which is named.
+            InvalidSettingError: as `of`, naming the variables.
         """
         return cls.layered(environ=environ)
 
@@ -388,6 +392,10 @@ def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
     return problems
 
 
+#: From which likeness on (of `difflib`) a variable is taken for a misspelt setting.
+_SLIP = 0.65
+
+
 class _Builder:
     """Collects values from the weakest source to the strongest, and every problem on the way."""
 
@@ -398,6 +406,7 @@ class _Builder:
         self.problems: dict[str, str] = {}
         self.unknown: dict[str, str] = {}
         self.ignored: set[str] = set()
+        self.foreign: list[str] = []  # variables that are no setting
         self.given: dict[str, Setting] = {}  # by Kafka's keys, as it is given here and not taken over
         self.broker_file = ""
 
@@ -442,20 +451,24 @@ class _Builder:
             self._take_other(key, shown.get(key, key), given[key], is_variable=variables is not None)
 
     def _take_other(self, key: str, shown: str, value: Setting, *, is_variable: bool) -> None:
-        known = _with_underscores() if is_variable else None
-        if (key in known) if known is not None else kafka_keys.is_kafkas(key, "topic", "broker"):
+        if key in _with_underscores() if is_variable else kafka_keys.is_kafkas(key, "topic", "broker"):
             self.ignored.add(shown)
             self.given[key.replace("_", ".") if is_variable else key] = value
             return
         candidates = [*_NAMES, *log_config.NAMES]
         if is_variable:
-            said = nearest(key, [name for name in candidates if "." not in name])
+            # A misspelt setting must not make a store less durable; what is near none is the application's own.
+            own = key.removeprefix("logstore_")
+            said = nearest(own, [name for name in candidates if "." not in name], cutoff=_SLIP)
             head, mark, name = said.partition("did you mean ")
-            said = f"{head}{mark}{config_text.PREFIX}{name.upper()}" if mark else said
-            self.unknown[shown] = said
+            if mark:
+                self.unknown[shown] = f"{head}{mark}{config_text.PREFIX}{name.upper()}"
+            else:
+                self.foreign.append(shown)
         else:
             broker = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic")]
-            self.unknown[shown] = nearest(key, [name for name in candidates if "." in name or "_" in key] + broker)
+            known = [name for name in candidates if "." in name or "_" in key] + broker
+            self.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
 
     def config(self) -> StoreConfig:
         """What was collected; every problem in one error."""
@@ -475,6 +488,12 @@ class _Builder:
             raise InvalidSettingError(self.problems)
         if self.ignored:
             _logger.info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+        if self.foreign:
+            _logger.warning(
+                "variables that are no settings have no effect: %s; what begins with %s sets a store's settings",
+                ", ".join(sorted(self.foreign)),
+                config_text.PREFIX,
+            )
         warn_of_unkept(self.given)
         log, _ = made
         return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.fields)

@@ -79,10 +79,7 @@ def admit(batch: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Admi
 
 def too_large(size: int, config: LogConfig) -> RecordTooLargeError:
     """The error for a batch over the limit."""
-    return RecordTooLargeError(
-        f"a batch of {size} bytes does not fit max.message.bytes {config.max_message_bytes}; raise that "
-        "setting or send smaller batches"
-    )
+    return RecordTooLargeError.over("a batch", size, config.batch_limits, ("send smaller batches",))
 
 
 def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int) -> None:

@@ -84,7 +84,7 @@ class Appender(Gatherer):
         self._clock = clock
         self._ack = ack
         config = target.config
-        self._codec = config.codec if config.codec is not None else (codec or Codec.NONE)
+        self._codec = config.codec if config.codec is not None else Codec(codec or 0)
         self._level = config.level_of(self._codec)
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         self._limit = min(config.max_message_bytes, config.segment_bytes)
@@ -106,7 +106,7 @@ class Appender(Gatherer):
             timestamp_ms=self._clock.now_ms(),
             codec=self._codec,
             level=self._level,
-            max_batch_bytes=self._limit,
+            limits=self._target.config.batch_limits,
             append_time=self._append_time,
         )
         self._started_s = self._clock.monotonic_s()

@@ -55,6 +55,7 @@ from logstore.records import (
     AbortedTransaction,
     Isolation,
 )
+from logstore.settings import naming_arguments
 
 if TYPE_CHECKING:
     import random
@@ -90,6 +91,7 @@ class Log(Writable):
     ) -> LogReader: ...
 
     @classmethod
+    @naming_arguments
     def open(
         cls,
         path: Path,
@@ -175,12 +177,14 @@ class Log(Writable):
     def _holds_records(self) -> bool:
         return self._state.end.value > self._state.log_start
 
-    def close(self) -> None:
+    def close(self, *, reason: str = "") -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
 
         May be called again. A log that has failed is closed without a flush; opening it recovers. An interrupt
-        (Ctrl-C) is raised once the log is closed.
+        (Ctrl-C) is raised once the log is closed. Later calls are told the ``reason``, such as that its topic
+        was deleted.
         """
+        self._state.why_closed = reason or self._state.why_closed
         shielded(self._end)
 
     def _end(self) -> None:
@@ -535,6 +539,7 @@ class Log(Writable):
             self._state, self._flusher.sync_to, map_bytes=map_bytes, now_ms=now_ms, throttle=throttle
         )
 
+    @naming_arguments
     def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
         """Go by other settings from now on; segments that exist keep their form.
 

@@ -449,9 +449,10 @@ class Readable(ABC):
             raise self._out_of_range(offset, start, end)
 
     def _out_of_range(self, offset: int, start: int, end: int) -> OffsetOutOfRangeError:
+        held = f"holds {start} to {end - 1}" if start < end else f"is empty and begins and ends at {start}"
         return OffsetOutOfRangeError(
-            f"{self.name}: offset {offset} is out of range, the log holds {start} to {end - 1}; "
-            "begin again at log_start_offset or at the end",
+            f"{self.name}: offset {offset} is out of range, the log {held}; begin again at log_start_offset or at "
+            "the end",
             offset=offset,
             path=self.path,
         )

@@ -67,6 +67,7 @@ class LogReader(Readable):
         self._lock = threading.RLock()
         self._fork = fork_generation()
         self._closed = False
+        self._why_closed = "the log is closed; open it again"
         self._watch: Watch | None = None
         self._stuck = -1  # the odd generation that was waited for in vain
         self._aborted: dict[int, list[AbortedTransaction]] = {}
@@ -343,7 +344,7 @@ class LogReader(Readable):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise LogClosedError(f"{self.name}: the log is closed; open it again", path=self.path)
+            raise LogClosedError(f"{self.name}: {self._why_closed}", path=self.path)
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path
@@ -378,8 +379,9 @@ class LogReader(Readable):
     append = append_batch = append_control = appender = truncate_to = delete_before = flush = roll = _refuse
     advance_high_watermark = retain = compact = cleanable = reconfigure = _refuse
 
-    def close(self) -> None:
-        """Let go of the files. May be called again."""
+    def close(self, *, reason: str = "") -> None:
+        """Let go of the files. May be called again. Later calls are told the ``reason``."""
+        self._why_closed = reason or self._why_closed
         if not self._closed:
             self._closed = True
             self._segments.close()

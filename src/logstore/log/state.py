@@ -110,6 +110,7 @@ class State:
         self.fork = fork_generation()
         self.failed: StorageFailedError | None = None
         self.closed = False
+        self.why_closed = "the log is closed; open it again"
         self.cutting = 0  # truncations and exchanges that are taking files away
         # Taken before `lock`, in this order.
         self.compacting = threading.Lock()  # a compaction, from its beginning to its end
@@ -229,7 +230,7 @@ class State:
 
     def check_open(self) -> None:
         if self.closed:
-            raise LogClosedError(f"{self.name}: the log is closed; open it again", path=self.path)
+            raise LogClosedError(f"{self.name}: {self.why_closed}", path=self.path)
         self.check_process()
 
     def check_process(self) -> None:

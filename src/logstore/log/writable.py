@@ -144,12 +144,12 @@ class Writable(Readable):
 
     def _begin(self, encoder: Encoder, stamp_ms: int, codec: Codec | None, producer: ProducerStamp) -> Encoder:
         config = self.config
-        chosen = self._codec if self._codec is not None else (codec or Codec.NONE)
+        chosen = self._codec if self._codec is not None else Codec(codec or 0)
         return encoder.begin(
             timestamp_ms=stamp_ms,
             codec=chosen,
             level=config.level_of(chosen),
-            max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
+            limits=config.batch_limits,
             append_time=self._append_time,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,

@@ -142,9 +142,7 @@ def _change_locked(
     size = len(data)
     stamp = -1 if origin is _REPLICATION else leader_epoch
     if size > state.config.segment_bytes and batch_count == 1:
-        raise RecordTooLargeError(
-            f"a batch of {size} bytes does not fit segment.bytes {state.config.segment_bytes}"
-        )
+        raise RecordTooLargeError.over("a batch", size, state.config.batch_limits, ("send smaller batches",))
     end = first + span
     if state.tail is None:
         end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)

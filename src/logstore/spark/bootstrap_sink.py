@@ -112,7 +112,7 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
     there = {name: each for name, each in topics.items() if not each.is_internal}
     if options.topic is not None and options.topic not in there:
         raise UnknownTopicError(unknown_topics([options.topic], [], where="at the broker"))
-    most = client.config.max_request_size
+    most = ("max.request.size", client.config.max_request_size)
     found = {}
     for name, each in there.items():
         config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(_ANY_TIME)
@@ -120,7 +120,7 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
         if target.append_time:
             # The broker stamps them, and takes no batch that says it was stamped.
             target = target._replace(append_time=False, before_max_ms=_FOR_EVER_MS, after_max_ms=_FOR_EVER_MS)
-        found[name] = target._replace(max_batch_bytes=min(target.max_batch_bytes, most))
+        found[name] = target._replace(limits=(*target.limits, most))
     return found
 
 

@@ -47,7 +47,7 @@ class Target(NamedTuple):
     name: str
     id: str
     partition_count: int
-    max_batch_bytes: int = 1_048_588
+    limits: tuple[tuple[str, int], ...] = (("max.message.bytes", 1_048_588),)  #: of a batch, by setting
     codec: int = 0
     level: int = 0
     append_time: bool = False
@@ -63,7 +63,7 @@ class Target(NamedTuple):
             name,
             topic_id,
             partition_count,
-            max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
+            limits=config.batch_limits,
             codec=int(chosen),
             level=config.level_of(chosen),
             append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
@@ -237,7 +237,7 @@ class _Share:
             timestamp_ms=self._clock(),
             codec=target.codec,
             level=target.level,
-            max_batch_bytes=target.max_batch_bytes,
+            limits=target.limits,
             append_time=target.append_time and not self._replay,
             keep_offsets=self._replay,
         )

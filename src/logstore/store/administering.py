@@ -13,6 +13,7 @@ from logstore._interrupts import shielded
 from logstore.config import LogConfig, Setting, canonical, canonical_keys
 from logstore.errors import PolicyViolationError
 from logstore.log import Log
+from logstore.settings import naming_arguments
 from logstore.store.budget import Budget, may_go
 from logstore.store.names import INTERNAL, SINKS
 from logstore.store.topic import Topic
@@ -95,6 +96,7 @@ class Administering(ABC):
 
     # -- topics
 
+    @naming_arguments
     def create_topic(
         self,
         name: str,
@@ -169,6 +171,7 @@ class Administering(ABC):
             not is_retention_unrecorded(name, entry, self._table.config_of(name)),
         )
 
+    @naming_arguments
     def alter_topic(
         self,
         name: str,

@@ -27,6 +27,7 @@ from logstore.errors import (
     InvalidOffsetError,
     LogstoreError,
     ReadOnlyError,
+    StoreClosedError,
     UnknownTopicError,
     WakeupError,
 )
@@ -91,6 +92,7 @@ class Consumer(Assignment):
         self._bell = Bell(clock=self._clock)
         self._ring: Callable[[], None] | None = None
         self._woken = False
+        self._store_ends = False
         self._committed_s = self._clock.monotonic_s()
         self._look_again_s = self._committed_s + LOOK_AROUND_S
 
@@ -303,9 +305,18 @@ class Consumer(Assignment):
             handed.allow(0)
         self._bell.ring()
 
+    def end_with_store(self) -> None:
+        """As `wakeup`, by the store that is being closed: what waits raises `StoreClosedError`."""
+        self._store_ends = True
+        self.wakeup()
+
     def _check_woken(self) -> None:
         if self._woken:
             self._woken = False
+            if self._store_ends:
+                raise StoreClosedError(
+                    "the store was closed while its records were read; open it again", path=self._store.path
+                )
             raise WakeupError("wakeup() was called; call again to go on, or close")
 
     # -- committing

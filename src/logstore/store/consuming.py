@@ -17,6 +17,7 @@ from logstore._interrupts import held
 from logstore.config import Setting
 from logstore.errors import ConcurrentUseError, LogstoreError
 from logstore.records import Ack, Isolation, TopicPartition
+from logstore.settings import naming_arguments
 
 if TYPE_CHECKING:
     from logstore.client_config import ConsumerConfig
@@ -62,6 +63,7 @@ class Consuming(ABC):
                     self._offsets = CommittedOffsets.of(cast("Source", self), self.config)
         return self._offsets
 
+    @naming_arguments
     def consumer(
         self,
         group: str | None = None,
@@ -132,7 +134,7 @@ class Consuming(ABC):
                 consumer.abandon()
             except ConcurrentUseError:
                 # Another thread waits in it, and is told that the store is closed.
-                consumer.wakeup()
+                consumer.end_with_store()
             except LogstoreError as error:
                 # What is not committed is read again, and the logs have to be closed in any case.
                 _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)

@@ -85,6 +85,7 @@ class _Rules:
     codec: Codec
     level: int
     limit: int  #: bytes of a batch before compression
+    limits: tuple[tuple[str, int], ...]  #: and the settings that it comes from
     full_bytes: int
     append_time: bool
     ack: Ack  #: the log's own
@@ -99,6 +100,7 @@ class _Rules:
             producer.codec if codec is None else codec,
             _level(producer, producer.codec) if codec is None else log.level_of(codec),
             limit,
+            log.batch_limits,
             min(producer.batch_size, limit),
             log.timestamp_type is TimestampType.LOG_APPEND_TIME,
             log.default_ack,
@@ -168,10 +170,8 @@ class PartitionLane(Lane):
             check_keys(1, rules.config)
         size = _size(value) + _size(key)
         if size > self._config.max_request_size:
-            raise RecordTooLargeError(
-                f"{self.name}: a record of {size} bytes is over max.request.size {self._config.max_request_size}; "
-                "raise that setting or split the record"
-            )
+            limits = (("max.request.size", self._config.max_request_size), *rules.config.batch_limits)
+            raise RecordTooLargeError.over(f"{self.name}: a record", size, limits, ("split the record",))
         size += _headers_size(headers) + _RECORD_BYTES
         limit = rules.limit
         with held(self._lock):
@@ -219,7 +219,7 @@ class PartitionLane(Lane):
             timestamp_ms=shared.clock.now_ms(),
             codec=rules.codec,
             level=rules.level,
-            max_batch_bytes=rules.limit,
+            limits=rules.limits,
             append_time=rules.append_time,
         )
         self._full_bytes_now = rules.full_bytes if self._config.linger_ms else 0

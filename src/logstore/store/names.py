@@ -38,8 +38,7 @@ def check_name(name: object, existing: Iterable[str] = ()) -> str:
     >>> check_name("flights.eu-1")
     'flights.eu-1'
     """
-    if not isinstance(name, str):
-        raise InvalidTopicError(f"a topic's name is a str, found {type(name).__name__}")
+    name = check_is_name(name)
     if not name or len(name) > _LONGEST or name in (".", "..") or _LEGAL.fullmatch(name) is None:
         raise InvalidTopicError(
             f"no topic can be called {name[:300]!r}: 1 to {_LONGEST} of a-z, A-Z, 0-9, dot, underscore and dash, "
@@ -49,6 +48,19 @@ def check_name(name: object, existing: Iterable[str] = ()) -> str:
     for other in existing:
         if other != name and other.replace(".", "_") == flat:
             raise InvalidTopicError(f"topic {name!r} looks the same as {other!r} in metrics; choose another name")
+    return name
+
+
+def check_is_name(name: object) -> str:
+    """What is given for a topic's name, if it can be one.
+
+    Raises:
+        InvalidTopicError: it is no str, such as the topic itself.
+    """
+    if not isinstance(name, str):
+        kind = type(name).__name__
+        instead = "; give its name, topic.name" if hasattr(name, "name") else ""
+        raise InvalidTopicError(f"a topic's name is a str, found {kind}{instead}")
     return name
 
 

@@ -146,5 +146,6 @@ def checked(topic: str, chosen: Any, partition_count: int, *, by: Partitioner | 
         return chosen
     has = f"topic {topic!r} has partitions 0 to {partition_count - 1}"
     if by is None:
-        raise UnknownPartitionError(f"{has}, found {chosen!r}")
+        what = "" if isinstance(chosen, int) else ": a partition is an int"
+        raise UnknownPartitionError(f"{has}, found {chosen!r}{what}")
     raise InvalidPartitionsError(f"{has}; {type(by).__name__} chose {chosen!r}")

@@ -153,8 +153,8 @@ class Partitions:
             with held(turn):
                 pass
 
-    def close_topic(self, topic: str) -> None:
-        """Close and forget the logs of one topic; a later `get` opens them anew."""
+    def close_topic(self, topic: str, reason: str = "") -> None:
+        """Close and forget the logs of one topic, whose users are told the reason; `get` opens them again."""
         if not self._read_only:
             # Else one that is being opened would stay, with files that are removed, for a later topic of the name.
             # (A reader learns of its topic's end while it opens, and would wait for itself.)
@@ -162,7 +162,7 @@ class Partitions:
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
-        close_all(logs)
+        close_all(logs, reason)
 
     def close(self) -> None:
         """Close every log. All are closed even if one fails; the first failure is raised."""
@@ -170,7 +170,7 @@ class Partitions:
             self._closed = True
             logs = list(self._open.values())
             self._open.clear()
-        close_all(logs)
+        close_all(logs, "the store is closed; open it again")
 
 
 class LentLog(Log):
@@ -190,8 +190,8 @@ class LentLog(Log):
         # By the log that lives as long as its store: the ticker holds neither.
         self._log.reconfigure(config, **options)
 
-    def close(self) -> None:
-        self._log.close()
+    def close(self, *, reason: str = "") -> None:
+        self._log.close(reason=reason)
 
     def __del__(self) -> None:
         """Do nothing: the store closes its logs."""
@@ -212,12 +212,12 @@ def lent(log: Opened, store: object) -> Opened:
     return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
 
 
-def close_all(logs: list[Opened]) -> None:
-    """Close logs one after the other; a failure keeps none of the others open."""
+def close_all(logs: list[Opened], reason: str) -> None:
+    """Close logs one after the other, for a reason; a failure keeps none of the others open."""
     failure: BaseException | None = None
     for log in logs:
         try:
-            log.close()
+            log.close(reason=reason)
         except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
             failure = failure or error
     if failure is not None:

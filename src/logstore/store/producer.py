@@ -37,7 +37,7 @@ from logstore.log.ticker import TICKER
 from logstore.records import Ack, TopicPartition
 from logstore.store.buffer import BufferMemory
 from logstore.store.lane import PartitionLane, Shared
-from logstore.store.names import check_writable_by_users
+from logstore.store.names import check_is_name, check_writable_by_users
 from logstore.store.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.store.syncing import Syncing
 
@@ -229,7 +229,7 @@ class Producer(Sender):
 
     def _lanes_of(self, topic: str) -> Lanes:
         """The lanes of a topic as it is now: it may have been deleted, or have more partitions."""
-        check_writable_by_users(topic)
+        check_writable_by_users(check_is_name(topic))
         described = self._store.topic_to_send_to(topic)
         count, topic_id = described.partition_count, described.id
         lanes = self.known(topic)

@@ -116,12 +116,12 @@ def _encode(records: Any, spread: Spread, keyless: int, begin: Callable[[int], E
 
 
 def _begin(encoder: Encoder, config: LogConfig, stamp_ms: int, codec: Codec | None) -> Encoder:
-    chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
+    chosen = config.codec if config.codec is not None else Codec(codec or 0)
     return encoder.begin(
         timestamp_ms=stamp_ms,
         codec=chosen,
         level=config.level_of(chosen),
-        max_batch_bytes=min(config.max_message_bytes, config.segment_bytes),
+        limits=config.batch_limits,
         append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
     )
 

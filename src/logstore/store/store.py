@@ -24,10 +24,12 @@ from logstore.errors import (
     NotALogError,
     ReadOnlyError,
     StoreClosedError,
+    UnknownSettingError,
 )
 from logstore.log.files import Directory
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
+from logstore.settings import about_modes, check_settings, naming_arguments, with_arguments
 from logstore.store import layout
 from logstore.store.administering import Administering
 from logstore.store.answering import Answering, Taker
@@ -244,6 +246,7 @@ class Store(Consuming, Administering):
 
     # -- producers and consumers
 
+    @naming_arguments
     def producer(
         self,
         settings: ProducerConfig | Mapping[str, Setting] | None = None,
@@ -511,8 +514,15 @@ def open_store(
         ConfigError: settings are unknown or out of range; every one is named.
         ReadOnlyError: the directory cannot be written.
     """
+    if about_modes(settings) and not os.path.exists(str(settings)):
+        check_settings(settings)
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else settings
-    config = StoreConfig.layered(given, environ=os.environ if environ is None else environ, arguments=more_settings)
+    try:
+        config = StoreConfig.layered(
+            given, environ=os.environ if environ is None else environ, arguments=more_settings
+        )
+    except UnknownSettingError as error:
+        raise with_arguments(error, open_store, more_settings) from None
     where = config.directory(path)
     return made(
         lambda: Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng),

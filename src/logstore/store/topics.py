@@ -30,6 +30,7 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownTopicError,
 )
+from logstore.groups.offsets import is_whole
 from logstore.log import Log, files
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory
@@ -42,6 +43,7 @@ from logstore.store.names import (
     CONSUMER_OFFSETS,
     INTERNAL,
     SINKS,
+    check_is_name,
     check_name,
     check_partition_count,
 )
@@ -60,6 +62,10 @@ PRODUCER_ID_BLOCK = 1000
 
 #: What a topic of the store's own keeps the newest record of.
 _NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each sink"}
+
+#: What is told to those who still use the logs of a topic that was deleted, or made again.
+DELETED = "its topic was deleted; store.topics() names those that there are"
+REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
 
 _THERE = (TopicState.READY, TopicState.GROWING)
 
@@ -141,12 +147,14 @@ class TopicTable(ABC):
         """
         entry = self.find(name)
         if entry is None:
+            check_is_name(name)
             self.refresh()
             entry = self.find(name)
         if entry is None:
             known = ", ".join(self.names()[:10]) or "none"
+            gone = "any more: it was deleted" if topic_id else "in this store"
             raise UnknownTopicError(
-                f"there is no topic {name!r} in this store (it has: {known}); create it with create_topic",
+                f"there is no topic {name!r} {gone} (it has: {known}); create it with create_topic",
                 path=self._root.path,
             )
         if topic_id is not None and entry.id != topic_id:
@@ -171,12 +179,15 @@ class TopicTable(ABC):
             UnknownTopicError, UnknownPartitionError
         """
         entry = self.entry(name, topic_id)
-        if not 0 <= partition < entry.partitions:
+        is_number = is_whole(partition)
+        if is_number and not 0 <= partition < entry.partitions:
             self.refresh()
             entry = self.entry(name, topic_id)
-        if isinstance(partition, bool) or not 0 <= partition < entry.partitions:
+        if not is_number or not 0 <= partition < entry.partitions:
+            why = "" if is_number else ": a partition is an int"
             raise UnknownPartitionError(
-                f"topic {name!r} has partitions 0 to {entry.partitions - 1}, there is none with number {partition}"
+                f"topic {name!r} has partitions 0 to {entry.partitions - 1}, there is none with number "
+                f"{partition!r}{why}"
             )
 
     def config_of(self, name: str) -> LogConfig:
@@ -468,7 +479,7 @@ class Topics(TopicTable):
     def _remove_locked(self, name: str, entry: TopicEntry) -> None:
         if self._partitions is not None:
             try:
-                self._partitions.close_topic(name)
+                self._partitions.close_topic(name, DELETED)
             except LogstoreError as error:
                 # Of what could not be flushed nothing is wanted any more, and a full disk is emptied like this.
                 _logger.warning("a log was not closed cleanly, its topic goes: topic=%s error=%s", name, error)
@@ -549,7 +560,7 @@ class FollowedTopics(TopicTable):
         for name, entry in before.topics.items():
             now = changed.topics.get(name)
             if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
-                self._partitions.close_topic(name)
+                self._partitions.close_topic(name, DELETED if now is None else REPLACED)
 
     def _listed(self) -> Catalogue:
         """What the directories alone tell, as of a root that Kafka wrote or in which only logs were opened."""
