@@ -20,7 +20,8 @@ def run(jars: Path, *arguments: object) -> str:
     """What the Java program prints."""
     source = str(Path(__file__).with_name("Partitions.java"))
     command = [java(), "-Xmx512m", "-cp", f"{jars}/*", source, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    # What it says of an error is shown with the test.
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 @pytest.mark.row("P4")
