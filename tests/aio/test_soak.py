@@ -55,7 +55,7 @@ async def one_round(store: aio.Store, rng: random.Random) -> None:
             await consumer.seek_to_beginning()
             async for _record in consumer:
                 break
-        waiting = [asyncio.create_task(store.topic("flights")) for _ in range(20)]
+        waiting = [asyncio.ensure_future(store.topic("flights")) for _ in range(20)]
         for task in waiting:
             await cancelled(task, rng.randrange(3))
 
