@@ -484,6 +484,22 @@ def test_long_syncs_count_for_all_of_their_time():
     assert clock.monotonic_s() / 4 == pytest.approx(REST + 1, rel=0.1)
 
 
+def test_looks_at_the_appends_of_very_many_logs_cost_a_compaction_little():
+    clock = ManualClock()
+    looks = []
+
+    def taken():
+        clock.advance(20)  # as of 10,000 open logs
+        looks.append(clock.monotonic_s())
+        return Taken(0, 0, 0.0)
+
+    throttle = Throttle(Housekeeper(clock, "here"), 1e12, taken)
+    for _ in range(1_000):
+        throttle(MIB)
+        clock.advance(4)
+    assert sum(0.02 for _ in looks) < 0.03 * clock.monotonic_s()
+
+
 def test_a_log_that_is_closed_meanwhile_counts_for_nothing():
     clock = ManualClock()
     keeper = Housekeeper(clock, "here")

@@ -212,8 +212,9 @@ APPEND_S: Final = 50e-6
 #: measured little but its syncs.
 LEAST_SPEED: Final = 16 << 20
 
-#: Appends are looked at after so much work: with many logs a look is not for nothing.
+#: Appends are looked at after so much work, and so many times as long as a look takes: it asks every open log.
 _LOOK_S = 0.002
+_LOOKS_APART = 50
 
 #: A sync is counted when it ends, and may have been under way for longer than since the last look.
 _MOST_CARRIED_S = 1.0
@@ -238,6 +239,7 @@ class Throttle:
         self._size = 0  # bytes that passed, in the time that was worked
         self._worked_s = 0.0
         self._unpaced_s = 0.0  # of that, since the last look
+        self._look_after_s = _LOOK_S
         self._carried_s = 0.0  # taken by appends, and not yet made up for
         # Set by the first call: what the log did before, such as a sync of what was appended, was no compaction.
         self._seen: Taken | None = None
@@ -255,9 +257,10 @@ class Throttle:
             self._size += byte_count
             self._worked_s += now_s - self._since_s
             self._unpaced_s += now_s - self._since_s
-            if self._unpaced_s >= _LOOK_S:
+            if self._unpaced_s >= self._look_after_s:
                 self._owed_s += REST * self._unpaced_s * self._share(now_s, self._seen)
                 self._unpaced_s = 0.0
+                self._look_after_s = max(_LOOK_S, _LOOKS_APART * (self._keeper.clock.monotonic_s() - now_s))
         # Shorter waits are inexact, and cost more than they hold back.
         if self._owed_s > 0.01:
             owed, self._owed_s = self._owed_s, 0.0
