@@ -46,7 +46,7 @@ WITHOUT = {
     # What an asynchronous producer is made of.
     Producer: {"append", "pause", "resume", "use", "forget", "known", "offer"},
     # What an asynchronous consumer is made of.
-    Consumer: {"ready", "listen", "look_around", "has_grown", "assign_share"},
+    Consumer: {"ready", "listen", "look_around", "has_grown", "assign_share", "end_with_store"},
     TopicScan: set(),
 }
 

@@ -77,7 +77,7 @@ def test_what_is_written_before_a_bad_line_is_said_and_how_to_go_on(run, tmp_pat
     )
     # Also where the producer refuses it.
     said = run.error("produce", "words", input=b"x\n" + b"y" * 2_000_000 + b"\n")
-    assert "line 2: words-0: a record of 2000000 bytes is over max.request.size" in said
+    assert "line 2: words-0: a record of 2000000 bytes does not fit max.request.size 1048576" in said
     assert "the 1 record(s) before it are written" in said
     said = run.error("produce", "words", "-D", "END", "--set", "num.io.threads=1", "-p", "7", input=b"aENDb")
     assert "record 1: " in said
