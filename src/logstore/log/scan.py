@@ -73,7 +73,7 @@ def limited(chunks: Iterable[Batches], limit: int) -> Iterator[Batches]:
             count = batches.count()
             part = batches if count <= limit else batches.first(limit)
         except RecordError:
-            # Whoever reads the run meets the damage before the limit, behind what stands before it.
+            # The reader of the run meets the damage before the limit, behind what stands before it.
             part, count = batches, 0
         yield part
         limit -= count

@@ -63,7 +63,7 @@ PRODUCER_ID_BLOCK = 1000
 #: What a topic of the store's own keeps the newest record of.
 _NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each sink"}
 
-#: What is told to those who still use the logs of a topic that was deleted, or made again.
+#: What a caller is told that still uses the logs of a topic that was deleted, or made again.
 DELETED = "its topic was deleted; store.topics() names those that there are"
 REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
 
