@@ -185,9 +185,7 @@ THIRD_PARTY: dict[str, set[str]] = {
 _TABLES = {"duckdb", "pandas", "polars", "pyarrow"}
 
 #: Module -> packages whose types it names: `log.tables` imports what a caller asks for, when it is asked for.
-TYPES_OF: dict[str, set[str]] = dict.fromkeys(
-    ("logstore.log.scan", "logstore.log.tables", "logstore.store.scans"), _TABLES
-)
+TYPES_OF: dict[str, set[str]] = dict.fromkeys(("logstore.log.tables",), _TABLES)
 
 #: What Cython brings along for `cimport`.
 CYTHON = {"cpython", "cython", "libc", "posix"}

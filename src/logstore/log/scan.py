@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 from logstore.errors import RecordError
 from logstore.log.damage import DAMAGE, LeftOut, readable
 from logstore.log.damage import left_out as left_out_by
+from logstore.log.tables import Tabular
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas
-    import polars
-    import pyarrow
-
     from logstore._batch import Batches, Record
     from logstore._columns import ColumnStream
     from logstore.log.holds import Hold
@@ -91,7 +87,7 @@ def check_limit(limit: object) -> None:
         raise ValueError(f"limit is how many records to read at most, from 0 on, or None; found {limit!r}")
 
 
-class Scan:
+class Scan(Tabular):
     """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
 
     Each use begins again at the start of the range. A scan can be pickled, and read in another process on the same
@@ -254,44 +250,6 @@ class Scan:
                 reached = batches.next_offset
             offset = reached
         return total
-
-    def to_arrow(self) -> pyarrow.Table:
-        """All of the range as a `pyarrow.Table`, in memory.
-
-        Raises:
-            MissingLibraryError: pyarrow is not installed; the extra that brings it is named.
-        """
-        from logstore.log.tables import to_arrow
-
-        return to_arrow(self._stream())
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """All of the range as a `pandas.DataFrame`, in memory; by way of pyarrow. Raises as `to_arrow`."""
-        from logstore.log.tables import to_pandas
-
-        return to_pandas(self._stream())
-
-    def to_polars(self) -> polars.DataFrame:
-        """All of the range as a `polars.DataFrame`, in memory. Raises as `to_arrow`."""
-        from logstore.log.tables import to_polars
-
-        return to_polars(self._stream())
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The range as a relation of duckdb's, of its default connection or of ``connection``.
-
-        Nothing is read before a query asks for it, and each query reads it again. Raises as `to_arrow`.
-        """
-        from logstore.log.tables import to_duckdb
-
-        return to_duckdb(self, connection)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The range as an Arrow stream, for pyarrow, polars, duckdb, pandas and others."""
-        return self._stream().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self._stream().__arrow_c_schema__()
 
     def _stream(self) -> ColumnStream:
         from logstore._columns import ColumnStream

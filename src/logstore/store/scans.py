@@ -18,14 +18,10 @@ from logstore.log.damage import LeftOut
 from logstore.log.moments import When
 from logstore.log.reader import DEFAULT_READ_BYTES, Readable
 from logstore.log.scan import Scan, check_limit, limited, values_of
+from logstore.log.tables import Tabular
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas
-    import polars
-    import pyarrow
-
     from logstore._columns import ColumnBatch, ColumnStream
     from logstore._table import Decoder
     from logstore.store.payload import ValueSchema
@@ -65,7 +61,7 @@ class LogsOf(Mapping[int, Readable]):
         return self._count
 
 
-class TopicScan:
+class TopicScan(Tabular):
     """A range of a topic's records: an Arrow stream, an iterator of `Record`s, numpy columns or a count.
 
     Made by `Topic.scan`. Every use begins again at the start of the range, and several may be under
@@ -230,48 +226,6 @@ class TopicScan:
         """
         total = sum(scan.count() for scan in self._scans.values())
         return total if self._limit is None else min(total, self._limit)
-
-    def to_arrow(self) -> pyarrow.Table:
-        """All of the range as a `pyarrow.Table`, in memory.
-
-        Raises as `chunks`, and:
-            MissingLibraryError: pyarrow is not installed; the extra that brings it is named.
-        """
-        from logstore.log.tables import to_arrow
-
-        return to_arrow(self._stream())
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """All of the range as a `pandas.DataFrame`, in memory; by way of pyarrow. Raises as `to_arrow`."""
-        from logstore.log.tables import to_pandas
-
-        return to_pandas(self._stream())
-
-    def to_polars(self) -> polars.DataFrame:
-        """All of the range as a `polars.DataFrame`, in memory. Raises as `to_arrow`."""
-        from logstore.log.tables import to_polars
-
-        return to_polars(self._stream())
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The range as a relation of duckdb's, of its default connection or of ``connection``.
-
-        Nothing is read before a query asks for it, and each query reads it again. Raises as `to_arrow`; an error on
-        the way reaches the query as its text.
-        """
-        from logstore.log.tables import to_duckdb
-
-        return to_duckdb(self, connection)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A new Arrow stream over the range, from its start.
-
-        An error on the way (see `chunks`), and a `PayloadError`, reaches the consumer as its text.
-        """
-        return self._stream().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self._stream().__arrow_c_schema__()
 
     def _stream(self) -> ColumnStream:
         # Not imported with the store: who reads records needs no columns.
