@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from logstore._files import LIBC, File, Files, errno_of
@@ -186,8 +186,13 @@ class Directory:
         """A file in here; what is written to a ``hint`` may be lost when its descriptor is closed."""
         return self.files.open(self.join(name), create=create, writable=writable, truncate=truncate, hint=hint)
 
-    def read(self, name: str) -> bytes | None:
-        """The bytes of a small file, or None if there is none of that name."""
+    def read(self, name: str, names: Collection[str] | None = None) -> bytes | None:
+        """The bytes of a small file, or None if there is none of that name.
+
+        ``names`` are those in the directory, if they are known: to look is dearer.
+        """
+        if names is not None and name not in names:
+            return None
         try:
             file = self.open(name)
         except StorageError as error:
@@ -269,7 +274,7 @@ class Directory:
 # --- what a directory holds -------------------------------------------------------------------
 
 
-def base_offsets(names: list[str], suffix: str = LOG) -> list[int]:
+def base_offsets(names: Iterable[str], suffix: str = LOG) -> list[int]:
     """The base offsets of all files with a suffix, rising.
 
     >>> base_offsets(["00000000000000000007.log", "00000000000000000007.index"])

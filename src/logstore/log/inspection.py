@@ -503,7 +503,7 @@ def _beside(place: Place) -> Iterator[Problem]:
     for base in place.bases:
         for suffix, decode in ((files.ABORTED_INDEX, aborted.decode), (files.SNAPSHOT, snapshot.decode_snapshot)):
             name = files.segment_file(base, suffix)
-            data = directory.read(name) if name in names else None  # None too if its owner has just removed it
+            data = directory.read(name, names)  # None too if its owner has just removed it
             if data is not None and decode(data, base) is None:
                 yield Problem(Kind.STATE, directory.join(name), None, None, "the file is not whole")
     if epochs.LEADER_EPOCHS in names:
@@ -516,7 +516,7 @@ def _beside(place: Place) -> Iterator[Problem]:
         (checkpoint.RECOVERY, "what was promised is not known, and the next open scans everything"),
         (checkpoint.START, "where the log starts is said in one place only until it is written again"),
     ):
-        data = directory.read(name) if name in names else None
+        data = directory.read(name, names)
         if data and checkpoint.decode_slots(data) is None:
             yield Problem(Kind.STATE, directory.join(name), None, None, f"neither slot is whole: {lost}")
 

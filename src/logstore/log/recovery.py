@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from logstore._scan import Extent
@@ -44,6 +44,7 @@ class Recovered(NamedTuple):
     log_start_offset: int
     was_clean: bool
     synced_end: int  #: offset below which everything is known to be on disk
+    names: Sequence[str]  #: of all files in the directory, and of some that recovery has removed
     cut_bytes: int = 0
     scanned_bytes: int = 0
     swapped: bool = False  #: a compaction was finished: sealed files are others now
@@ -138,7 +139,7 @@ def _recover(
     start = max(segments.all[0].base_offset, noted if point is None else point.log_start_offset)
     if point is not None and not (point.clean and point.recovery_point == end):
         # An earlier copy of the file would bring deleted records back. The second place is never too high.
-        second = second or (read_start(directory) if checkpoint.START in names else None)
+        second = second or read_start(directory, names)
         start = max(start, -1 if second is None else second.log_start_offset)
     start = min(start, end)
     names = snapshot.remove_beyond(directory, end, 0 if point is None else point.generation, names)
@@ -161,6 +162,7 @@ def _recover(
         cut_bytes=cut,
         scanned_bytes=scanned,
         kind_is_new=kind is not point.kind,
+        names=names,
     )
 
 
@@ -178,9 +180,9 @@ def read_kind(directory: Directory) -> LogKind:
     return LogKind.UNRECORDED if point is None else point.kind
 
 
-def read_start(directory: Directory) -> RecoveryPoint | None:
+def read_start(directory: Directory, names: Sequence[str] | None = None) -> RecoveryPoint | None:
     """What ``logstore.start`` says: only its log start offset and its kind mean anything."""
-    return checkpoint.decode_slots(directory.read(checkpoint.START) or b"")
+    return checkpoint.decode_slots(directory.read(checkpoint.START, names) or b"")
 
 
 def noted_start(directory: Directory, facts: PartitionFacts) -> int:
@@ -536,9 +538,9 @@ def _epoch_before(segments: Segments, offset: int) -> int:
     return epoch
 
 
-def read_note(directory: Directory, point: RecoveryPoint | None) -> Note:
+def read_note(directory: Directory, point: RecoveryPoint | None, names: Sequence[str] | None = None) -> Note:
     """What ``logstore.aborted`` says, and whether there has to be one."""
-    data = directory.read(aborted.NOTE)
+    data = directory.read(aborted.NOTE, names)
     sums = None if data is None else aborted.decode_note(data)
     had_one = data is not None or (point is not None and point.lists_aborted)
     return Note(sums, is_lost=sums is None and had_one)

@@ -66,6 +66,7 @@ class _Shared:
         self.facts, self.facts_are_ours = _read(directory, names)
         #: At rest when it was locked: what nobody has opened since is whole.
         self.was_clean = checkpoint.CLEAN_SHUTDOWN in names
+        self.names = names
         self.begun = False
         self.unclean = False
         self.closed: set[TopicPartition] = set()  #: cleanly, by this process
@@ -138,7 +139,8 @@ class Root:
         with RootLock.guarded():
             shared = self._shared[lock]
             if not shared.begun:
-                _take_away(self.directory)
+                # Nobody else writes these files while the lock is held.
+                _take_away(self.directory, shared.names)
                 shared.begun = True
         self._is_begun = True
 
@@ -197,7 +199,7 @@ class Root:
             shared = self._shared[self._lock]
             shared.changes += 1
             if shared.has_checkpoint:
-                _take_away(self.directory)
+                _take_away(self.directory, self.directory.names())
                 shared.has_checkpoint = False
 
     def checkpoint_token(self) -> int:
@@ -311,9 +313,9 @@ def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, 
     columns = []
     ours = False
     for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
-        data = (directory.read(name) if name in names else None) or b""
+        data = directory.read(name, names) or b""
         if name == checkpoint.RECOVERY_POINTS:
-            ours = crc32c(data) in _marked(directory)
+            ours = name in names and crc32c(data) in _marked(directory)
         try:
             columns.append(checkpoint.read_offsets(data, directory.join(name)))
         except CorruptRecordError as error:
@@ -349,11 +351,10 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     return True
 
 
-def _take_away(directory: Directory) -> None:
-    found = set(directory.names())
+def _take_away(directory: Directory, names: list[str]) -> None:
     # A clean offset that a truncation has made too high would let Kafka bring deleted keys back.
     ours = (checkpoint.CLEAN_SHUTDOWN, checkpoint.RECOVERY_POINTS, checkpoint.CLEANER_OFFSETS)
-    stale = [name for name in ours if name in found]
+    stale = [name for name in ours if name in names]
     for name in stale:
         directory.remove(name)
     if stale:
@@ -363,7 +364,7 @@ def _take_away(directory: Directory) -> None:
 def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
     """Leave in the checkpoints what is known of others."""
     # Of logs that are open their last word is not here: their recovery points may be too high by now.
-    _take_away(directory)
+    _take_away(directory, directory.names())
     starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
     marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
     directory.replace(checkpoint.LOG_START_OFFSETS, checkpoint.write_offsets(starts), durable=False, whole=True)

@@ -257,7 +257,7 @@ def remove_beyond(
     before would then speak of other batches.
     """
     names = directory.names() if names is None else names
-    data = directory.read(PRODUCERS) if PRODUCERS in names else None
+    data = directory.read(PRODUCERS, names)
     own = None if data is None else decode_producers(data, generation)
     stale = [name for name in names if (snapshot_offset(name) or 0) > end_offset]
     if own is not None and own.offset > end_offset:

@@ -15,7 +15,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore._files import fork_generation
@@ -155,7 +155,7 @@ class State:
         self.is_keyed = False  # a compaction, or a look at each record, has found keys
         #: The log became a compacted one while it was open: appends that were checked before are checked again.
         self.must_check_keys = False
-        self.first_dirty_offset = self._clean_offset_found(end)
+        self.first_dirty_offset = self._clean_offset_found(end, found.names)
         self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
         self.uncleanable: str | None = None  # the damage that a compaction has met
         self.positions = self._positions_of(config)
@@ -172,7 +172,9 @@ class State:
         self.leader_epoch = max(found.highest_epoch, 0)
         was_unclean = not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0)
         self.transactions.settle(
-            recovery.read_note(directory, found.point), found.synced_end if was_unclean else None
+            recovery.read_note(directory, found.point, found.names),
+            found.synced_end if was_unclean else None,
+            found.names,
         )
         if was_unclean:
             if not root.is_kafkas():
@@ -600,9 +602,9 @@ class State:
             self.epochs_saved = True
             self.names_changed()
 
-    def _clean_offset_found(self, end: int) -> int:
+    def _clean_offset_found(self, end: int, names: Sequence[str]) -> int:
         """Where the last compaction ended, unless the log was cut below since, or deleted from."""
-        data = self.directory.read(checkpoint.COMPACTED)
+        data = self.directory.read(checkpoint.COMPACTED, names)
         if data is not None and not self.config.compacts:
             self._forget_compacted()
             data = None

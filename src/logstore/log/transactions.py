@@ -8,7 +8,7 @@ lock; `aborted_between` may be called by readers at any time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from logstore._files import File
 from logstore.config import LogConfig
@@ -166,12 +166,13 @@ class Transactions:
 
     # -- the life of the log
 
-    def settle(self, note: Note, rebuild_from: int | None) -> None:
+    def settle(self, note: Note, rebuild_from: int | None, names: Sequence[str]) -> None:
         """At opening: the index of each segment as its markers say it, where anything speaks against the file.
 
         After an unclean stop those ``rebuild_from`` an offset on are made again without a look at them.
+        ``names`` are those in the directory.
         """
-        found = set(files.base_offsets(self._directory.names(), files.ABORTED_INDEX))
+        found = set(files.base_offsets(names, files.ABORTED_INDEX))
         doubtful = 2**63 - 1
         if rebuild_from is not None and (not self.is_idle or note.sums is not None or note.is_lost or found):
             doubtful = self._segments.from_offset(rebuild_from)[0].base_offset
