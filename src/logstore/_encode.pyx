@@ -217,7 +217,9 @@ cdef class Encoder:
         self._producer_epoch = producer_epoch
         self._next_sequence = base_sequence
         if limits:
-            max_batch_bytes = min([limit for _, limit in limits])
+            max_batch_bytes = INT64_MAX
+            for _, limit in limits:
+                max_batch_bytes = min(max_batch_bytes, <Py_ssize_t>limit)
         self._max_batch_bytes = max_batch_bytes
         self._limits = limits
         self._keeps_offsets = keep_offsets

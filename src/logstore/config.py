@@ -202,6 +202,11 @@ class LogConfig:
         return ("max.message.bytes", self.max_message_bytes), ("segment.bytes", self.segment_bytes)
 
     @property
+    def batch_limit(self) -> int:
+        """Bytes that a batch may have."""
+        return min(self.max_message_bytes, self.segment_bytes)
+
+    @property
     def default_ack(self) -> Ack:
         return Ack(self.ack)
 

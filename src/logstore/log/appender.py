@@ -87,7 +87,8 @@ class Appender(Gatherer):
         self._codec = config.codec if config.codec is not None else Codec(codec or 0)
         self._level = config.level_of(self._codec)
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-        self._limit = min(config.max_message_bytes, config.segment_bytes)
+        self._limit = config.batch_limit
+        self._limits = config.batch_limits
         self._lock = threading.Lock()
         self._encoder = Encoder()
         self._futures: list[tuple[int, Future[int]]] = []
@@ -106,7 +107,7 @@ class Appender(Gatherer):
             timestamp_ms=self._clock.now_ms(),
             codec=self._codec,
             level=self._level,
-            limits=self._target.config.batch_limits,
+            limits=self._limits,
             append_time=self._append_time,
         )
         self._started_s = self._clock.monotonic_s()

@@ -66,6 +66,7 @@ class Writable(Readable):
         self.config = config
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         self._codec = config.codec
+        self._limits = config.batch_limits
         self._compacts = config.compacts
         self._default_ack = config.default_ack
         # Behind them: an encoder that is begun from here on has the new settings, and goes into this list.
@@ -149,7 +150,7 @@ class Writable(Readable):
             timestamp_ms=stamp_ms,
             codec=chosen,
             level=config.level_of(chosen),
-            limits=config.batch_limits,
+            limits=self._limits,
             append_time=self._append_time,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,

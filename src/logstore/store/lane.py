@@ -94,7 +94,7 @@ class _Rules:
     @classmethod
     def of(cls, log: LogConfig, producer: ProducerConfig) -> _Rules:
         codec = log.codec
-        limit = min(log.max_message_bytes, log.segment_bytes)
+        limit = log.batch_limit
         return cls(
             log,
             producer.codec if codec is None else codec,

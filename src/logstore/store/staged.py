@@ -115,7 +115,7 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
 
 def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> None:
     """Check one batch."""
-    limit = min(config.max_message_bytes, config.segment_bytes)
+    limit = config.batch_limit
     if view.size > limit:
         raise too_large(view.size, config)
     view.check()
