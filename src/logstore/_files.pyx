@@ -103,10 +103,7 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
             f"not allowed to {action}: {cause.strerror}; check the owner and mode of the directory",
             path=path, position=position) from cause
     if number in _NO_DESCRIPTOR:
-        raise TooManyFilesError(
-            f"no descriptor left to {action}: {cause.strerror}; close files or sockets, or raise the limit on open "
-            "files (ulimit -n), and try again",
-            path=path, position=position) from cause
+        raise TooManyFilesError.to(action, cause, path=path, position=position) from cause
     advice = ""
     if number == errno.EIO:
         advice = "; the device has reported an error: look into the kernel's log"

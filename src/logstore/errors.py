@@ -460,6 +460,16 @@ class TooManyFilesError(StorageError):
 
     retriable = True
 
+    @classmethod
+    def to(cls, action: str, cause: OSError, *, path: str | None = None, position: int | None = None) -> Self:
+        """The error for an action that needs a descriptor."""
+        return cls(
+            f"no descriptor left to {action}: {cause.strerror}; close files or sockets, or raise the limit on open "
+            "files (ulimit -n), and try again",
+            path=path,
+            position=position,
+        )
+
 
 #: What fails for want of room, or of a descriptor, before anything is changed. The log goes on.
 NO_ROOM = (DiskFullError, TooManyFilesError)

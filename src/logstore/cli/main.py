@@ -18,7 +18,14 @@ import click
 
 from logstore.cli import terminal
 from logstore.cli.advice import of_a_command
-from logstore.errors import ConfigError, DirectoryLockedError, LogstoreError, RetentionWarning, StorageError
+from logstore.errors import (
+    ConfigError,
+    DirectoryLockedError,
+    LogstoreError,
+    RetentionWarning,
+    StorageError,
+    TooManyFilesError,
+)
 
 #: noun -> module, command in it, and what the list of commands says of it
 COMMANDS = {
@@ -93,14 +100,10 @@ class Logstore(click.Group):
             terminal.say(f"error: {of_a_command(str(error))}")
             return status_of(error)
         except OSError as error:
-            where = f": {error.filename}" if error.filename else ""
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                # As `TooManyFilesError` says it, of which status 75 is, too.
-                terminal.say(
-                    f"error: no descriptor left to open a file{where}; raise the limit on open files (ulimit -n), "
-                    "and try again"
-                )
+                terminal.say(f"error: {TooManyFilesError.to('open a file', error, path=error.filename)}")
                 return terminal.RETRY
+            where = f": {error.filename}" if error.filename else ""
             terminal.say(f"error: {error.strerror or error}{where}")
             return terminal.FAILED
         return result if isinstance(result, int) else terminal.OK

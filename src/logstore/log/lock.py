@@ -269,11 +269,7 @@ def holder_of(root: Directory) -> Holder | None:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 # Not opened is not free: a process may well write there.
-                raise TooManyFilesError(
-                    f"no descriptor left to ask for the lock: {error.strerror}; close files or sockets, or raise "
-                    "the limit on open files (ulimit -n), and try again",
-                    path=root.join(LOCK),
-                ) from error
+                raise TooManyFilesError.to("ask for the lock", error, path=root.join(LOCK)) from error
             return None
         try:
             asked = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
