@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from logstore.cli import completion, terminal
 from logstore.cli.advice import of_a_command
 from logstore.cli.offsets import known_group
 from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
-from logstore.cli.words import setting_keys
+from logstore.cli.words import F, setting_keys
 from logstore.client_config import ConsumerConfig, ProducerConfig
 from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
 from logstore.errors import UnknownSettingError
@@ -194,27 +194,21 @@ def _every_key() -> list[str]:
 # --- check -------------------------------------------------------------------------------------
 
 
-def _client(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> Any:
-    return parse_settings(values)
+def _settings_of(client: str) -> Callable[[F], F]:
+    """``--producer`` or ``--consumer``."""
+    return click.option(
+        f"--{client}",
+        multiple=True,
+        callback=lambda _context, _parameter, values: parse_settings(values),
+        metavar="KEY=VALUE",
+        shell_complete=setting_keys(client, sign="="),
+        help=f"A setting of a {client}.",
+    )
 
 
 @config.command("check")
-@click.option(
-    "--producer",
-    multiple=True,
-    callback=_client,
-    metavar="KEY=VALUE",
-    shell_complete=setting_keys("producer", sign="="),
-    help="A setting of a producer.",
-)
-@click.option(
-    "--consumer",
-    multiple=True,
-    callback=_client,
-    metavar="KEY=VALUE",
-    shell_complete=setting_keys("consumer", sign="="),
-    help="A setting of a consumer.",
-)
+@_settings_of("producer")
+@_settings_of("consumer")
 @click.option(
     "-g",
     "--group",

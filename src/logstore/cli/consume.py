@@ -6,15 +6,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
-from typing import Any
 
 import click
 
 from logstore._batch import Record
 from logstore.cli import completion, terminal
-from logstore.cli.place import F, Place, place_options
+from logstore.cli.place import Place, place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import WHERE, Begin, iso, zone_option
+from logstore.cli.words import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
 from logstore.config import Setting
 from logstore.log.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
@@ -29,24 +28,18 @@ _TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
-def printing_options(command: F) -> F:
-    """``--format`` and ``--json``: how a record is printed; see `printer`."""
-    decorated: Any = command
-    for option in (
-        click.option(
-            "--json", "as_json", is_flag=True, help="One JSON object a line, as `logstore export` writes it."
-        ),
-        click.option(
-            "-f",
-            "--format",
-            "form",
-            help="How a record is printed: %s value, %k key, %h headers, %t topic, %p partition, %o offset, "
-            "%T timestamp in ms, %I in ISO 8601 in the zone of --tz, %S and %K sizes of value and key (-1 is "
-            "null), %R size of the value in four bytes, %% a percent sign; \\n \\t \\xHH.  [default: %s\\n]",
-        ),
-    ):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+#: ``--format`` and ``--json``: how a record is printed; see `printer`.
+printing_options = all_of(
+    click.option(
+        "-f",
+        "--format",
+        "form",
+        help="How a record is printed: %s value, %k key, %h headers, %t topic, %p partition, %o offset, "
+        "%T timestamp in ms, %I in ISO 8601 in the zone of --tz, %S and %K sizes of value and key (-1 is "
+        "null), %R size of the value in four bytes, %% a percent sign; \\n \\t \\xHH.  [default: %s\\n]",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as `logstore export` writes it."),
+)
 
 
 def isolation_option(command: F) -> F:
@@ -60,9 +53,7 @@ def isolation_option(command: F) -> F:
 
 @click.command()
 @click.argument("topic", shell_complete=completion.topics)
-@click.option(
-    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
-)
+@partitions_option
 @click.option(
     "-o",
     "--offset",

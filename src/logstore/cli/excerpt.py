@@ -7,31 +7,20 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
-from typing import Any
 
 import click
 
 from logstore._batch import Record
 from logstore.cli import completion, terminal
 from logstore.cli.consume import follow, isolation_option, printer, printing_options
-from logstore.cli.place import F, Place, json_option, place_options
+from logstore.cli.place import Place, json_option, place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import WHERE, Begin, zone_option
+from logstore.cli.words import Begin, all_of, partitions_option, range_options, zone_option
 from logstore.log.reader import Readable
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
 
-
-def _of_a_topic(command: F) -> F:
-    decorated: Any = command
-    for option in (
-        click.option(
-            "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
-        ),
-        click.argument("topic", shell_complete=completion.topics),
-    ):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+_of_a_topic = all_of(click.argument("topic", shell_complete=completion.topics), partitions_option)
 
 
 def _logs(store: Store, topic: str, partitions: tuple[int, ...]) -> dict[int, Readable]:
@@ -44,12 +33,7 @@ def _logs(store: Store, topic: str, partitions: tuple[int, ...]) -> dict[int, Re
 
 @click.command()
 @_of_a_topic
-@click.option(
-    "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
-)
-@click.option(
-    "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="The first that is left out."
-)
+@range_options
 @isolation_option
 @json_option
 @zone_option
@@ -107,7 +91,8 @@ def head(
     """Print the oldest records of TOPIC. Several partitions are merged by timestamp."""
     show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
     with place.open(read_only=True) as store:
-        runs = [itertools.islice(_records(log, level), number) for log in _logs(store, topic, partitions).values()]
+        logs = _logs(store, topic, partitions).values()
+        runs = [itertools.islice(log.scan(isolation=level), number) for log in logs]
         for record in itertools.islice(_merged(runs), number):
             terminal.write(show(record))
 
@@ -149,19 +134,13 @@ def _merged(runs: Iterable[Iterable[Record]]) -> Iterator[Record]:
     return heapq.merge(*runs, key=lambda record: record.timestamp_ms)
 
 
-def _records(
-    log: Readable, isolation: Isolation, start: int | None = None, end: int | None = None
-) -> Iterator[Record]:
-    for chunk in log.scan(start, end, isolation=isolation).chunks():
-        yield from chunk
-
-
 def _last(log: Readable, end: int, number: int, isolation: Isolation) -> list[Record]:
     """The last records below an offset. Offsets may have none: compaction and transactions leave gaps."""
     back = number
     while True:
         start = max(end - back, log.log_start_offset)
-        found = deque(_records(log, isolation, start, end), maxlen=number) if start < end and number else deque()
+        scan = log.scan(start, end, isolation=isolation) if start < end and number else ()
+        found = deque(scan, maxlen=number)
         if len(found) >= number or start <= log.log_start_offset:
             return list(found)
         back *= 4

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
 
 import click
 
 from logstore import config as log_config
-from logstore.cli.words import setting_keys
+from logstore.cli.words import F, all_of, setting_keys
 from logstore.config import Setting
 from logstore.errors import NotALogError
 from logstore.paths import local_path
 from logstore.store import Store, open_store
 from logstore.store_config import StoreConfig
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LocalPath(click.Path):
@@ -141,18 +139,7 @@ def _place_options(command: F, *, of_topic: bool) -> F:
         stores = {key: value for key, value in said.items() if key not in topics}
         return command(*args, place=Place(directory, file, stores, topics), **kwargs)
 
-    decorated: Any = with_place
-    for option in (
-        click.option(
-            "--set",
-            "store_settings",
-            multiple=True,
-            callback=_pairs,
-            metavar="KEY=VALUE",
-            shell_complete=setting_keys("broker", sign="="),
-            help=f"A setting of the {'topic, or of the ' * of_topic}store, by Kafka's key; may be repeated.",
-        ),
-        _CONFIG_OR_PAIR if of_topic else _CONFIG,
+    return all_of(
         click.option(
             "-d",
             "--dir",
@@ -162,9 +149,17 @@ def _place_options(command: F, *, of_topic: bool) -> F:
             type=LocalPath(file_okay=False),
             help="The directory of the store. [env: LOGSTORE_DIR]",
         ),
-    ):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # options keep the type of what they decorate
+        _CONFIG_OR_PAIR if of_topic else _CONFIG,
+        click.option(
+            "--set",
+            "store_settings",
+            multiple=True,
+            callback=_pairs,
+            metavar="KEY=VALUE",
+            shell_complete=setting_keys("broker", sign="="),
+            help=f"A setting of the {'topic, or of the ' * of_topic}store, by Kafka's key; may be repeated.",
+        ),
+    )(cast(F, with_place))
 
 
 def _is_of_logs(key: str) -> bool:
@@ -184,9 +179,10 @@ def directory_argument(command: F) -> F:
             kwargs["directory"] = named
         return command(*args, **kwargs)
 
-    return click.argument(
+    argument = click.argument(
         "named_directory", metavar="[DIRECTORY]", required=False, type=LocalPath(file_okay=False)
-    )(with_directory)  # type: ignore[return-value]  # it keeps the type of what it decorates
+    )
+    return argument(cast(F, with_directory))
 
 
 def json_option(command: F) -> F:

@@ -11,7 +11,7 @@ import click
 from logstore.cli import completion, terminal
 from logstore.cli.place import Place, json_option, place_options, topic_place_options
 from logstore.cli.positions import offset_in
-from logstore.cli.words import PAIR, WHERE, Begin, setting_keys, zone_option
+from logstore.cli.words import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
 from logstore.store.administering import TopicDescription
 from logstore.store.topics import RETENTION_UNRECORDED
 
@@ -168,9 +168,7 @@ def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
     required=True,
     help="The first offset to keep: OFFSET, end, -N (the last N) or @TIME.",
 )
-@click.option(
-    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
-)
+@partitions_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @zone_option

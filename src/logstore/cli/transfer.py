@@ -14,7 +14,7 @@ from logstore.cli.forms import written
 from logstore.cli.place import LocalPath, Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.produce import bad_line
-from logstore.cli.words import WHERE, Begin, zone_option
+from logstore.cli.words import Begin, partitions_option, range_options, zone_option
 from logstore.errors import InvalidRecordError, NotALogError, RecordError, UnknownPartitionError
 from logstore.log import Log, files
 from logstore.log.files import Directory
@@ -25,15 +25,8 @@ from logstore.store.transfer import copy_log, record_of_json
 
 @click.command("export")
 @click.argument("topic", shell_complete=completion.topics)
-@click.option(
-    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
-)
-@click.option(
-    "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
-)
-@click.option(
-    "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="The first that is left out."
-)
+@partitions_option
+@range_options
 @click.option(
     "--isolation",
     type=click.Choice([word.value for word in Isolation]),

@@ -147,6 +147,32 @@ OFFSET = OffsetWord()
 PAIR = PairWord()
 
 
+def all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one; the help lists them in this order."""
+
+    def decorated(command: F) -> F:
+        for each in reversed(decorators):
+            command = each(command)
+        return command
+
+    return decorated
+
+
+partitions_option = click.option(
+    "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
+)
+
+#: ``--from`` and ``--until``, handed over as ``begin`` and ``end``; see `positions.offset_in`.
+range_options = all_of(
+    click.option(
+        "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
+    ),
+    click.option(
+        "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="The first that is left out."
+    ),
+)
+
+
 def zone_option(command: F) -> F:
     """``--tz``, handed over as ``zone``; it holds for every `WHERE` beside it."""
     return click.option(
