@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class MemoryDirectory:
     """Keeps names and bytes, and the calls in their order."""
@@ -14,8 +16,8 @@ class MemoryDirectory:
     def names(self) -> list[str]:
         return sorted(self.files)
 
-    def read(self, name: str) -> bytes | None:
-        return self.files.get(name)
+    def read(self, name: str, names: Collection[str] | None = None) -> bytes | None:
+        return self.files.get(name) if names is None or name in names else None
 
     def replace(self, name: str, data: bytes, *, durable: bool, whole: bool = False) -> None:
         self.calls.append(("replace", name, "durable" if durable else "cached"))
