@@ -319,4 +319,3 @@ cdef class Record:    # final, freelist: see _batch.pyx
     cdef readonly int64_t offset
     cdef readonly int64_t timestamp_ms
     cdef int _timestamp_type
-    cdef void _release(self) noexcept

@@ -99,6 +99,15 @@ cdef inline bytes _slice(const uint8_t *data, int32_t size):
     return PyBytes_FromStringAndSize(<const char *>data, size)
 
 
+cdef inline int release(Record record) except -1:
+    """Give the bytes back once nothing is left in them that may still be asked for."""
+    # No method: a class that has one is larger by a pointer, and the memory of more than 128 bytes is set more slowly.
+    if (record._headers_object is not None and (record._key_size < 0 or record._key_object is not None)
+            and (record._value_size < 0 or record._value_object is not None)):
+        record._owner = None
+    return 0
+
+
 cdef tuple _headers_of(const uint8_t *p, const uint8_t *end):
     """The headers of a record as ((key, value), ...)."""
     cdef int32_t count, key_size, value_size
@@ -149,7 +158,7 @@ cdef class Record:
         """The key as bytes, or None."""
         if self._owner is not None and self._key_object is None and self._key_size >= 0:
             self._key_object = _slice(self._key, self._key_size)
-            self._release()
+            release(self)
         return self._key_object
 
     @property
@@ -157,7 +166,7 @@ cdef class Record:
         """The value as bytes, or None: a tombstone in a compacted log."""
         if self._owner is not None and self._value_object is None and self._value_size >= 0:
             self._value_object = _slice(self._value, self._value_size)
-            self._release()
+            release(self)
         return self._value_object
 
     @property
@@ -165,20 +174,13 @@ cdef class Record:
         """((key, value or None), ...) in their order; a key may repeat."""
         if self._headers_object is None:
             self._headers_object = _headers_of(self._headers, self._end)
-            self._release()
+            release(self)
         return self._headers_object
 
     @property
     def timestamp_type(self):
         """Whether the producer or the log gave the timestamp."""
         return _APPEND_TIME if self._timestamp_type else _CREATE_TIME
-
-    cdef void _release(self) noexcept:
-        """Give the bytes back once nothing is left in them that may still be asked for."""
-        if ((self._key_object is not None or self._key_size < 0)
-                and (self._value_object is not None or self._value_size < 0)
-                and self._headers_object is not None):
-            self._owner = None
 
     def copy(self):
         """The same record, holding nothing but its own key, value and headers."""

@@ -91,15 +91,11 @@ class Worded:
 class Twin(Worded, Generic[S]):
     """Stands for one object of the store, named `sync`, whose calls block."""
 
-    def __init__(self, sync: S, threads: Threads) -> None:
-        self._sync: S | None = sync
-        self._threads = threads
+    sync: S  #: the object of the store
 
-    @property
-    def sync(self) -> S:
-        """The object of the store."""
-        assert self._sync is not None
-        return self._sync
+    def __init__(self, sync: S, threads: Threads) -> None:
+        self.sync = sync
+        self._threads = threads
 
     async def _ready(self) -> S:
         return self.sync
@@ -115,29 +111,26 @@ class Late(Twin[S]):
     """A twin of what is made in a thread: when it is awaited, or else when it is first used."""
 
     def __init__(self, make: Callable[[], S], threads: Threads) -> None:
-        self._sync = None
         self._make = make
         self._threads = threads
 
     @property
-    def sync(self) -> S:
-        """The object of the store.
+    def _is_made(self) -> bool:
+        return "sync" in self.__dict__
 
-        Raises:
-            AttributeError: it was neither awaited nor used before.
-        """
-        if self._sync is None:
+    def __getattr__(self, name: str) -> Any:
+        if name == "sync":
             raise AttributeError(f"nothing is known of {self!r} before it is awaited: write `await` in front of it")
-        return self._sync
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _get(self) -> S:
         """As `sync`, made if it is not yet. Blocks: for a thread."""
-        if self._sync is None:
-            self._sync = self._make()
-        return self._sync
+        if not self._is_made:
+            self.sync = self._make()
+        return self.sync
 
     async def _ready(self) -> S:
-        return await self._threads.start(self._get) if self._sync is None else self._sync
+        return self.sync if self._is_made else await self._threads.start(self._get)
 
     def __await__(self) -> Generator[Any, None, Self]:
         yield from self._ready().__await__()

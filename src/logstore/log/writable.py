@@ -145,7 +145,9 @@ class Writable(Readable):
 
     def _begin(self, encoder: Encoder, stamp_ms: int, codec: Codec | None, producer: ProducerStamp) -> Encoder:
         config = self.config
-        chosen = self._codec if self._codec is not None else Codec(codec or 0)
+        chosen = self._codec
+        if chosen is None:
+            chosen = Codec.NONE if codec is None else Codec(codec)
         return encoder.begin(
             timestamp_ms=stamp_ms,
             codec=chosen,

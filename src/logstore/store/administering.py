@@ -21,6 +21,7 @@ from logstore.store.topics import Topics, TopicTable, is_retention_unrecorded
 from logstore.store_config import warn_of_unkept
 
 if TYPE_CHECKING:
+    from logstore.store.catalogue import Catalogue
     from logstore.store.offsets import CommittedOffsets
     from logstore.store.partitions import Opened
     from logstore.store.source import Source
@@ -138,6 +139,11 @@ class Administering(ABC):
         if self.config.auto_create_topics_enable and name not in self:
             return self.create_topic(name, if_not_exists=True)
         return self.topic(name)
+
+    def _topics_known(self) -> Catalogue:
+        """What is known of all topics: another object after each change."""
+        self._check_open()
+        return self._table.catalogue
 
     def describe_topic(self, name: str) -> TopicDescription:
         """Where a topic stands: its partitions with their offsets and sizes, and its settings.

@@ -43,6 +43,7 @@ from logstore.store.syncing import Syncing
 
 if TYPE_CHECKING:
     from logstore.settings import Setting
+    from logstore.store.catalogue import Catalogue
     from logstore.store.topic import Topic
 
 
@@ -65,6 +66,9 @@ class Host(Protocol):
     def path(self) -> str: ...
 
     def topic(self, name: str) -> Topic: ...
+
+    def _topics_known(self) -> Catalogue:
+        """What is known of all topics: another object after each change."""
 
     def topic_to_send_to(self, name: str) -> Topic:
         """A topic, which may be made for it."""
@@ -155,6 +159,7 @@ class Producer(Sender):
             ack=_ack_of(self.config),
         )
         self._ids: dict[str, str] = {}
+        self._seen: dict[str, Catalogue] = {}  #: what was known of topics when their lanes were last compared
         self._lanes: list[PartitionLane] = []
         self._lock = threading.Lock()  # of the two above
         self._waiting = Condition()
@@ -229,11 +234,14 @@ class Producer(Sender):
 
     def _lanes_of(self, topic: str) -> Lanes:
         """The lanes of a topic as it is now: it may have been deleted, or have more partitions."""
-        check_writable_by_users(check_is_name(topic))
+        lanes, known = self.known(check_is_name(topic)), self._store._topics_known()
+        if lanes is not None and self._seen.get(topic) is known:
+            return lanes
+        check_writable_by_users(topic)
         described = self._store.topic_to_send_to(topic)
         count, topic_id = described.partition_count, described.id
-        lanes = self.known(topic)
         if lanes is not None and len(lanes.lanes) == count and self._ids.get(topic) == topic_id:
+            self._seen[topic] = known
             return lanes
         with held(self._lock):
             lanes = self.known(topic)
