@@ -119,9 +119,10 @@ class Late(Twin[S]):
         return "sync" in self.__dict__
 
     def __getattr__(self, name: str) -> Any:
-        if name == "sync":
-            raise AttributeError(f"nothing is known of {self!r} before it is awaited: write `await` in front of it")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        # Called for what is not there, and for a property that asks for what is not there.
+        if self._is_made or (not hasattr(type(self), name) and name != "sync"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"nothing is known of {self!r} before it is awaited: write `await` in front of it")
 
     def _get(self) -> S:
         """As `sync`, made if it is not yet. Blocks: for a thread."""
