@@ -83,6 +83,7 @@ KINDS: Final = (
     ("`logstore.aborted`", r".*/logstore\.aborted"),
     ("`logstore.topics`", r"logstore\.topics"),
     ("`logstore.newest`", r"logstore\.newest"),
+    ("`logstore.reserve`", r"logstore\.reserve"),
     ("`meta.properties`", r"meta\.properties"),
     ("Kafka's checkpoints, `logstore.checkpoints`", r"(.*-checkpoint|logstore\.checkpoints)"),
     ("`.kafka_cleanshutdown`, `.lock`", r"\.kafka_cleanshutdown|\.lock"),
@@ -166,6 +167,7 @@ EXPECTED: Final[dict[str, dict[str, str]]] = {
         "cut inside": ". . . .",
         "yesterday's": ". . . .",
     },
+    "`logstore.reserve`": {"deleted": ". . . .", "emptied": ". . . .", "cut inside": ". . . ."},
     "`meta.properties`": {"deleted": ". . . .", "emptied": ". . . .", "cut inside": ". . . ."},
     "Kafka's checkpoints, `logstore.checkpoints`": {
         "deleted": ". . - -",

@@ -61,6 +61,7 @@ _NO_STRANGERS: Final = KAFKA_ROOT_FILES | {
     OURS + "checkpoints",
     OURS + "topics",
     OURS + "newest",
+    OURS + "reserve",
 }
 #: Twenty digits can say more than an offset can.
 _LAST_OFFSET = 2**63 - 1

@@ -23,6 +23,7 @@ from logstore.log.reader import Readable
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store import layout
+from logstore.store.names import INTERNAL
 
 Opened = Log | LogReader
 
@@ -54,6 +55,8 @@ class Partitions:
         self._closed = False
         #: Who says how much a log may write; set once, before any log is opened.
         self.gate_of: Callable[[TopicPartition], Gate | None] = lambda name: None
+        #: How a log of the store's own is opened, which may find the disk full; set once, as that.
+        self.with_room: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
 
     def get(self, name: TopicPartition) -> Opened:
         """The log of a partition that exists, opened if it is not.
@@ -81,7 +84,8 @@ class Partitions:
     def _open_in_turn(self, name: TopicPartition) -> Opened:
         found = None
         try:
-            found = self._open_log(name)
+            own = name.topic in INTERNAL
+            found = self.with_room(lambda: self._open_log(name)) if own else self._open_log(name)
         finally:
             with held(self._lock):
                 if found is not None and not self._closed:

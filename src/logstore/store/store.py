@@ -27,6 +27,7 @@ from logstore.errors import (
     UnknownSettingError,
 )
 from logstore.log.files import Directory
+from logstore.log.gate import Gate, OpenGate
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.settings import about_modes, check_settings, naming_arguments, with_arguments
@@ -37,8 +38,9 @@ from logstore.store.budget import Budget, Holdings, Limits
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper, Progress
 from logstore.store.life import Closeable, Life
-from logstore.store.names import CONSUMER_OFFSETS
+from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
 from logstore.store.partitions import Opened, Partitions, lent
+from logstore.store.reserve import ReserveGate
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.upkeep import Upkeep
@@ -62,7 +64,7 @@ Settings = StoreConfig | Mapping[str, Setting] | None
 
 #: How often it is looked whether room has to be made ahead of need; it is a comparison of two numbers.
 DISK_PERIOD_MS = 1_000
-#: How often every file is looked at for that.
+#: How often every file is looked at for that, and whether there is room for the reserve again.
 MEASURE_PERIOD_MS = 60_000
 
 
@@ -141,7 +143,7 @@ class Store(Consuming, Administering):
         if hold is not None:
             assert isinstance(table, Topics)
             try:
-                self._keep_house(root, table, partitions, hold)
+                self._keep_house(root, table, partitions, hold, brief=brief)
             except BaseException:
                 self._life.close()
                 raise
@@ -149,7 +151,9 @@ class Store(Consuming, Administering):
         self._finalizer = weakref.finalize(self, self._life.forgotten)
         self._finalizer.atexit = False
 
-    def _keep_house(self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold) -> None:
+    def _keep_house(
+        self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold, *, brief: bool
+    ) -> None:
         keeper = Housekeeper(self.clock, self.path)
         upkeep = Upkeep(topics, partitions, hold, self.config, keeper)
         holdings = Holdings(
@@ -160,11 +164,20 @@ class Store(Consuming, Administering):
             is_retention_chosen=topics.is_retention_chosen,
         )
         self._budget = Budget(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
-        if self._budget.limits.is_set:
-            partitions.gate_of = self._budget.gate
-            self._budget.open()
+        reserve, budget = topics.reserve, self._budget if self._budget.limits.is_set else None
+
+        def gate_of(name: TopicPartition) -> Gate | None:
+            gate = None if budget is None else budget.gate(name)
+            return gate if name.topic not in INTERNAL else ReserveGate(gate or OpenGate(), reserve)
+
+        partitions.gate_of, partitions.with_room = gate_of, reserve.with_room
+        if budget is not None:
+            budget.open()
             keeper.add("disk space", MEASURE_PERIOD_MS, self._budget.keep_house)
             keeper.add("disk budget", DISK_PERIOD_MS, self._budget.keep_slack)
+        if not brief:
+            reserve.fill()
+            keeper.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
         upkeep.schedule()
         # The tasks live in a thread, and must not keep a store alive that its user has dropped.
         store = weakref.ref(self)

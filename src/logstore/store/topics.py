@@ -47,6 +47,7 @@ from logstore.store.names import (
     check_name,
     check_partition_count,
 )
+from logstore.store.reserve import Reserve
 from logstore.store_config import KEEPING, StoreConfig
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ class Topics(TopicTable):
         self._hold = hold
         self._lock = threading.RLock()
         self._ids_left = range(0)
+        self.reserve = Reserve(root)
         self._catalogue = self._settle(Catalogue.load(root))
         self._partitions: Partitions | None = None
 
@@ -318,6 +320,15 @@ class Topics(TopicTable):
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
         """Make a topic. Durable on return; on an error there is none of it."""
+
+        def make() -> TopicEntry:
+            return self._create(name, partitions, settings, if_not_exists=if_not_exists)
+
+        return self.reserve.with_room(make) if name in INTERNAL else make()
+
+    def _create(
+        self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool
+    ) -> TopicEntry:
         with held(self._lock):
             found = self._catalogue.topics.get(name)
             if found is not None and found.state in _THERE:
@@ -471,7 +482,8 @@ class Topics(TopicTable):
         with held(self._lock):
             entry = self.entry(name)
             doomed = entry.replace(state=TopicState.DELETING)
-            self._save_locked(name, doomed)
+            # A full disk is emptied like this, and first something has to be written.
+            self.reserve.with_room(lambda: self._save_locked(name, doomed))
             self._remove_locked(name, doomed)
             _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
             return entry
@@ -498,7 +510,7 @@ class Topics(TopicTable):
             if not self._ids_left:
                 first = self._catalogue.next_producer_id
                 changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)
-                changed.save(self._root)
+                self.reserve.with_room(lambda: changed.save(self._root))
                 self._catalogue = changed
                 self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]

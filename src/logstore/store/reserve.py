@@ -1,0 +1,112 @@
+"""Room on the disk that a store keeps for its own notes: a file of zeros, given up bit by bit on a full disk.
+
+A disk is filled by records, and is emptied again with the help of what is small: an offset that a group commits,
+the catalogue without a topic. The first commit makes a topic, and a producer's ids a new form of the catalogue,
+so both need room at a time when there may be none. The file takes it when the store opens; its end is cut off
+where one of these finds the disk, or a quota, full, and it is filled again once there is room. It stays when the
+store is closed, for the next open may come on a full disk.
+
+What is given up is anybody's until it is written: another writer that finds it first has it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from logstore._interrupts import held
+from logstore.errors import DiskFullError, StorageError
+from logstore.log import files
+from logstore.log.files import Directory
+from logstore.log.gate import Gate
+
+_logger = logging.getLogger(__name__)
+
+RESERVE: Final = files.OURS + "reserve"
+
+#: A topic with its first log, in blocks of 4 KiB, and some thousand commits.
+RESERVE_BYTES: Final = 128 << 10
+#: What a topic, or a form of the catalogue, is given; and what an append is.
+TOPIC_BYTES: Final = 48 << 10
+APPEND_BYTES: Final = 8 << 10
+
+T = TypeVar("T")
+
+
+class Reserve:
+    """The reserve of one store that is open for writing. Any thread."""
+
+    def __init__(self, root: Directory) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._size = 0
+
+    def fill(self) -> None:
+        """Take what is missing, as far as there is room."""
+        with held(self._lock):
+            if self._size >= RESERVE_BYTES:
+                return
+            try:
+                file = self._root.open(RESERVE, create=True, writable=True, hint=True)
+                try:
+                    self._size = file.size()
+                    if self._size < RESERVE_BYTES:
+                        file.write(bytes(RESERVE_BYTES - self._size), self._size)
+                        self._size = RESERVE_BYTES
+                finally:
+                    file.close()
+            except StorageError as error:
+                # The store works without it, until the disk is full.
+                _logger.debug("no room for the reserve: root=%s error=%s", self._root.path, error)
+
+    def release(self, size: int) -> bool:
+        """Give up so much; False if there is nothing left."""
+        with held(self._lock):
+            if not self._size:
+                return False
+            left = max(self._size - size, 0)
+            try:
+                file = self._root.open(RESERVE, writable=True, hint=True)
+                try:
+                    file.truncate(left)
+                finally:
+                    file.close()
+            except StorageError as error:
+                # Deleted by hand, for one. The next `fill` looks what there is.
+                _logger.debug("the reserve could not be given up: root=%s error=%s", self._root.path, error)
+                self._size = 0
+                return False
+            self._size = left
+            return True
+
+    def with_room(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns, which is done again from scratch if the disk was full.
+
+        Raises:
+            DiskFullError: there is no room, and no reserve any more. What ``work`` says of it holds.
+        """
+        try:
+            return work()
+        except DiskFullError:
+            if not self.release(TOPIC_BYTES):
+                raise
+        return work()
+
+
+class ReserveGate(Gate):
+    """The gate of a log of the store's own."""
+
+    def __init__(self, gate: Gate, reserve: Reserve) -> None:
+        self._gate = gate
+        self._reserve = reserve
+
+    def grant(self, needed: int) -> int:
+        return self._gate.grant(needed)
+
+    def make_room(self, needed: int) -> bool:
+        return self._reserve.release(needed + APPEND_BYTES) or self._gate.make_room(needed)
+
+
+__all__ = ["RESERVE", "RESERVE_BYTES", "Reserve", "ReserveGate"]
