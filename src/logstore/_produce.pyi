@@ -1,5 +1,6 @@
 import datetime
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
@@ -42,13 +43,24 @@ class Ticket:
     def tell(self) -> None:
         """Run the callbacks and wake the coroutines of a ticket that is answered."""
 
+class _Plain: ...
+
 @final
-class SendFuture:
+class SendFuture(_Plain, Future[RecordMetadata]):
     """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def done(self) -> bool:
         """Whether the record is acknowledged or has failed."""
+
+    def running(self) -> bool:
+        """Whether the record is neither acknowledged nor has failed."""
+
+    def cancel(self) -> bool:
+        """Do nothing and return False: a record that was sent cannot be taken back."""
+
+    def cancelled(self) -> bool:
+        """Return False: see `cancel`."""
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp."""
@@ -59,8 +71,17 @@ class SendFuture:
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `result` does; the error, or None if the record is acknowledged."""
 
-    def add_done_callback(self, call: Callable[[SendFuture], object]) -> None:
-        """Call ``call(future)`` once it is done, in the thread that answers; at once if it is done already."""
+    def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
+        """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Raise: the producer answers it."""
+
+    def set_result(self, result: RecordMetadata) -> None:
+        """Raise: the producer answers it."""
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Raise: the producer answers it."""
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
 

@@ -15,16 +15,19 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SetItem
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from logstore._encode cimport Encoder, Gatherer
 from logstore._partition cimport partition_of_key
 
 import logging
+import threading
+from concurrent.futures import Future, InvalidStateError
 
 from logstore._interrupts import Condition
 from logstore._files import fork_generation
@@ -35,7 +38,14 @@ from logstore.records import RecordMetadata
 _logger = logging.getLogger(__name__)
 
 cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+        void (*tp_free)(void *) noexcept
+    const unsigned long Py_TPFLAGS_HAVE_GC
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
+    object PyObject_Init(void *memory, PyTypeObject *kind)
+    void PyObject_Free(void *memory)
+    void Py_CLEAR(PyObject *)
 
 cdef enum State:
     GATHERED            # in memory
@@ -66,6 +76,7 @@ cdef class Ticket:
     cdef object _drive                       # called by who waits for what is appended already
     cdef object _waiter                      # a Condition
     cdef list _callbacks                     # (what to call, with which future)
+    cdef list _watched                       # futures that `concurrent.futures.wait` or `as_completed` looks at
     cdef list _loops                         # (event loop, what is awaited in it)
 
     def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
@@ -79,8 +90,9 @@ cdef class Ticket:
         self._fork = fork_generation()
 
     cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
-        cdef SendFuture future = SendFuture.__new__(SendFuture)
-        future._ticket = self
+        cdef SendFuture future = new_future()
+        Py_INCREF(self)
+        future._ticket = <PyObject *>self
         future._index = <int32_t>(encoder.record_count + encoder._batch_records - 1)
         future._timestamp_ms = timestamp_ms
         self._claimed += 1
@@ -144,7 +156,15 @@ cdef class Ticket:
                     loop.call_soon_threadsafe(_let_go, awaited)
                 except RuntimeError:
                     pass      # it is closed, and with it everybody who could wait
+        self._tell_watched()
         self.run_callbacks()
+
+    cdef _tell_watched(self):
+        cdef SendFuture future
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            for future in watched:
+                (<_Watch>future._watch).tell(future, self._state == FAILED)
 
     cdef run_callbacks(self):
         cdef list callbacks
@@ -213,34 +233,80 @@ cdef _call(call, future):
         _logger.exception("a callback of %r failed", future)
 
 
+cdef class _Plain:
+    """The first base of `SendFuture`: Cython wants a compiled one there."""
+
+
 @cython.final
-@cython.freelist(256)
+cdef class _Watch:
+    """What `concurrent.futures.wait` and `as_completed` use of one future, made when they ask for it."""
+
+    cdef readonly object condition
+    cdef readonly list waiters
+    cdef bint told                           # that the future is done: what it says of itself to them
+
+    def __cinit__(self):
+        self.condition = threading.Condition()
+        self.waiters = []
+
+    cdef tell(self, future, bint failed):
+        with self.condition:
+            # Under the lock: a waiter that is put in counts the futures that are not done yet, and is told of those.
+            self.told = True
+            for waiter in self.waiters:
+                if failed:
+                    waiter.add_exception(future)
+                else:
+                    waiter.add_result(future)
+            self.condition.notify_all()
+
+
+@cython.final
 @cython.no_gc
-cdef class SendFuture:
+cdef class SendFuture(_Plain, Future):
     """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`.
 
-    Has the methods of `concurrent.futures.Future` that make sense for a record, `get` as in
-    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be
-    taken back, so there is no cancelling.
+    A `concurrent.futures.Future`, so `wait`, `as_completed` and `asyncio.wrap_future` take it. Has `get` as in
+    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be taken back, so
+    `cancel` returns False: the future counts as running until it is done.
 
-    Owns: a share of its batch's ticket. Not tracked by the garbage collector: a cycle through a
-    callback ends when the batch is answered, as every batch is when its producer closes.
+    Owns: a share of its batch's ticket, and a watch once one is asked for. Both are plain pointers, since `new_future`
+    sets what Cython would, and its dict and weak references are made when they are first used. Not tracked by the
+    garbage collector: a cycle through a callback ends when the batch is answered, as every batch is when its producer
+    closes.
     """
 
-    cdef Ticket _ticket
+    cdef PyObject *_ticket                   # a Ticket
+    cdef PyObject *_watch                    # a _Watch, or NULL
     cdef int32_t _index
     cdef int64_t _timestamp_ms
+    cdef dict __dict__                       # of the base: without room for it Python would not let us derive
+    cdef object __weakref__
 
     def __init__(self):
         raise TypeError("a SendFuture comes from Producer.send")
 
     def __dealloc__(self):
-        if self._ticket is not None:
-            self._ticket._kept -= 1
+        if self._ticket != NULL:
+            (<Ticket>self._ticket)._kept -= 1
+            Py_CLEAR(self._ticket)
+        Py_CLEAR(self._watch)
 
     def done(self):
         """Whether the record is acknowledged or has failed."""
-        return self._ticket._state >= ACKNOWLEDGED
+        return ticket_of(self)._state >= ACKNOWLEDGED
+
+    def running(self):
+        """Whether the record is neither acknowledged nor has failed."""
+        return ticket_of(self)._state < ACKNOWLEDGED
+
+    def cancel(self):
+        """Do nothing and return False: a record that was sent cannot be taken back."""
+        return False
+
+    def cancelled(self):
+        """Return False: see `cancel`."""
+        return False
 
     def result(self, timeout=None):
         """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp.
@@ -252,13 +318,13 @@ cdef class SendFuture:
             DeliveryTimeoutError: ``timeout`` has passed first; the record may still be written.
             LogstoreError: the record was not written, and why.
         """
-        cdef Ticket ticket = self._ticket
+        cdef Ticket ticket = ticket_of(self)
         if ticket._state < ACKNOWLEDGED:
             ticket._await(timeout)
         if ticket._state == FAILED:
             ticket.seen = True
             raise ticket.error
-        return self._metadata()
+        return metadata_of(self)
 
     def get(self, timeout=None):
         """As `result`: kafka-python's name for it."""
@@ -266,41 +332,138 @@ cdef class SendFuture:
 
     def exception(self, timeout=None):
         """Wait as `result` does; the error, or None if the record is acknowledged."""
-        cdef Ticket ticket = self._ticket
+        cdef Ticket ticket = ticket_of(self)
         if ticket._state < ACKNOWLEDGED:
             ticket._await(timeout)
         if ticket._state == FAILED:
             ticket.seen = True
         return ticket.error
 
-    def add_done_callback(self, call):
-        """Call ``call(future)`` once it is done, in the thread that answers; at once if it is done already."""
-        cdef Ticket ticket = self._ticket
+    def add_done_callback(self, fn):
+        """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
+        cdef Ticket ticket = ticket_of(self)
         if ticket._callbacks is None:
             ticket._callbacks = []
-        ticket._callbacks.append((call, self))
+        ticket._callbacks.append((fn, self))
         # Asked last: whoever has answered in between saw a list without this one.
         if ticket._state >= ACKNOWLEDGED:
             ticket.run_callbacks()
 
-    cdef _metadata(self):
-        cdef Ticket ticket = self._ticket
-        cdef int64_t offset = -1, timestamp_ms = self._timestamp_ms
-        if ticket.first_offset >= 0:
-            offset = ticket.first_offset + self._index
-        if ticket._append_time_ms >= 0:
-            timestamp_ms = ticket._append_time_ms
-        return new_metadata(ticket.topic, ticket.partition, offset, timestamp_ms)
+    # -- for an executor, which this future has none of
+
+    def set_running_or_notify_cancel(self):
+        """Raise: the producer answers it."""
+        raise InvalidStateError(f"{self!r} is answered by its producer")
+
+    def set_result(self, result):
+        """Raise: the producer answers it."""
+        raise InvalidStateError(f"{self!r} is answered by its producer")
+
+    def set_exception(self, exception):
+        """Raise: the producer answers it."""
+        raise InvalidStateError(f"{self!r} is answered by its producer")
+
+    # -- what `wait` and `as_completed` read, and `asyncio.wrap_future` from Python 3.14 on
+
+    @property
+    def _condition(self):
+        return watch_of(self).condition
+
+    @property
+    def _waiters(self):
+        return watch_of(self).waiters
+
+    @property
+    def _state(self):
+        cdef Ticket ticket = ticket_of(self)
+        if ticket._state < ACKNOWLEDGED or (self._watch != NULL and not (<_Watch>self._watch).told):
+            return "RUNNING"
+        return "FINISHED"
+
+    @property
+    def _result(self):
+        return metadata_of(self) if ticket_of(self)._state == ACKNOWLEDGED else None
+
+    @property
+    def _exception(self):
+        return ticket_of(self).error
 
     def __await__(self):
         import asyncio
 
-        if self._ticket._state < ACKNOWLEDGED:
-            yield from self._ticket.await_in(asyncio.get_running_loop())
+        if ticket_of(self)._state < ACKNOWLEDGED:
+            yield from ticket_of(self).await_in(asyncio.get_running_loop())
         return self.result(0)
 
     def __repr__(self):
-        return f"<SendFuture {self._index} of {self._ticket!r}>"
+        return f"<SendFuture {self._index} of {ticket_of(self)!r}>"
+
+
+cdef Ticket ticket_of(SendFuture future):
+    if future._ticket == NULL:
+        raise TypeError("a SendFuture comes from Producer.send")
+    return <Ticket>future._ticket
+
+
+cdef _Watch watch_of(SendFuture future):
+    cdef Ticket ticket = ticket_of(future)
+    if future._watch == NULL:
+        watch = _Watch()
+        if ticket._watched is None:
+            ticket._watched = []
+        # No other thread runs from here on: one that answers the ticket either finds the future in the list, or has
+        # answered before.
+        if future._watch == NULL:
+            if ticket._state >= ACKNOWLEDGED:
+                (<_Watch>watch).told = True
+            else:
+                ticket._watched.append(future)
+            Py_INCREF(watch)
+            future._watch = <PyObject *>watch
+    return <_Watch>future._watch
+
+
+cdef object metadata_of(SendFuture future):
+    cdef Ticket ticket = ticket_of(future)
+    cdef int64_t offset = -1, timestamp_ms = future._timestamp_ms
+    if ticket.first_offset >= 0:
+        offset = ticket.first_offset + future._index
+    if ticket._append_time_ms >= 0:
+        timestamp_ms = ticket._append_time_ms
+    return new_metadata(ticket.topic, ticket.partition, offset, timestamp_ms)
+
+
+# A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that pointer
+# NULL, and Python makes a dict there for the first attribute that a caller sets. Memory of 256 is used again.
+cdef enum:
+    SPARE_FUTURES = 256
+
+cdef void *_spare[SPARE_FUTURES]
+cdef int _spare_count = 0
+
+
+cdef void free_future(void *memory) noexcept:
+    global _spare_count
+    if _spare_count < SPARE_FUTURES:
+        _spare[_spare_count] = memory
+        _spare_count += 1
+    else:
+        PyObject_Free(memory)
+
+
+cdef SendFuture new_future():
+    global _spare_count
+    cdef void *memory
+    if not _spare_count:
+        return <SendFuture>PyType_GenericAlloc(<PyTypeObject *>SendFuture, 0)
+    _spare_count -= 1
+    memory = _spare[_spare_count]
+    memset(memory, 0, sizeof(SendFuture))
+    return <SendFuture>PyObject_Init(memory, <PyTypeObject *>SendFuture)
+
+
+(<PyTypeObject *>SendFuture).tp_free = free_future
+assert not (<PyTypeObject *>SendFuture).tp_flags & Py_TPFLAGS_HAVE_GC, "its memory would have a header in front"
 
 
 cdef int put(object made, Py_ssize_t index, object item) except -1:
