@@ -139,10 +139,15 @@ def test_a_wait_that_begins_while_the_answer_is_told_counts_each_once(producer: 
         other: Future[None] = Future()
         answered = threading.Event()
 
-        def wait(futures: list[Future[RecordMetadata]] = futures, other: Future[None] = other) -> None:
+        early: list[set[Future[RecordMetadata] | Future[None]]] = []
+
+        def wait(
+            futures: list[Future[RecordMetadata]] = futures,
+            other: Future[None] = other,
+            early: list[set[Future[RecordMetadata] | Future[None]]] = early,
+        ) -> None:
             early.append(concurrent.futures.wait([*futures, other], WATCHDOG_S).not_done)
 
-        early: list[set[Future[RecordMetadata] | Future[None]]] = []
         threads = in_thread(wait, lambda answered=answered: (producer.flush(), answered.set()))
         assert answered.wait(WATCHDOG_S)
         other.set_result(None)
@@ -222,7 +227,7 @@ def test_a_watched_future_goes_with_its_batch(producer: logstore.Producer) -> No
 
 
 def test_a_future_is_one_piece_of_memory_that_the_collector_does_not_see(producer: logstore.Producer) -> None:
-    """As light as one that is nothing else: no lock, list or dict before one is asked for, and memory used again."""
+    """As light as one that is nothing else: no lock, list or dict before one is asked for; memory is used again."""
     kept = [producer.send("flights", b"v") for _ in range(10)]
     assert not any(gc.is_tracked(future) for future in kept)
     assert all(sys.getsizeof(future) <= 80 for future in kept)
