@@ -673,9 +673,9 @@ class OldBatchError(LogstoreError, ValueError):
 
 
 class OwnerTimeoutError(_TimedOutError):
-    """The process that writes the store did not take in staged files in time; it is named.
+    """The process that writes the store did not do in time what was asked of it; it is named.
 
-    The manifest was withdrawn, unless the message says otherwise: committing it again is safe.
+    The request was withdrawn, unless the message says otherwise: asking again is safe.
     """
 
 

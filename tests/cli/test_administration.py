@@ -19,6 +19,7 @@ from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
 from tests.log.logs import crashed_copy, tree
 from tests.log.test_inspection import flip
+from tests.store.owners import owner
 
 # --- topics ------------------------------------------------------------------------------------
 
@@ -388,6 +389,14 @@ def test_a_snapshot_is_a_store(flights, tmp_path):
     copy = Line(tmp_path / "copy")
     assert copy("export", "flights") == flights("export", "flights")
     assert str(tmp_path / "copy") in flights.error("snapshot", tmp_path / "copy")
+
+
+def test_a_snapshot_is_taken_by_the_process_that_writes(flights, tmp_path):
+    with owner(flights.directory):
+        (row,) = flights.json("snapshot", tmp_path / "copy", "--verify")
+        assert row["partitions"] == 2
+        assert str(tmp_path / "copy") in flights.error("snapshot", tmp_path / "copy")
+    assert Line(tmp_path / "copy")("export", "flights") == flights("export", "flights")
 
 
 def test_housekeeping_is_done_on_demand(flights):

@@ -153,7 +153,6 @@ def test_beside_a_live_owner_reading_works_and_writing_names_its_pid(flights, pr
             ["topic", "create", "trains"],
             ["produce", "flights"],
             ["topic", "trim", "flights", "-b", "end", "--yes"],
-            ["offsets", "set", "g", "flights:0=1"],
             ["segment", "rebuild-index", flights.directory / "flights-0"],
             ["segment", "repair", "--yes-cut-damage", flights.directory / "flights-0"],
         ):

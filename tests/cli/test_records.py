@@ -13,6 +13,7 @@ from logstore.cli.consume import formatter
 from logstore.log import Log
 from logstore.quantities import time_ms
 from tests.log.logs import tree
+from tests.store.owners import owner
 
 
 def records(run, topic, **options):
@@ -264,6 +265,27 @@ def test_a_group_goes_on_where_it_was(flights):
     assert sorted((first + again).split()) == sorted(flights("consume", "flights", "-e").split())
     assert flights("consume", "flights", "-e", "-g", "billing") == ""
     assert len(flights("consume", "flights", "-e", "-g", "billing", "-o", "beginning").splitlines()) == 6
+
+
+def test_a_group_commits_beside_the_process_that_writes(flights):
+    with owner(flights.directory):
+        first = flights("consume", "flights", "-e", "-g", "billing")
+        assert len(first.splitlines()) == 6
+        assert flights("consume", "flights", "-e", "-g", "billing") == ""
+        flights("offsets", "set", "billing", "flights:0=0")
+        assert len(flights("consume", "flights", "-e", "-g", "billing").splitlines()) == 3
+        flights("offsets", "delete", "billing", "--yes")
+    assert flights("consume", "flights", "-e", "-g", "billing") == first
+
+
+def test_a_group_does_not_keep_the_store_from_who_wants_to_write(flights, process):
+    with process("consume", "flights", "-g", "billing") as reading:
+        assert reading.stdout.readline() == b"value 0\n"
+        with logstore.open(flights.directory, environ={}) as store:
+            store["flights"].append(b"later", partition=0)
+        while reading.stdout.readline() != b"later\n":
+            pass
+        reading.send_signal(signal.SIGINT)
 
 
 def test_aborted_records_are_left_out_when_asked(run):

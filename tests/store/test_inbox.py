@@ -12,7 +12,6 @@ import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -37,13 +36,14 @@ from logstore.records import TopicPartition
 from logstore.store import answering, inbox, mailbox
 from logstore.store.ingest import Ingest, Ingested
 from logstore.store.mailbox import Letter
+from logstore.store.requests import Intake
 from logstore.store.sinks import Sinks
 from logstore.store.staging import Manifest, StagingFile
 from logstore.testing import ManualClock
 from tests.store.inbox_owner import POINTS
+from tests.store.owners import owner
 
 pytestmark = pytest.mark.row("U3")
-OWNER = Path(__file__).with_name("inbox_owner.py")
 MANUAL = {"logstore.housekeeping": "manual"}
 
 
@@ -53,24 +53,6 @@ def root(tmp_path):
     with logstore.open(path, MANUAL) as store:
         store.create_topic("flights", 2)
     return path
-
-
-@contextlib.contextmanager
-def owner(root, point="-"):
-    """Another process that has the store open."""
-    command = [sys.executable, str(OWNER), str(root), point]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
-    try:
-        assert process.stdout.readline() == "up\n"
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGCONT)
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-        process.wait(300)
-        process.stdout.close()
 
 
 def stage(root, batch=0, *, query="q", mode="exactly_once", attempt=0, topic_id=None):
@@ -217,7 +199,7 @@ def test_a_hung_owner_is_named_and_takes_in_nothing_later(root):
     with owner(root) as process:
         inbox.commit(root, stage(root), timeout_s=300)
         process.send_signal(signal.SIGSTOP)
-        with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} \(host=.*bootstrap.*nothing was taken in"):
+        with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} \(host=.*bootstrap.*nothing was done"):
             inbox.commit(root, stage(root, 1), timeout_s=0.3)
         assert litter(root) == []
         process.send_signal(signal.SIGCONT)
@@ -250,7 +232,7 @@ def test_an_owner_that_dies_anywhere_loses_and_doubles_nothing(root, point):
 def test_a_sender_that_dies_with_its_owner_may_ask_the_next_one(root, point):
     """Its letter is left behind; the next owner takes it up, and the batch is asked for again."""
     with owner(root, point) as process:
-        slip = mailbox.post(Directory(root), Letter(stage(root, 1), SYSTEM_CLOCK.now_ms() + 60_000))
+        slip = mailbox.post(Directory(root), Letter(Intake(stage(root, 1)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     with owner(root):
         inbox.commit(root, stage(root, 1, attempt=1), timeout_s=300)
@@ -311,7 +293,7 @@ def test_a_store_that_is_driven_answers_when_it_is(root):
 
 def test_a_letter_that_nobody_waits_for_any_more_is_dropped(root):
     directory = Directory(root)
-    slip = mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() - 1))
+    slip = mailbox.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() - 1))
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
     assert mailbox.fetch(directory, slip) is None
@@ -324,7 +306,7 @@ def test_a_letter_that_is_none_is_answered_and_harms_nobody(root):
     name = "logstore.inbox." + "0" * 32 + ".0." + "0" * 16
     (root / name).write_bytes(b"\0" * 40)
     (root / "logstore.inbox.strange").write_bytes(b"")
-    mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+    mailbox.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
     assert committed(root) == expected(("q", 0))
@@ -336,14 +318,14 @@ def test_a_letter_that_nobody_could_be_told_of_is_taken_back(root):
     directory = Directory(root)
     (root / "logstore.inbox.bell").mkdir()  # so that it cannot be rung
     with pytest.raises(StorageError):
-        mailbox.post(directory, Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        mailbox.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
     assert litter(root) == []
 
 
 def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkeypatch):
     directory = Directory(root)
     until = SYSTEM_CLOCK.now_ms() + 60_000
-    slips = [mailbox.post(directory, Letter(stage(root, query=query), until)) for query in ("q", "r", "s")]
+    slips = [mailbox.post(directory, Letter(Intake(stage(root, query=query)), until)) for query in ("q", "r", "s")]
     answer, full = mailbox.answer, [True]
 
     def write(root, slip, found):
@@ -358,7 +340,7 @@ def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkey
         full.clear()
         assert [mailbox.fetch(directory, slip) for slip in slips] == [None] * 3
         store.housekeep()
-    assert [mailbox.fetch(directory, slip).duplicate for slip in slips] == [False] * 3
+    assert [mailbox.fetch(directory, slip)["duplicate"] for slip in slips] == [False] * 3
     assert litter(root) == []
 
 
@@ -398,7 +380,7 @@ def test_what_others_have_left_goes_after_a_day(root):
 def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(root):
     """Else it would keep committed readers waiting for a query that nobody goes on with."""
     with owner(root, "data") as process:
-        mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        mailbox.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     for name in os.listdir(root):
         if name.startswith(("logstore.inbox.", "logstore.taken.")):
@@ -427,7 +409,7 @@ def test_an_owner_looks_seldom_until_somebody_has_rung(root):
         task = store._answering._task
         store.housekeep()
         assert task.period_s == answering.IDLE_MS / 1000
-        mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        mailbox.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         store.housekeep()
         assert task.period_s == answering.PERIOD_MS / 1000
 
@@ -447,7 +429,7 @@ def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
 
 def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
     with owner(root, "data") as process:
-        mailbox.post(Directory(root), Letter(stage(root), SYSTEM_CLOCK.now_ms() + 60_000))
+        mailbox.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     with pytest.raises(NotALogError, match=r"batch of q is undecided.*housekeep"):
         logstore.hand_back(root, leave_stray=True)

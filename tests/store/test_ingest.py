@@ -125,7 +125,7 @@ F0, F1, F2 = ("flights", 0), ("flights", 1), ("flights", 2)
 
 def test_a_batch_is_there_whole_in_every_partition(store):
     found = store.ingest(stage(store, {F0: [[b"a", b"b"], [b"c"]], F2: [[b"d"]]}))
-    assert found == (False, {TopicPartition(*F0): (0, 2), TopicPartition(*F2): (0, 0)})
+    assert found == (False, {TopicPartition(*F0): (0, 2), TopicPartition(*F2): (0, 0)}, ())
     assert committed(store) == [[b"a", b"b", b"c"], [], [b"d"]]
     for number in range(3):
         log = store["flights"][number]
@@ -164,6 +164,20 @@ def test_queries_do_not_know_of_each_other(store):
     assert not store.ingest(stage(store, {F0: [[b"r"]]}, query="r")).duplicate
     ids = {batch.producer_id for batch in store["flights"][0].read(0).batches()}
     assert ids == {producer_id_of("q"), producer_id_of("r")}
+
+
+def test_a_query_that_begins_is_told_who_has_written_there_before(store, disk, clock):
+    """As after its checkpoint was deleted: Spark then gives it another id."""
+    store.create_topic("others")
+    store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}, query="old"))
+    store.ingest(stage(store, {F2: [[b"c"]]}, query="old", batch=1))
+    store.ingest(stage(store, {("others", 0): [[b"d"]]}, query="elsewhere"))
+    store.ingest(stage(store, {F0: [[b"e"]]}, query="job:nightly"))
+    store.close()
+    with logstore.open(ROOT, files=disk, clock=clock) as again:
+        assert again.ingest(stage(again, {F1: [[b"b"]]}, query="new")).others == ("old",)
+        assert again.ingest(stage(again, {F1: [[b"b"]]}, query="new", batch=1)).others == ()
+        assert again.ingest(stage(again, {F1: [[b"b"]]}, query="job:hourly")).others == ()
 
 
 def test_it_is_known_after_the_store_was_opened_again(store, disk, clock):
@@ -284,7 +298,7 @@ def test_a_job_is_forgotten_after_some_days_and_a_query_never(store, clock):
 
 def test_an_empty_manifest_changes_nothing(store, disk):
     before = disk.image(ROOT)
-    assert store.ingest(Manifest("q", 0, "exactly_once", ())) == (False, {})
+    assert store.ingest(Manifest("q", 0, "exactly_once", ())) == (False, {}, ())
     assert disk.image(ROOT) == before
 
 

@@ -22,7 +22,8 @@ from logstore.store.consumer import Consumer
 from logstore.store.transfer import record_to_json
 
 POLL_S = 0.5
-POLL_RECORDS = 500
+#: Of each poll, and so of each commit, which may be another process's work.
+POLL_RECORDS = 5_000
 
 _TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
@@ -72,7 +73,7 @@ def isolation_option(command: F) -> F:
     shell_complete=completion.groups,
     help="Begin at the group's positions and commit what was printed.",
 )
-@click.option("--no-commit", is_flag=True, help="Leave the group's positions as they are; then only reads.")
+@click.option("--no-commit", is_flag=True, help="Leave the group's positions as they are.")
 @isolation_option
 @click.option(
     "--skip-damaged",
@@ -102,7 +103,10 @@ def consume(
     """
     show = printer(form, zone, as_json=as_json)
     commits = group is not None and not no_commit
-    with place.open(read_only=not commits) as store:
+    # Offsets are committed by whoever writes the store, which is not locked meanwhile.
+    with place.open(read_only=True) as store:
+        if group is not None and commits:
+            store.offsets.check_writable(group)
         names = [
             TopicPartition(topic, number) for number in partitions or range(store.topic(topic).partition_count)
         ]

@@ -8,6 +8,7 @@ import click
 
 from logstore.cli import terminal
 from logstore.cli.place import LocalPath, Place, directory_argument, json_option, place_options
+from logstore.errors import DirectoryLockedError
 from logstore.store import Store
 from logstore.store import adopt as adoption
 from logstore.store import rebuild as rebuilding
@@ -119,12 +120,16 @@ def rebuild(as_json: bool, place: Place) -> int:
 def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place) -> None:
     """Copy the whole store to TARGET, which must not exist yet. Durable when the command ends.
 
-    Beside a process that writes the store it is that process that has to do it (`Store.snapshot`).
+    Where a process writes the store, that one takes the snapshot, with its own rights.
 
     JSON: path, topics, partitions, linked_bytes, copied_bytes, verified_bytes.
     """
-    with place.open(read_only=False) as store, terminal.counted("snapshot") as progress:
-        taken = store.snapshot(target, link=not copy, verify=verify, progress=progress)
+    try:
+        with place.open(read_only=False) as store, terminal.counted("snapshot") as progress:
+            taken = store.snapshot(target, link=not copy, verify=verify, progress=progress)
+    except DirectoryLockedError:
+        with place.open(read_only=True) as store:
+            taken = store.snapshot(target, link=not copy, verify=verify)
     terminal.print_rows([taken._asdict()], as_json=as_json)
 
 

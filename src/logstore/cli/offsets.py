@@ -85,7 +85,7 @@ def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zo
 
     WHERE is an offset, beginning, end, -N or @TIME. Durable when the command ends.
     """
-    with place.open(read_only=False) as store:
+    with place.open(read_only=True) as store:
         wanted = {name: _offset(store, name, begin) for name, begin in places}
         store.commit_offsets(group, wanted, ack="synced")
     for name, offset in wanted.items():
@@ -118,10 +118,9 @@ def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, pl
     """Forget offsets of a GROUP: of TOPIC or TOPIC:PARTITION ..., or with --yes all."""
     if not places and not yes:
         raise click.UsageError("this forgets every offset of the group; name topics, or give --yes")
-    with place.open(read_only=False) as store:
+    with place.open(read_only=True) as store:
         wanted = list(_meant(places, store.committed(group))) if places else None
-        count = store.offsets.delete(group, wanted)
-        store.flush()
+        count = store.offsets.delete(group, wanted, ack="synced")
     terminal.say(f"{count} offset(s) forgotten")
 
 

@@ -18,7 +18,8 @@ import os
 import re
 import struct
 import threading
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Callable
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from logstore._files import File
 from logstore._interrupts import Condition, held
@@ -33,11 +34,14 @@ from logstore.errors import (
 from logstore.log import files
 from logstore.log.files import LOCK, Directory
 
+T = TypeVar("T")
+
 #: How long one waits for who has the lock for a moment.
 BRIEFLY_S: Final = 10.0
 #: Who has just taken it has not yet said so: what is in the file is another's.
 _UNSAID_S: Final = 0.2
 _LOOK_S: Final = 0.005
+_LONGEST_LOOK_S: Final = 0.1
 
 _TOLD_BYTES: Final = 4096
 _PID = re.compile(r"pid=(\d+) ")
@@ -228,6 +232,29 @@ class RootLock:
         return held(cls._guard)
 
 
+def until_free(open_it: Callable[[], T], root: Directory, clock: Clock, wait_s: float | None) -> T:
+    """What ``open_it`` returns, tried again for ``wait_s`` (None: for ever) while another process has the lock.
+
+    There is no line: whoever asks first once the lock is free has it. This process is not waited for.
+
+    Raises:
+        DirectoryLockedError: it took too long, or this process has the root locked itself.
+    """
+    deadline_s = clock.deadline_s(wait_s, "wait_s")
+    pause_s = _LOOK_S
+    never = Condition()
+    while True:
+        try:
+            return open_it()
+        except DirectoryLockedError:
+            left_s = pause_s if deadline_s is None else deadline_s - clock.monotonic_s()
+            if left_s <= 0 or RootLock.is_held(root):
+                raise
+        with held(never):
+            clock.wait(never, min(pause_s, left_s))
+        pause_s = min(pause_s * 1.5, _LONGEST_LOOK_S)
+
+
 os.register_at_fork(after_in_child=RootLock.forget)
 
 
@@ -280,4 +307,4 @@ def holder_of(root: Directory) -> Holder | None:
     return None if kind == fcntl.F_UNLCK else Holder(max(pid, 0), told)
 
 
-__all__ = ["BRIEFLY_S", "Holder", "RootLock", "check_place", "holder_of"]
+__all__ = ["BRIEFLY_S", "Holder", "RootLock", "check_place", "holder_of", "until_free"]

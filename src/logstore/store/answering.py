@@ -1,4 +1,4 @@
-"""The owner's side of the inbox: a store that is open for writing takes in what others have staged.
+"""The owner's side of the inbox: a store that is open for writing does what others ask of it.
 
 Beside the housekeeping of the logs, in a thread of its own: a sender waits for its answer, and a compaction may
 take long. While nobody has ever sent anything, it looks once in a second; after that every 50 ms, which
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
@@ -19,8 +19,7 @@ from logstore.log.files import Directory
 from logstore.store.housekeeping import Housekeeper
 
 if TYPE_CHECKING:
-    from logstore.store.ingest import Ingested
-    from logstore.store.staging import Manifest
+    from logstore.store.requests import Owner
 
 _logger = logging.getLogger(__name__)
 
@@ -33,36 +32,32 @@ SWEEP_MS: Final = 86_400_000
 SETTLE_MS: Final = 30_000
 
 
-class Taker(Protocol):
-    """What takes manifests in."""
-
-    def ingest(self, manifest: Manifest) -> Ingested: ...
-    def settle(self) -> None: ...
-
-
 class Answering:
     """Takes in letters for one store, and answers them."""
 
-    def __init__(self, root: Directory, clock: Clock, taker: Callable[[], Taker | None]) -> None:
-        """``taker`` gives None once the store is gone."""
+    def __init__(
+        self, root: Directory, clock: Clock, owner: Callable[[], Owner | None], settle: Callable[[], None]
+    ) -> None:
+        """``owner`` gives None once the store is gone; ``settle`` ends what a failure has left undecided in it."""
         self._root = root
         self._clock = clock
-        self._taker = taker
+        self._owner = owner
+        self._settle_all = settle
         self._heard: bytes | None = None
         self._is_first = True
         self._settled_ms = 0
         #: What became of letters, and could not be written down yet: on a full disk, for one.
-        self._untold: dict[str, Ingested | BaseException] = {}
+        self._untold: dict[str, dict[str, Any] | BaseException] = {}
         self._swept_ms = 0
         self.keeper = Housekeeper(clock, f"inbox of {root.path}")
         self._task = self.keeper.add("inbox", IDLE_MS, self.run)
 
     def run(self) -> None:
         """Answer every letter that waits."""
-        taker = self._taker()
-        if taker is None:
+        owner = self._owner()
+        if owner is None:
             return
-        self._settle(taker)
+        self._settle()
         from logstore.store import mailbox  # when a store has been open for a while: many never are
 
         # Asked for before the letters are: one that comes meanwhile is found by the next look.
@@ -75,7 +70,7 @@ class Answering:
         if self._is_first or heard != self._heard:
             for slip in mailbox.waiting(self._root, taken=self._is_first):
                 self.keeper.check()
-                self._take(taker, slip)
+                self._take(owner, slip)
             # Last: were some of them left, by an error or a full disk, they are found by the next look.
             self._is_first, self._heard = False, heard
         now_ms = self._clock.now_ms()
@@ -86,19 +81,19 @@ class Answering:
             mailbox.remove_litter(self._root, now_ms)
             sweep(self._root.path, "", -1, files=self._root.files, clock=self._clock)
 
-    def _settle(self, taker: Taker) -> None:
+    def _settle(self) -> None:
         """An undecided batch of a query that nobody goes on with would hold readers back for ever."""
         now_ms = self._clock.now_ms()
         if self._settled_ms and abs(now_ms - self._settled_ms) < SETTLE_MS:
             return
         self._settled_ms = now_ms
         try:
-            taker.settle()
+            self._settle_all()
         except LogstoreError as error:
             # Letters are answered all the same: each is told what is wrong.
             _logger.error("undecided batches cannot be looked for: store=%s error=%s", self._root.path, error)
 
-    def _take(self, taker: Taker, slip: str) -> None:
+    def _take(self, owner: Owner, slip: str) -> None:
         from logstore.store import mailbox
 
         if slip in self._untold:
@@ -109,19 +104,16 @@ class Answering:
                 return
             if self._clock.now_ms() > letter.until_ms:
                 # Whoever sent it may have begun something else by now, or is dead.
-                _logger.warning(
-                    "a batch was not taken in, its sender no longer waits: store=%s query=%s batch=%d",
-                    self._root.path,
-                    letter.manifest.query,
-                    letter.manifest.batch,
-                )
+                deed = letter.request.deed
+                _logger.warning("not done, its sender waits no more: store=%s request=%s", self._root.path, deed)
                 mailbox.drop(self._root, slip)
                 return
-            found: Ingested | BaseException = taker.ingest(letter.manifest)
+            request = letter.request
+            found: dict[str, Any] | BaseException = request.answer(request.done_by(owner, self.keeper.check))
         except LogstoreError as error:
             found = error
         except Exception as error:
-            _logger.exception("a manifest could not be taken in: store=%s slip=%s", self._root.path, slip)
+            _logger.exception("a request could not be carried out: store=%s slip=%s", self._root.path, slip)
             found = error
         self._untold[slip] = found
         self._tell(slip)

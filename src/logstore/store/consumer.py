@@ -26,7 +26,6 @@ from logstore.errors import (
     InvalidGroupError,
     InvalidOffsetError,
     LogstoreError,
-    ReadOnlyError,
     StoreClosedError,
     UnknownTopicError,
     WakeupError,
@@ -80,13 +79,8 @@ class Consumer(Assignment):
         self._commits_itself = bool(self._group) and self.config.enable_auto_commit
         if self._group:
             check_group(self._group)
-            if self._commits_itself and store.read_only:
-                raise ReadOnlyError(
-                    f"group {self._group!r} cannot commit: the store is open read-only; give "
-                    "enable_auto_commit=False and keep offsets elsewhere (logstore.store.dbapi), or consume in the "
-                    "process that writes",
-                    path=store.path,
-                )
+            if self._commits_itself:
+                offsets.check_writable(self._group)
             offsets.hold(self._group, self)
         self._handed: RecordIterator | None = None  # what a loop is going through
         self._bell = Bell(clock=self._clock)
@@ -338,7 +332,7 @@ class Consumer(Assignment):
             InvalidGroupError: the consumer has no group.
             UnknownTopicError: an assigned topic was deleted, or made anew since. Nothing was stored.
             InvalidOffsetError, OffsetMetadataTooLargeError: nothing was stored.
-            ReadOnlyError: the store is open read-only.
+            OwnerTimeoutError, ReadOnlyError: nothing was stored; see `CommittedOffsets.commit`.
             DiskFullError: there is no room; nothing was stored, try again when there is.
         """
         with self._use():

@@ -11,7 +11,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from logstore._interrupts import held
 from logstore.config import Setting
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from logstore.store.consumer import Consumer
     from logstore.store.lag import Lag
     from logstore.store.offsets import CommittedOffsets
+    from logstore.store.requests import Request
     from logstore.store.source import Source
     from logstore.store_config import StoreConfig
 
 
 _logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 
 class Consuming(ABC):
@@ -48,6 +51,10 @@ class Consuming(ABC):
         """Raise if the store is closed."""
 
     @abstractmethod
+    def _ask_owner(self, request: Request[R]) -> R:
+        """Have a request carried out by whoever writes the store, for one that is open read-only."""
+
+    @abstractmethod
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """How many partitions a topic has."""
 
@@ -60,7 +67,7 @@ class Consuming(ABC):
 
             with held(self._offsets_lock):
                 if self._offsets is None:
-                    self._offsets = CommittedOffsets.of(cast("Source", self), self.config)
+                    self._offsets = CommittedOffsets.of(cast("Source", self), self.config, self._ask_owner)
         return self._offsets
 
     @naming_arguments
@@ -73,12 +80,15 @@ class Consuming(ABC):
         """A consumer: `assign` it partitions, then iterate it or `poll`. With a group it keeps its offsets here.
 
         ``settings`` are Kafka's consumer settings by their dotted keys, ``more_settings`` the same with
-        underscores. When the store is closed first, what it is known to have processed is committed.
+        underscores. Where the store is open read-only, offsets are committed by the process that writes it; if
+        there is none, by this one, which opens it for that moment. When the store is closed first, what it is known
+        to have processed is committed.
 
         Raises:
             InvalidGroupError: the name cannot be used.
             ConfigError: settings are unknown or out of range; every one is named.
-            ReadOnlyError: the store is read-only and the group would have to commit by itself.
+            ReadOnlyError: the group would have to commit by itself, the store is open read-only, and its directory
+                is Kafka's or cannot be written.
         """
         from logstore.store.consumer import open_consumer
 

@@ -176,13 +176,19 @@ class Housekeeper:
 
     # -- ending
 
-    def close(self) -> None:
-        """Run nothing any more. Returns when the task that is running has ended. May be called again."""
+    def stop(self) -> None:
+        """Begin nothing any more, and have what is running end at its next `check`. Does not wait for it."""
         if self._fork != fork_generation():
             return
         with held(self._changed):
             self._stopping = True
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Run nothing any more. Returns when the task that is running has ended. May be called again."""
+        if self._fork != fork_generation():
+            return
+        self.stop()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()

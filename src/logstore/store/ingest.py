@@ -70,11 +70,13 @@ _NO_PRODUCER = ProducerStamp(-1, -1, -1)
 class Ingested(NamedTuple):
     """What became of a manifest: where its records went, or that the batch was in already.
 
-    ``offsets`` holds the first and the last offset of each partition; others may have written between them.
+    ``offsets`` holds the first and the last offset of each partition; others may have written between them. For the
+    first batch of a query ``others`` names the queries that have written into the same topics before it.
     """
 
     duplicate: bool
     offsets: dict[TopicPartition, tuple[int, int]]
+    others: tuple[str, ...] = ()
 
 
 class Ingest:
@@ -136,19 +138,27 @@ class Ingest:
         with self._checked(manifest) as checked:
             if not checked:
                 return Ingested(False, {})
+            others = self._others(manifest) if state is None else ()
             take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
-            offsets = take_in(manifest, checked)
+            found = Ingested(False, take_in(manifest, checked), others)
         self._sweep(manifest)
         if query in self._sinks.pending():
             # Decided, and its markers are still to come: the states may have to be read anew before that.
-            return Ingested(False, offsets)
+            return found
         try:
             self._sinks.forget_jobs(self._source.clock.now_ms())
             self._sinks.tidy()
         except LogstoreError as error:
             # The batch is in, and says so; this is done again with the next one.
             _logger.warning("the states of sinks were not tidied: store=%s error=%s", self._root.path, error)
-        return Ingested(False, offsets)
+        return found
+
+    def _others(self, manifest: Manifest) -> tuple[str, ...]:
+        """The streams that have written into the topics of a query that begins."""
+        if manifest.is_job:
+            return ()
+        topic_ids = {file.topic_id for file in manifest.files}
+        return tuple(query for query in self._sinks.streams() if topic_ids & self._sinks.topic_ids(query))
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove what earlier attempts at this batch, and at those before it, have left beside the same logs."""
@@ -208,9 +218,12 @@ class Ingest:
         return SinkState(done, producer_id, epoch, manifest.batch, INTENT, self._source.clock.now_ms(), shares)
 
     def _now(self, state: SinkState, phase: str) -> SinkState:
+        shares = state.shares
+        if phase != COMMITTING:
+            # Nothing is left to do; which topics they are is asked when another query begins.
+            shares = tuple({share.topic_id: share for share in shares}.values())
         if phase == DONE:
             state = state._replace(done=state.batch)
-        shares = state.shares if phase == COMMITTING else ()
         return state._replace(phase=phase, shares=shares, updated_ms=self._source.clock.now_ms())
 
     # -- settling

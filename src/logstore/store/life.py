@@ -88,6 +88,9 @@ class Life:
             if self.closed:
                 return
             failure: BaseException | None = None
+            # All of them first: a task of one may hold up the other.
+            for keeper in self.keepers:
+                keeper.stop()
             # A producer writes what it holds: the store is still open for it.
             for member in (*self.keepers, *self._members(), self._partitions):
                 try:

@@ -1,8 +1,9 @@
-"""Letters between a process that has staged files and the one that writes the store: plain files in the root.
+"""Letters to the process that writes a store: plain files in the root.
 
-A letter goes by a *slip*, ``<query>.<batch>.<random>``, as its manifest's files are named::
+A letter holds one request (`store.requests`) and goes by a *slip*, ``<digest>.<number>.<random>``: of a manifest
+the query's digest and the number of its batch, as staged files are named::
 
-    logstore.inbox.<slip>     a manifest that waits, with the time until which it is of any use
+    logstore.inbox.<slip>     a request that waits, with the time until which it is of any use
     logstore.taken.<slip>     the same file, once the owner of the store has it in hand
     logstore.answer.<slip>    what became of it
     logstore.inbox.bell       16 random bytes, written anew after each letter was put in
@@ -29,9 +30,7 @@ from logstore import errors
 from logstore._files import errno_of
 from logstore.errors import InvalidManifestError, LogstoreError, StorageError
 from logstore.log.files import Directory
-from logstore.records import TopicPartition
-from logstore.store.ingest import Ingested
-from logstore.store.staging import Manifest, query_tag
+from logstore.store.requests import KINDS, Request
 
 _INBOX: Final = "logstore.inbox."
 _TAKEN: Final = "logstore.taken."
@@ -48,25 +47,33 @@ LITTER_MS: Final = 86_400_000
 class Letter(NamedTuple):
     """What a sender asks for; after ``until_ms`` it waits no more."""
 
-    manifest: Manifest
+    request: Request[Any]
     until_ms: int
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"until_ms": self.until_ms, "manifest": self.manifest.to_json()}).encode()
+        return json.dumps({"until_ms": self.until_ms, self.request.kind: self.request.payload()}).encode()
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Letter:
         """The letter that `to_bytes` made.
 
         Raises:
-            InvalidManifestError, InvalidTopicError: it is none.
+            InvalidManifestError, InvalidTopicError: it is none, or asks for what only a later program does.
         """
         try:
             found: Any = json.loads(data)
-            until_ms, text = int(found["until_ms"]), found["manifest"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            until_ms = int(found.pop("until_ms"))
+            ((kind, given),) = found.items()
+            if kind not in KINDS:
+                raise InvalidManifestError(
+                    f"a request of the kind {kind!r:.40}, which this package does not know; use the same version "
+                    "of logstore everywhere"
+                )
+            return cls(KINDS[kind].of_payload(given), until_ms)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error, LogstoreError):
+                raise
             raise InvalidManifestError(f"no letter: {error!r:.200}") from None
-        return cls(Manifest.from_json(text), until_ms)
 
 
 # -- the sender's side
@@ -74,7 +81,7 @@ class Letter(NamedTuple):
 
 def post(root: Directory, letter: Letter) -> str:
     """Put a letter in, and ring; its slip."""
-    slip = f"{query_tag(letter.manifest.query)}.{letter.manifest.batch}.{os.urandom(8).hex()}"
+    slip = f"{letter.request.stem}.{os.urandom(8).hex()}"
     root.replace(_INBOX + slip, letter.to_bytes(), durable=False)
     try:
         bell = root.open(_BELL, create=True, writable=True)
@@ -102,8 +109,8 @@ def clear(root: Directory, slip: str) -> None:
             root.remove(kind + slip)
 
 
-def fetch(root: Directory, slip: str) -> Ingested | None:
-    """The answer to a letter, None if there is none yet.
+def fetch(root: Directory, slip: str) -> dict[str, Any] | None:
+    """The answer to a letter, for `Request.result`; None if there is none yet.
 
     Raises:
         LogstoreError: the owner's, of the same class.
@@ -155,13 +162,9 @@ def take(root: Directory, slip: str) -> Letter | None:
     return None if data is None else Letter.of_bytes(data)
 
 
-def answer(root: Directory, slip: str, found: Ingested | BaseException) -> None:
+def answer(root: Directory, slip: str, found: dict[str, Any] | BaseException) -> None:
     """Tell the sender what became of a letter, which is out of hand then."""
-    if isinstance(found, Ingested):
-        offsets = [[*place, *bounds] for place, bounds in found.offsets.items()]
-        told: dict[str, Any] = {"duplicate": found.duplicate, "offsets": offsets}
-    else:
-        told = {"error": type(found).__name__, "text": str(found)}
+    told = found if isinstance(found, dict) else {"error": type(found).__name__, "text": str(found)}
     root.replace(_ANSWER + slip, json.dumps(told).encode(), durable=False)
     root.remove(_TAKEN + slip)
 
@@ -192,12 +195,11 @@ def _slips(root: Directory) -> Iterator[tuple[str, str]]:
                 yield kind, name[len(kind) :]
 
 
-def _answer_of(data: bytes) -> Ingested:
-    told: Any = json.loads(data)
-    if "error" not in told:
-        offsets = {TopicPartition(topic, number): (first, last) for topic, number, first, last in told["offsets"]}
-        return Ingested(told["duplicate"], offsets)
-    raise _error_of(told["error"], told["text"])
+def _answer_of(data: bytes) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(data)
+    if "error" in told:
+        raise _error_of(told["error"], told["text"])
+    return told
 
 
 def _error_of(name: str, text: str) -> LogstoreError:

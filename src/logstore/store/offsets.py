@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from logstore._interrupts import held
 from logstore.config import Setting
 from logstore.errors import (
     CorruptRecordError,
+    LogstoreError,
     OffsetOutOfRangeError,
     ReadOnlyError,
     UnknownPartitionError,
@@ -41,6 +43,9 @@ from logstore.store.partitions import Opened
 from logstore.store.resuming import epoch_before
 from logstore.store.source import Source
 from logstore.store_config import StoreConfig
+
+if TYPE_CHECKING:
+    from logstore.store.requests import Commit
 
 _logger = logging.getLogger(__name__)
 
@@ -87,8 +92,11 @@ class CommittedOffsets:
         segment_bytes: int = 100 << 20,
         metadata_max: int = METADATA_MAX,
         retention_ms: int = RETENTION_MS,
+        ask: Callable[[Commit], None] | None = None,
     ) -> None:
+        """``ask`` has commits made by whoever writes the store, for a source that is read-only."""
         self._source = source
+        self._ask = ask
         self._partition_count = partition_count
         self._segment_bytes = segment_bytes
         self._metadata_max = metadata_max
@@ -98,7 +106,9 @@ class CommittedOffsets:
         self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
     @classmethod
-    def of(cls, source: Source, config: StoreConfig) -> CommittedOffsets:
+    def of(
+        cls, source: Source, config: StoreConfig, ask: Callable[[Commit], None] | None = None
+    ) -> CommittedOffsets:
         """With the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
         return cls(
             source,
@@ -106,6 +116,7 @@ class CommittedOffsets:
             segment_bytes=config.offsets_topic_segment_bytes,
             metadata_max=config.offset_metadata_max_bytes,
             retention_ms=config.offsets_retention_minutes * 60_000,
+            ask=ask,
         )
 
     # -- asking
@@ -144,6 +155,24 @@ class CommittedOffsets:
 
     # -- committing
 
+    def check_writable(self, group: str) -> None:
+        """Refuse a group that could never commit, before it has read anything.
+
+        Raises:
+            ReadOnlyError: the source is read-only, and its directory is Kafka's, or cannot be written.
+        """
+        if not self._source.read_only:
+            return
+        from logstore.store import asking  # what few readers need
+
+        try:
+            asking.check(self._source.path)
+        except LogstoreError as error:
+            raise ReadOnlyError(
+                f"group {group!r} cannot commit: {error}; give enable_auto_commit=False and keep offsets elsewhere "
+                "(logstore.store.dbapi)"
+            ) from error
+
     def commit(
         self,
         group: str,
@@ -159,7 +188,8 @@ class CommittedOffsets:
         Raises:
             InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError: nothing is stored.
             UnknownTopicError, UnknownPartitionError: there is no such place. Nothing is stored.
-            ReadOnlyError: the store is open read-only. Nothing is stored.
+            OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
+            ReadOnlyError: it is open read-only, nobody writes it, and this process may not. Nothing is stored.
             DiskFullError: there is no room. Nothing is stored; try again when there is.
             StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
         """
@@ -179,18 +209,20 @@ class CommittedOffsets:
         if commits:
             self._write(group, commits, ack)
 
-    def delete(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> int:
-        """Forget offsets of a group, of these partitions or all; returns how many there were.
+    def delete(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None, *, ack: Ack | str | None = None
+    ) -> int:
+        """Forget offsets of a group, of these partitions or all; returns how many there were. Durable as `commit`.
 
         Raises:
-            ReadOnlyError, DiskFullError, StorageFailedError: as `commit`.
+            OwnerTimeoutError, ReadOnlyError, DiskFullError, StorageFailedError: as `commit`.
         """
         check_group(group)
         with held(self._lock):
             found = self._group_locked(group)
             gone = [partition for partition in (found if partitions is None else partitions) if partition in found]
         if gone:
-            self._write(group, dict.fromkeys(gone), None)
+            self._write(group, dict.fromkeys(gone), ack)
         return len(gone)
 
     def forget_topic(self, topic: str, topic_id: str = "") -> int:
@@ -290,10 +322,12 @@ class CommittedOffsets:
         """Append commits; with ``instead_of`` only those whose partition has this commit still."""
         source = self._source
         if source.read_only:
-            raise ReadOnlyError(
-                f"offsets of group {group!r} cannot be stored: the store is open read-only; commit in the process "
-                "that writes it, or keep offsets in a database of your own (logstore.store.dbapi)"
-            )
+            if self._ask is None or instead_of is not None:
+                raise ReadOnlyError(f"offsets of group {group!r} cannot be stored: the store is open read-only")
+            from logstore.store.requests import Commit  # what few readers need
+
+            self._ask(Commit(group, commits, None if ack is None else Ack(ack)))
+            return
         count = self._count() or self._create()
         number = partition_of(group, count)
         log = source._log_of(OFFSETS_TOPIC, number)

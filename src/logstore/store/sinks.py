@@ -23,6 +23,7 @@ from logstore.log import Log, LogReader
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.names import SINKS
 from logstore.store.source import Source
+from logstore.store.staging import is_job
 
 _logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class SinkState(NamedTuple):
     batch: int  #: the one that was begun last
     phase: str
     updated_ms: int
-    shares: tuple[Share, ...] = ()  #: empty once there is nothing left to do for them
+    shares: tuple[Share, ...] = ()  #: what is to be done; of a batch that is in, one for each topic
 
     @property
     def is_pending(self) -> bool:
@@ -146,6 +147,14 @@ class Sinks:
     def get(self, query: str) -> SinkState | None:
         return self._states.get(query)
 
+    def streams(self) -> list[str]:
+        """The queries that have written something, and may write more."""
+        return sorted(query for query, state in self._states.items() if not is_job(query) and state.done >= 0)
+
+    def topic_ids(self, query: str) -> set[str]:
+        """The topics of the batch that a query has begun last; of one by an earlier program perhaps none."""
+        return {share.topic_id for share in self._states[query].shares}
+
     def pending(self) -> list[str]:
         """The queries of which an intent is not settled."""
         return sorted(query for query, state in self._states.items() if state.is_pending)
@@ -212,7 +221,7 @@ class Sinks:
             return
         self._forgot_ms = now_ms
         for query, state in list(self._states.items()):
-            if query.startswith("job:") and not state.is_pending and now_ms - state.updated_ms > JOB_RETENTION_MS:
+            if is_job(query) and not state.is_pending and now_ms - state.updated_ms > JOB_RETENTION_MS:
                 self.put(query, None, durable=False)
 
     def tidy(self) -> None:

@@ -68,6 +68,11 @@ def query_tag(query: str) -> str:
     return hashlib.sha256(query.encode()).hexdigest()[:32]
 
 
+def is_job(query: str) -> bool:
+    """Whether a query has one batch and no more."""
+    return query.startswith("job:")
+
+
 class StagedFile(NamedTuple):
     """One staged file: for which partition, its name in ``.staging`` there, and what is in it."""
 
@@ -100,7 +105,7 @@ class Manifest(NamedTuple):
 
     @property
     def is_job(self) -> bool:
-        return self.query.startswith("job:")
+        return is_job(self.query)
 
     def check(self) -> Manifest:
         """The manifest itself, if it breaks no rule that can be told without a store.

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from logstore._files import LIBC, Files, fork_generation
 from logstore._interrupts import held, made, shielded
@@ -28,12 +28,13 @@ from logstore.errors import (
 )
 from logstore.log.files import Directory
 from logstore.log.gate import Gate, OpenGate
+from logstore.log.lock import until_free
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.settings import about_modes, check_settings, naming_arguments, with_arguments
 from logstore.store import layout
 from logstore.store.administering import Administering
-from logstore.store.answering import Answering, Taker
+from logstore.store.answering import Answering
 from logstore.store.budget import Budget, Holdings, Limits
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper, Progress
@@ -53,10 +54,13 @@ if TYPE_CHECKING:
     from logstore.store.ingest import Ingest, Ingested
     from logstore.store.partitioners import Choice, Partitioner
     from logstore.store.producer import Producer
+    from logstore.store.requests import Request
     from logstore.store.snapshots import Snapshot
     from logstore.store.staging import Manifest
 
 _logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 Path = str | os.PathLike[str]
 Settings = StoreConfig | Mapping[str, Setting] | None
@@ -183,7 +187,7 @@ class Store(Consuming, Administering):
         store = weakref.ref(self)
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._housekeeper = keeper
-        self._answering = Answering(root, self.clock, lambda: _taker_of(store))
+        self._answering = Answering(root, self.clock, lambda: _open_of(store), lambda: _settle(store))
         self._life.keepers += (keeper, self._answering.keeper)
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
             for each in self._life.keepers:
@@ -359,12 +363,20 @@ class Store(Consuming, Administering):
         that was copied or compared; it may not use the store. To restore, open the copy as a store, or move it to
         where the store was.
 
+        Where the store is open read-only, the process that writes it takes the snapshot, with its own rights and
+        without ``progress``; if there is none, this one does, which opens it for that time.
+
         Raises:
             NotALogError: something is at that path already, or it lies inside the store.
             CorruptRecordError: a partition is damaged; with ``verify`` also the copy. There is no snapshot.
             DiskFullError, StorageError: it could not be written. There is none.
+            OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
         """
-        self._check_writable()
+        self._check_open()
+        if self.read_only:
+            from logstore.store.requests import Copy
+
+            return self._ask_owner(Copy(Directory(path).path, link, verify))
         from logstore.store.snapshots import take
 
         # What is in the logs and what is known to be taken in have to be of one moment.
@@ -373,6 +385,14 @@ class Store(Consuming, Administering):
             return take(
                 self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify, progress=progress
             )
+
+    def _ask_owner(self, request: Request[R]) -> R:
+        from logstore.store.asking import ask
+
+        def opener() -> Store:
+            return open_briefly(self.path, self.config, patient=False, clock=self.clock, files=self.files)
+
+        return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
 
     def disk_usage(self) -> DiskUsage:
         """What the logs take of the disk, measured now, and what they may; -1 where there is no budget."""
@@ -488,10 +508,17 @@ def _expire_offsets(reference: weakref.ref[Store]) -> None:
         store.offsets.expire()
 
 
-def _taker_of(reference: weakref.ref[Store]) -> Taker | None:
-    """What takes staged files in for a store that is still there."""
+def _open_of(reference: weakref.ref[Store]) -> Store | None:
+    """A store that is still there."""
     store = reference()
-    return None if store is None or store.closed else store._ingest
+    return None if store is None or store.closed else store
+
+
+def _settle(reference: weakref.ref[Store]) -> None:
+    """Finish or abort what a failure has left undecided of staged batches."""
+    store = _open_of(reference)
+    if store is not None:
+        store._ingest.settle()
 
 
 def open_store(
@@ -500,6 +527,7 @@ def open_store(
     *,
     read_only: bool = False,
     create: bool = True,
+    wait_s: float | None = 0.0,
     clock: Clock = SYSTEM_CLOCK,
     files: Files = LIBC,
     rng: random.Random | None = None,
@@ -517,11 +545,12 @@ def open_store(
     ``path``, ``log.dirs`` names it.
 
     One process at a time writes a store; with ``read_only`` any number of others read it beside, and see
-    what is written. A store that was not closed is recovered, each partition when it is first used.
+    what is written. Who wants to write waits ``wait_s`` seconds (None: for ever) for another process to close it.
+    A store that was not closed is recovered, each partition when it is first used.
 
     Raises:
-        DirectoryLockedError: another process writes here; its pid is named. One that only commits what Spark has
-            staged is waited for, up to ten seconds.
+        DirectoryLockedError: another process writes here; its pid is named. One that has it for a moment only, to
+            commit what Spark has staged or a group has read, is waited for, up to ten seconds.
         NotALogError: the directory is somebody else's, or Kafka's; or the path is none.
         DamagedCatalogueError: the list of topics is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range; every one is named.
@@ -537,10 +566,14 @@ def open_store(
     except UnknownSettingError as error:
         raise with_arguments(error, open_store, more_settings) from None
     where = config.directory(path)
-    return made(
-        lambda: Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng),
-        Store.close,
-    )
+
+    def opened() -> Store:
+        return made(
+            lambda: Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng),
+            Store.close,
+        )
+
+    return until_free(opened, Directory(where, files), clock, wait_s)
 
 
 def open_briefly(

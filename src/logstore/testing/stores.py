@@ -69,6 +69,7 @@ def temporary_store(
         environ={},
         read_only=False,
         create=True,
+        wait_s=0,
         **more_settings,
     )
     with store:

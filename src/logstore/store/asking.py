@@ -1,0 +1,160 @@
+"""Having a request carried out by whoever writes the store: this process for a moment, or the one that has it open.
+
+Where nobody writes the store, `ask` opens it, without housekeeping and with the partitions of the request alone,
+does what is asked and closes it again; who wants to open it meanwhile waits for that moment. Where a process has it
+open, the request goes into that one's inbox (`store.mailbox`), and `ask` waits for the answer. Whenever the lock of
+the root is free meanwhile, the letter is taken back and the work done here.
+
+Nothing rests on a letter being answered once: a request may be carried out twice, or its answer be lost and the
+request be made again. `Store.ingest` knows what it has taken in, the offsets of a group are those that were stored
+last, and a snapshot is there or is not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from logstore._files import LIBC, Files
+from logstore._interrupts import Condition, held
+from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
+from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError, ReadOnlyError
+from logstore.log.files import Directory
+from logstore.log.lock import Holder, holder_of
+from logstore.store import mailbox
+from logstore.store.catalogue import CATALOGUE
+from logstore.store.layout import check_root
+from logstore.store.mailbox import Letter
+from logstore.store.requests import ClosableOwner, Request
+
+_logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+#: Opens the store for the moment of a request; DirectoryLockedError, at once, if another process has it.
+Opener = Callable[[], ClosableOwner]
+
+#: How long an owner may take, unless said otherwise, to look at a request.
+PATIENCE_S: Final = 30.0
+
+#: How long it waits between two looks for an answer: first, and at most.
+_FIRST_WAIT_S: Final = 0.002
+_LONGEST_WAIT_S: Final = 0.05
+#: An owner that has the letter in hand gets at least so much longer.
+_LEAST_GRACE_S: Final = 10.0
+
+
+def ask(
+    root: Directory,
+    request: Request[R],
+    opener: Opener,
+    *,
+    timeout_s: float = PATIENCE_S,
+    clock: Clock = SYSTEM_CLOCK,
+) -> R:
+    """Have a request carried out, and return what comes of it.
+
+    An owner gets ``timeout_s`` to take it in hand, and as long again, or as it lives, to finish.
+
+    Raises:
+        OwnerTimeoutError: the process that writes the store does not answer; it is named.
+        NotALogError: there is no store.
+        ReadOnlyError: nobody writes the store, and this process may not.
+        LogstoreError: what the request raises, here or in the owner's process.
+    """
+    found_s = seconds_of(timeout_s)
+    # An owner that has the letter in hand gets as long again: a sum that infinity would not have.
+    timeout_s = threading.TIMEOUT_MAX if found_s is None else found_s
+    until_s = clock.monotonic_s() + timeout_s
+    while True:
+        found = _do_here(root, request, opener, clock)
+        if found is None:
+            found = _ask_owner(root, request, until_s, timeout_s, clock)
+        if found is not None:
+            return found[0]
+
+
+def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
+    """Refuse a directory that can be read and not written, such as one of Kafka's, before anything is asked for.
+
+    Where there is no directory, nothing is refused.
+
+    Raises:
+        NotALogError: Kafka wrote it, or it holds what belongs to no store.
+        ReadOnlyError: this process may not write it.
+    """
+    directory = Directory(root, files)
+    if files is LIBC and directory.exists() and not os.access(directory.path, os.W_OK):
+        raise ReadOnlyError("the directory cannot be written; check its owner and mode", path=directory.path)
+    if directory.exists() and directory.read(CATALOGUE) is None:
+        check_root(directory)
+
+
+def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock) -> tuple[R] | None:
+    """Do it in this process; None if another one writes the store."""
+    try:
+        store = opener()
+    except DirectoryLockedError:
+        return None
+    try:
+        found = request.done_by(store, lambda: None)
+        request.tidy(root, clock)
+        return (found,)
+    finally:
+        try:
+            store.close()
+        except LogstoreError as error:
+            # What was asked for is done by now, and a failure is told by its own error.
+            _logger.warning("a store was not closed cleanly: store=%s error=%s", root.path, error)
+
+
+def _ask_owner(
+    root: Directory, request: Request[R], until_s: float, timeout_s: float, clock: Clock
+) -> tuple[R] | None:
+    """Have the owner do it; None if there is no owner any more."""
+    left_s = max(until_s - clock.monotonic_s(), 0)
+    slip = mailbox.post(root, Letter(request, clock.now_ms() + int(left_s * 1000)))
+    grace_s = threading.TIMEOUT_MAX if request.takes_long else max(timeout_s, _LEAST_GRACE_S)
+    wait_s = _FIRST_WAIT_S
+    never = Condition()
+    is_taken = False
+    try:
+        while True:
+            told = mailbox.fetch(root, slip)
+            if told is not None:
+                return (request.result(told),)
+            owner = holder_of(root)
+            if owner is None:
+                # Whatever it has answered before it went is there by now.
+                is_taken = False
+                told = mailbox.fetch(root, slip)
+                return None if told is None else (request.result(told),)
+            now_s = clock.monotonic_s()
+            is_taken = is_taken or (now_s >= until_s and not mailbox.withdraw(root, slip))
+            if now_s >= until_s and not is_taken:
+                raise OwnerTimeoutError(_silent(root, owner, request, timeout_s) + "; nothing was done")
+            if now_s >= until_s + grace_s:
+                raise OwnerTimeoutError(
+                    _silent(root, owner, request, timeout_s + grace_s)
+                    + "; it has that in hand and may still finish it, which asking again will tell"
+                )
+            with held(never):
+                clock.wait(never, wait_s)
+            wait_s = min(wait_s * 1.5, _LONGEST_WAIT_S)
+    finally:
+        if not is_taken:
+            mailbox.clear(root, slip)
+
+
+def _silent(root: Directory, owner: Holder, request: Request[Any], after_s: float) -> str:
+    return (
+        f"the store {root.path} is open for writing in another process ({owner}), which did not {request.deed} "
+        f"within {after_s:g} s: is it hung, or does it keep no house (logstore.housekeeping=manual, or a single "
+        f"Log)? Close it{request.other_way}"
+    )
+
+
+__all__ = ["PATIENCE_S", "Opener", "ask", "check"]
