@@ -234,6 +234,29 @@ def test_when_nobody_answers_all_are_named(cluster: FakeCluster) -> None:
         client.metadata()
 
 
+@pytest.mark.row("U7")
+def test_a_patient_client_waits_for_brokers_that_it_has_never_reached(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    for broker in cluster.brokers.values():
+        broker.stop()
+
+    def start() -> None:
+        time.sleep(0.5)
+        cluster.brokers[1].restart()
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    with quick(cluster, socket_connection_setup_timeout_ms=100, is_patient=True) as client:
+        assert client.topic("orders").name == "orders"
+    thread.join()
+    cluster.brokers[1].stop()
+    with (
+        quick(cluster, default_api_timeout_ms=300, is_patient=True) as client,
+        pytest.raises(BrokerUnreachableError),
+    ):
+        client.topic("orders")
+
+
 def test_a_call_ends_in_its_time(cluster: FakeCluster) -> None:
     cluster.topic("orders")
     with quick(cluster, default_api_timeout_ms=300, request_timeout_ms=100) as client:

@@ -69,7 +69,8 @@ class BootstrapBackend(Backend):
         settings: Mapping[str, Setting] | None = None,
     ) -> None:
         given = dict(settings or {})
-        self._client = Client(bootstrap, given)
+        # Each batch of a stream may be planned by a process of its own, while brokers restart.
+        self._client = Client(bootstrap, given, is_patient=True)
         self._isolation = isolation
         self._fetch_bytes = (
             self._client.config.max_partition_fetch_bytes if "max.partition.fetch.bytes" in given else None

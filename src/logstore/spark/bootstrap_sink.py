@@ -75,7 +75,7 @@ class Sending:
         if "max.block.ms" in settings:
             # How long a producer waits until a broker tells it where to send to.
             settings["default.api.timeout.ms"] = settings["max.block.ms"]
-        return Client(self.bootstrap, settings)
+        return Client(self.bootstrap, settings, is_patient=True)
 
     def send(self, batches: Iterable[pa.RecordBatch], seed: int) -> SentRows:
         """Send rows; on return the broker has them all."""

@@ -152,6 +152,17 @@ class Staging:
             timeout_s=self.options.commit_timeout_s,
             settings=self.options.settings,
         )
+        if taken.others:
+            _logger.warning(
+                "query %s begins to write where %s %s written before. If that was this one, and its checkpoint is "
+                "deleted, rows are written a second time: put the checkpoint back, or go on from where it ended "
+                "(startingOffsets). topics=%s path=%s",
+                manifest.query,
+                ", ".join(taken.others),
+                "has" if len(taken.others) == 1 else "have",
+                ", ".join(sorted({file.topic for file in manifest.files})),
+                self.root,
+            )
         _logger.info(
             "%s: query=%s batch=%d files=%d records=%d",
             "dropped a batch that is there already" if taken.duplicate else "took in a batch",

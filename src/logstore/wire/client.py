@@ -78,7 +78,8 @@ class Client(Administrator):
 
     ``bootstrap`` is ``host:port``, several by commas; settings are Kafka's client keys, dotted or as keywords
     (`WireConfig`). Nothing is connected before the first call. Every call tries again after a retriable error
-    until ``default.api.timeout.ms``.
+    until ``default.api.timeout.ms``; as long as no broker was ever reached, which is more likely a wrong address
+    than a restart, only until ``socket.connection.setup.timeout.ms``, unless the client ``is_patient``.
 
     >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
     >>> client.config.request_timeout_ms
@@ -90,12 +91,18 @@ class Client(Administrator):
     """
 
     def __init__(
-        self, bootstrap: str = "", settings: Mapping[str, Setting] | None = None, /, **fields: Setting
+        self,
+        bootstrap: str = "",
+        settings: Mapping[str, Setting] | None = None,
+        /,
+        *,
+        is_patient: bool = False,
+        **fields: Setting,
     ) -> None:
         if bootstrap:
             fields["bootstrap_servers"] = bootstrap
         self.config = WireConfig.of(settings, **fields)
-        self.cluster = Cluster(self.config)
+        self.cluster = Cluster(self.config, is_patient=is_patient)
         #: Replicas that leaders have named as nearer, and until when they are asked.
         self._nearer: dict[TopicPartition, tuple[int, float]] = {}
 

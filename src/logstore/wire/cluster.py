@@ -73,11 +73,14 @@ _NOTHING = ClusterMetadata(None, -1, {}, {})
 class Cluster:
     """Connections to the brokers of one cluster and what is known of its topics.
 
+    ``is_patient``: also who has never reached a broker waits until ``default.api.timeout.ms``.
+
     Owns: the connections. Threads: any, in any number.
     """
 
-    def __init__(self, config: WireConfig) -> None:
+    def __init__(self, config: WireConfig, *, is_patient: bool = False) -> None:
         self.config = config
+        self._is_patient = is_patient
         self._bootstrap = config.addresses
         self._closed = False
         self._begin()
@@ -200,7 +203,7 @@ class Cluster:
     def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
         """The tries of one call, by the settings."""
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        if not self._known.brokers:
+        if not self._known.brokers and not self._is_patient:
             # Nothing was ever reached: more likely a wrong address than a restart, so the user is told soon.
             limit = min(limit, self.config.socket_connection_setup_timeout_ms)
         return Attempts(
