@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ class Ours:
         self.append = self.log.append
 
     def scan(self) -> int:
-        return sum(len(values) for values in self.log.scan().values())
+        return peers.count_of(itertools.chain.from_iterable(self.log.scan().values()))
 
     def get(self, offset: int) -> bytes:
         return self.log.record_at(offset).value

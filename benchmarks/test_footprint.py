@@ -70,6 +70,54 @@ def test_memory_of_a_thousand_open_partitions(benchmark: Any, places: Any) -> No
     )
 
 
+FIRST = {
+    "ours": """
+import sys, logstore
+with logstore.open(sys.argv[1] + "/data") as store:
+    store.create_topic("first").append(b"record", ack="synced")
+print(0)
+""",
+    "sqlite": """
+import sys, os, sqlite3
+os.makedirs(sys.argv[1] + "/data")
+base = sqlite3.connect(sys.argv[1] + "/data/first.db")
+base.execute("pragma journal_mode=wal")
+base.execute("pragma synchronous=full")
+base.execute("create table log(id integer primary key, value blob)")
+base.execute("insert into log(value) values(?)", (b"record",))
+base.commit()
+base.close()
+print(0)
+""",
+    "bare Python": "print(0)",
+}
+
+
+@pytest.mark.row("D4")
+def test_first_synced_record(benchmark: Any, places: Any) -> None:
+    """From the start of a process to its end: a new store, a topic, one record on the disk. An import is less."""
+
+    def runner(script: str) -> Runner:
+        return Runner(lambda place: run(script, place), lambda _place, result: None, places)
+
+    def targets(medians: dict[str, float]) -> list[Target]:
+        found = {name: (medians[name] - medians["bare Python"]) * 1e3 for name in ("ours", "sqlite")}
+        return [Target("over bare Python", found["ours"], "ms", 40, reference=f"sqlite {found['sqlite']:.0f}")]
+
+    race(
+        benchmark,
+        runner(FIRST["ours"]),
+        {name: runner(FIRST[name]) for name in ("sqlite", "bare Python")},
+        workload="first synced record of a process",
+        records=1,
+        size=0,
+        targets=targets,
+        rounds=15,
+        unit="ms",
+        codec="none",
+    )
+
+
 @pytest.mark.row("D4")
 def test_import(benchmark: Any) -> None:
     """A process that imports logstore beside one that imports nothing."""

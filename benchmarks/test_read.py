@@ -66,6 +66,39 @@ def test_random_reads(benchmark: Any, places: Any) -> None:
         )
 
 
+@pytest.mark.row("S2", "S3", "S16")
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("per_batch", [1, 100, 1_000, 9_000])
+def test_random_reads_by_the_size_of_batches(benchmark: Any, places: Any, per_batch: int, codec: str) -> None:
+    """One value at a random offset of 180,000: its batch is read, summed and decompressed for it, however large."""
+    total = 180_000
+    batches = records.groups(SIZE, per_batch, total // per_batch)
+    offsets = random.Random(1).choices(range(total), k=10_000 // per_batch + 100)
+    expected = [batches[offset // per_batch][offset % per_batch] for offset in offsets]
+
+    def open_ours(place: Path) -> Ours:
+        return Ours(place, compression_type="producer" if codec == "none" else codec)
+
+    with filled(("lmdb",), places, batches, open_ours) as logs:
+        stored = logs["ours"].log.metrics().size
+        runners = {
+            name: Runner(lambda _, get=log.get: [get(offset) for offset in offsets], same(expected))
+            for name, log in logs.items()
+        }
+        race(
+            benchmark,
+            runners.pop("ours"),
+            runners,
+            workload=f"random read by offset, batches of {per_batch:,}, {codec}",
+            records=len(offsets),
+            size=len(offsets) * SIZE,
+            rounds=5,
+            unit="us each",
+            codec=codec,
+            output_bytes=stored,
+        )
+
+
 # --- past the page cache -----------------------------------------------------------------------
 
 

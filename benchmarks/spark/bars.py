@@ -39,7 +39,9 @@ QUICKER = [
     ("available", c.PATH, c.KAFKA, 1.6),
     ("available", c.BOOTSTRAP, c.KAFKA, 1.6),
     ("sink", s.EXACTLY, s.KAFKA, 2.0),
+    ("sink", s.EXACTLY, s.KAFKA_TUNED, 2.0),
     ("stream sink", s.EXACTLY, s.KAFKA, 2.0),
+    ("stream sink", s.EXACTLY, s.KAFKA_TUNED, 2.0),
 ]
 
 #: A small batch may take so many milliseconds more than the connector's, and finding the end so many in all.
