@@ -13,6 +13,7 @@ SPARK := .venv-spark
 SPARK_NEXT := .venv-spark-next
 SOURCES := setup.py $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 MODULES := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(SOURCES))))
+SAMPLES := $(addprefix examples/,service.py analysis.py operations.py)
 SAY := @printf '==> %s\n'
 
 export LOGSTORE_BUILD_JOBS := $(WORKERS)
@@ -102,6 +103,10 @@ lint: $(VENV)/.with-test $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint src
 	$(SAY) 'mypy --strict'
 	@$(PY) -m mypy --no-error-summary
+	$(SAY) 'mypy --strict and pyright: programs of a user'
+	@MYPYPATH=src $(PY) -m mypy --strict --no-error-summary --config-file /dev/null --cache-dir .mypy_cache/samples \
+		$(SAMPLES)
+	@$(PY) -m pyright --pythonpath $(PY) $(SAMPLES) >$(VENV)/pyright.log || { cat $(VENV)/pyright.log; exit 1; }
 	$(SAY) 'stubtest: $(words $(MODULES)) compiled modules'
 	@test -z '$(MODULES)' || $(PY) -m mypy.stubtest --concise --mypy-config-file pyproject.toml \
 		--allowlist tests/stubtest-allowlist.txt --ignore-unused-allowlist $(MODULES)
