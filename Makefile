@@ -104,7 +104,7 @@ lint: $(VENV)/.with-test $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	$(SAY) 'mypy --strict'
 	@$(PY) -m mypy --no-error-summary
 	$(SAY) 'mypy --strict and pyright: programs of a user'
-	@MYPYPATH=src $(PY) -m mypy --strict --no-error-summary --config-file /dev/null --cache-dir .mypy_cache/samples \
+	@MYPYPATH=src $(PY) -m mypy --strict --no-error-summary --config-file= --cache-dir .mypy_cache/samples \
 		$(SAMPLES)
 	@$(PY) -m pyright --pythonpath $(PY) $(SAMPLES) >$(VENV)/pyright.log || { cat $(VENV)/pyright.log; exit 1; }
 	$(SAY) 'stubtest: $(words $(MODULES)) compiled modules'

@@ -51,11 +51,9 @@ def fill(directory: Path, *, hours: int = 24, seed: int = 7) -> int:
 def mean_by_hour(topic: Topic) -> dict[int, float]:
     """The mean temperature of each hour of the day, by DuckDB over the Arrow columns."""
     scan = topic.scan(columns=["timestamp", "celsius"], value_schema=FIELDS)
-    relation = scan.to_duckdb()
-    rows = relation.query(
-        "t", "select hour(timestamp at time zone 'UTC') as h, avg(celsius) from t group by h order by h"
-    ).fetchall()
-    return {int(hour): float(mean) for hour, mean in rows}
+    hour = "hour(timestamp at time zone 'UTC')"
+    rows = scan.to_duckdb().aggregate(f"{hour} as h, avg(celsius)", hour).order("h").fetchall()
+    return {int(number): float(mean) for number, mean in rows}
 
 
 def sensors(topic: Topic) -> list[str]:
