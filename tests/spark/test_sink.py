@@ -87,6 +87,21 @@ def test_queries_do_not_know_each_other(root: Path) -> None:
     assert sinks.values_in(root, "t") == sorted([*one.expected(range(2)), *other.expected(range(2))])
 
 
+def test_a_query_that_begins_where_another_has_written_warns_by_name(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Spark does after a checkpoint was deleted: under another id it writes everything a second time."""
+    first, second = stream(root, query="first"), stream(root, query="second")
+    first.run(0)
+    assert "begins to write" not in caplog.text
+    second.run(0)
+    assert "query second begins to write where first has written before" in caplog.text
+    caplog.clear()
+    second.run(1)
+    first.run(1)
+    assert "begins to write" not in caplog.text
+
+
 def test_an_abort_removes_what_was_staged_and_the_batch_may_come_again(root: Path) -> None:
     query = stream(root)
     message = query.write(0, task=0)
