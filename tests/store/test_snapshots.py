@@ -17,7 +17,6 @@ from logstore.errors import (
     ImageMovedError,
     LogstoreError,
     NotALogError,
-    ReadOnlyError,
     StorageError,
     TooManyFilesError,
 )
@@ -213,11 +212,6 @@ def test_a_place_that_is_taken_or_inside_the_store_is_refused(tmp_path):
         with pytest.raises(NotALogError, match="no unfinished snapshot"):
             store.snapshot(tmp_path / "mine")
         assert (tmp_path / "mine.partial" / "photo.jpg").exists()
-    with (
-        logstore.open(tmp_path / "data", read_only=True) as reader,
-        pytest.raises(ReadOnlyError),
-    ):
-        reader.snapshot(tmp_path / "other")
 
 
 def test_damage_is_found_by_verifying_and_nothing_is_left(tmp_path):
