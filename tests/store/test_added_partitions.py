@@ -48,6 +48,7 @@ def values(records):
     return sorted(record.value for record in records)
 
 
+@pytest.mark.row("C9")
 @RULES
 def test_a_running_consumer_reads_them_from_their_beginning(store, rule):
     consumer = begun(store, rule=rule)

@@ -685,6 +685,21 @@ def test_no_consumer_commits_without_a_group(store):
     assert OFFSETS_TOPIC not in store
 
 
+@pytest.mark.row("C4")
+def test_who_comes_late_gets_everything_of_one_topic_or_many(store):
+    fill(store, 5)
+    early = earliest(store, "early")
+    assert len(early.poll()) == 5
+    store.create_topic("trains")
+    fill(store, 3, topic="trains")
+    early.assign(["flights", "trains"])
+    assert values(early.poll()) == [b"0-0", b"0-1", b"0-2"]
+    late = earliest(store, "late", ["trains", "flights"])
+    assert sorted((record.topic, record.value) for record in late.poll()) == sorted(
+        [("flights", b"0-%d" % n) for n in range(5)] + [("trains", b"0-%d" % n) for n in range(3)]
+    )
+
+
 def test_a_new_assignment_keeps_the_positions_that_stay(store):
     fill(store, 10, 0)
     fill(store, 10, 1)
