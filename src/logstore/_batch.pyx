@@ -101,7 +101,7 @@ cdef inline bytes _slice(const uint8_t *data, int32_t size):
 
 cdef inline int release(Record record) except -1:
     """Give the bytes back once nothing is left in them that may still be asked for."""
-    # No method: a class that has one is larger by a pointer, and the memory of more than 128 bytes is set more slowly.
+    # No method: a class that has one is larger by a pointer, and to set the memory of more than 128 bytes is slow.
     if (record._headers_object is not None and (record._key_size < 0 or record._key_object is not None)
             and (record._value_size < 0 or record._value_object is not None)):
         record._owner = None

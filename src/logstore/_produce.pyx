@@ -251,7 +251,7 @@ cdef class _Watch:
 
     cdef tell(self, future, bint failed):
         with self.condition:
-            # Under the lock: a waiter that is put in counts the futures that are not done yet, and is told of those.
+            # Under the lock: a waiter that is put in counts the futures that are not done yet, and hears of those.
             self.told = True
             for waiter in self.waiters:
                 if failed:
@@ -270,10 +270,10 @@ cdef class SendFuture(_Plain, Future):
     kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be taken back, so
     `cancel` returns False: the future counts as running until it is done.
 
-    Owns: a share of its batch's ticket, and a watch once one is asked for. Both are plain pointers, since `new_future`
-    sets what Cython would, and its dict and weak references are made when they are first used. Not tracked by the
-    garbage collector: a cycle through a callback ends when the batch is answered, as every batch is when its producer
-    closes.
+    Owns: a share of its batch's ticket, and a watch once one is asked for. Both are plain pointers, since
+    `new_future` sets what Cython would, and its dict and weak references are made when they are first used. Not
+    tracked by the garbage collector: a cycle through a callback ends when the batch is answered, as every batch is
+    when its producer closes; one through an attribute that a program sets is never collected.
     """
 
     cdef PyObject *_ticket                   # a Ticket
@@ -433,8 +433,8 @@ cdef object metadata_of(SendFuture future):
     return new_metadata(ticket.topic, ticket.partition, offset, timestamp_ms)
 
 
-# A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that pointer
-# NULL, and Python makes a dict there for the first attribute that a caller sets. Memory of 256 is used again.
+# A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that
+# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. Memory of 256 is used again.
 cdef enum:
     SPARE_FUTURES = 256
 

@@ -180,6 +180,19 @@ def test_a_query_that_begins_is_told_who_has_written_there_before(store, disk, c
         assert again.ingest(stage(again, {F1: [[b"b"]]}, query="job:hourly")).others == ()
 
 
+def test_a_query_whose_first_try_failed_is_told_too(store, monkeypatch):
+    store.ingest(stage(store, {F0: [[b"a"]]}, query="old"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "append_run", broken)
+        with pytest.raises(StorageError):
+            store.ingest(stage(store, {F0: [[b"b"]]}, query="new"))
+    assert store.ingest(stage(store, {F0: [[b"b"]]}, query="new", attempt=1)).others == ("old",)
+
+
+def broken(*_arguments, **_keywords):
+    raise StorageError("the disk refused")
+
+
 def test_it_is_known_after_the_store_was_opened_again(store, disk, clock):
     store.ingest(stage(store, {F0: [[b"a"]]}))
     store.close()

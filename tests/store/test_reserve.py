@@ -84,7 +84,7 @@ def test_a_topic_is_deleted_on_a_disk_that_has_run_full_and_the_reserve_is_there
     store.delete_topic("kept")
     assert reserve_of(disk) < RESERVE_BYTES
     store.housekeep()
-    assert reserve_of(disk) == RESERVE_BYTES
+    assert reserve_of(disk) >= RESERVE_BYTES
     store.create_topic("next").append(b"x" * 10_000)
 
 
@@ -97,16 +97,35 @@ def test_within_a_budget_too(disk, clock):
         assert store.committed("auditors", [KEPT])[KEPT].offset == 7
 
 
+def test_a_topic_of_many_is_deleted_too_whose_catalogue_is_larger_than_the_reserve(clock):
+    disk = SimDisk(seed=1, capacity=4 << 20)
+    with logstore.open("/data", SETTINGS, clock=clock, files=disk) as store:
+        for number in range(600):
+            store.create_topic(f"topic-with-a-name-{number}")
+        store.housekeep()
+        fill(store.create_topic("kept", 1))
+        store.delete_topic("kept")
+
+
+def test_a_reader_commits_on_a_full_disk_that_nobody_writes(store, disk, clock):
+    store.commit_offsets("auditors", {KEPT: 1})
+    fill(store["kept"])
+    store.close()
+    with logstore.open("/data", SETTINGS, read_only=True, clock=clock, files=disk) as reader:
+        reader.commit_offsets("auditors", {KEPT: 7})
+        assert reader.committed("auditors", [KEPT])[KEPT].offset == 7
+
+
 def test_a_users_topic_takes_nothing_of_the_reserve(store, disk):
     with pytest.raises(DiskFullError):
         store.create_topic("another", 1_000)
     with pytest.raises(DiskFullError):
         store["kept"].append(b"x" * 60_000)
-    assert reserve_of(disk) == RESERVE_BYTES
+    assert reserve_of(disk) >= RESERVE_BYTES
 
 
 def test_without_a_reserve_a_full_disk_stores_nothing_and_says_so(store, disk):
-    store._topics.reserve.release(RESERVE_BYTES)
+    store._topics.reserve.release(10 * RESERVE_BYTES)
     fill(store["kept"])
     with pytest.raises(DiskFullError):
         store.commit_offsets("auditors", {KEPT: 7})
@@ -124,7 +143,7 @@ def test_a_store_opens_without_room_for_its_reserve(tmp_path):
         store.commit_offsets("auditors", {KEPT: 0})
         files.heal()
         store.housekeep()
-        assert (tmp_path / "data" / RESERVE).stat().st_size == RESERVE_BYTES
+        assert (tmp_path / "data" / RESERVE).stat().st_size >= RESERVE_BYTES
 
 
 def test_the_reserve_is_written_once_and_kept_from_one_open_to_the_next(tmp_path):
@@ -132,7 +151,7 @@ def test_the_reserve_is_written_once_and_kept_from_one_open_to_the_next(tmp_path
         with logstore.open(tmp_path / "data"):
             pass
     stat = (tmp_path / "data" / RESERVE).stat()
-    assert stat.st_size == RESERVE_BYTES
+    assert stat.st_size >= RESERVE_BYTES
     with logstore.open(tmp_path / "data"):
         pass
     assert (tmp_path / "data" / RESERVE).stat().st_mtime_ns == stat.st_mtime_ns
@@ -145,4 +164,4 @@ def test_a_reserve_that_was_deleted_by_hand_is_made_again(store, disk):
         store.commit_offsets("auditors", {KEPT: 7})
     store["kept"].delete_records({0: -1})
     store.housekeep()
-    assert reserve_of(disk) == RESERVE_BYTES
+    assert reserve_of(disk) >= RESERVE_BYTES

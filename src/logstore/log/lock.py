@@ -114,9 +114,10 @@ class RootLock:
     _held: ClassVar[dict[tuple[str, int], RootLock]] = {}
     _guard = threading.Lock()
 
-    def __init__(self, root: Directory, file: File) -> None:
+    def __init__(self, root: Directory, file: File, *, brief: bool) -> None:
         self.root = root
         self._file = file
+        self._is_brief = brief
         self._pid = os.getpid()
         self._partitions: set[str] = set()
 
@@ -156,7 +157,7 @@ class RootLock:
             lock = cls._held.get(key)
             # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
             if lock is None or lock._pid != os.getpid():
-                lock = cls(root, cls._lock_file(root, clock, brief))
+                lock = cls(root, cls._lock_file(root, clock, brief), brief=brief)
                 cls._held[key] = lock
             if partition in lock._partitions:
                 raise DirectoryLockedError(
@@ -200,6 +201,12 @@ class RootLock:
         return lock is not None and lock._pid == os.getpid()
 
     @classmethod
+    def is_held_briefly(cls, root: Directory) -> bool:
+        """Whether this process writes below the root for a moment only."""
+        lock = cls._held.get(_lock_key(root))
+        return lock is not None and lock._pid == os.getpid() and lock._is_brief
+
+    @classmethod
     def told(cls, root: Directory) -> str:
         """What this process has written into the file of a lock that it holds, read without closing that file."""
         return _told_in(cls._held[_lock_key(root)]._file)
@@ -241,6 +248,7 @@ def until_free(open_it: Callable[[], T], root: Directory, clock: Clock, wait_s: 
         DirectoryLockedError: it took too long, or this process has the root locked itself.
     """
     deadline_s = clock.deadline_s(wait_s, "wait_s")
+    began_s = clock.monotonic_s()
     pause_s = _LOOK_S
     never = Condition()
     while True:
@@ -248,7 +256,12 @@ def until_free(open_it: Callable[[], T], root: Directory, clock: Clock, wait_s: 
             return open_it()
         except DirectoryLockedError:
             left_s = pause_s if deadline_s is None else deadline_s - clock.monotonic_s()
-            if left_s <= 0 or RootLock.is_held(root):
+            if RootLock.is_held_briefly(root):
+                # By another thread; as one waits for another process.
+                left_s = max(left_s, began_s + BRIEFLY_S - clock.monotonic_s())
+            elif RootLock.is_held(root):
+                raise
+            if left_s <= 0:
                 raise
         with held(never):
             clock.wait(never, min(pause_s, left_s))

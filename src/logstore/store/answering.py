@@ -10,16 +10,18 @@ The thread knows no `Store`, so that it keeps none alive.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from logstore._interrupts import held
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.log.files import Directory
-from logstore.store.housekeeping import Housekeeper
+from logstore.store.housekeeping import Housekeeper, Interrupted
 
 if TYPE_CHECKING:
-    from logstore.store.requests import Owner
+    from logstore.store.requests import Owner, Request
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ PERIOD_MS: Final = 50
 SWEEP_MS: Final = 86_400_000
 #: How often batches are looked for that a failure has left undecided, and that nobody goes on with.
 SETTLE_MS: Final = 30_000
+
+_LONG: Final = "long requests"
 
 
 class Answering:
@@ -48,9 +52,14 @@ class Answering:
         self._settled_ms = 0
         #: What became of letters, and could not be written down yet: on a full disk, for one.
         self._untold: dict[str, dict[str, Any] | BaseException] = {}
+        self._telling = threading.Lock()
         self._swept_ms = 0
         self.keeper = Housekeeper(clock, f"inbox of {root.path}")
         self._task = self.keeper.add("inbox", IDLE_MS, self.run)
+        #: Begins its thread when there is something for it.
+        self.copier = Housekeeper(clock, f"copies of {root.path}")
+        self.copier.add(_LONG, SWEEP_MS, self._carry_out_long)
+        self._long: list[tuple[str, Request[Any]]] = []
 
     def run(self) -> None:
         """Answer every letter that waits."""
@@ -108,13 +117,40 @@ class Answering:
                 _logger.warning("not done, its sender waits no more: store=%s request=%s", self._root.path, deed)
                 mailbox.drop(self._root, slip)
                 return
-            request = letter.request
-            found: dict[str, Any] | BaseException = request.answer(request.done_by(owner, self.keeper.check))
+        except LogstoreError as error:
+            self._tell_of(slip, error)
+            return
+        if letter.request.takes_long and self.keeper.has_thread:
+            self._long.append((slip, letter.request))
+            self.copier.start()
+            self.copier.hasten(_LONG)
+        else:
+            self._carry_out(owner, slip, letter.request, self.keeper.check)
+
+    def _carry_out_long(self) -> None:
+        """Those for which others would wait too long."""
+        while self._long:
+            owner = self._owner()
+            if owner is None:
+                return
+            slip, request = self._long.pop(0)
+            self._carry_out(owner, slip, request, self.copier.check)
+
+    def _carry_out(self, owner: Owner, slip: str, request: Request[Any], check: Callable[[], None]) -> None:
+        found: dict[str, Any] | BaseException
+        try:
+            found = request.answer(request.done_by(owner, check))
+        except Interrupted:
+            # Left in hand: its sender finds no owner any more, and does it.
+            raise
         except LogstoreError as error:
             found = error
         except Exception as error:
             _logger.exception("a request could not be carried out: store=%s slip=%s", self._root.path, slip)
             found = error
+        self._tell_of(slip, found)
+
+    def _tell_of(self, slip: str, found: dict[str, Any] | BaseException) -> None:
         self._untold[slip] = found
         self._tell(slip)
 
@@ -122,12 +158,15 @@ class Answering:
         """Write an answer, or keep it for the next look: the letter must not be taken in a second time for it."""
         from logstore.store import mailbox
 
-        try:
-            mailbox.answer(self._root, slip, self._untold[slip])
-        except LogstoreError as error:
-            _logger.warning("an answer waits for room: store=%s slip=%s error=%s", self._root.path, slip, error)
-        else:
-            del self._untold[slip]
+        with held(self._telling):
+            if slip not in self._untold:
+                return
+            try:
+                mailbox.answer(self._root, slip, self._untold[slip])
+            except LogstoreError as error:
+                _logger.warning("an answer waits for room: store=%s slip=%s error=%s", self._root.path, slip, error)
+            else:
+                del self._untold[slip]
 
 
 __all__ = ["Answering"]

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from logstore._files import LIBC, Files
-from logstore._interrupts import Condition, held
+from logstore._interrupts import Condition, held, interrupted
 from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
 from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError, ReadOnlyError
 from logstore.log.files import Directory
@@ -29,13 +29,14 @@ from logstore.store.catalogue import CATALOGUE
 from logstore.store.layout import check_root
 from logstore.store.mailbox import Letter
 from logstore.store.requests import ClosableOwner, Request
+from logstore.store.reserve import Reserve
 
 _logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-#: Opens the store for the moment of a request; DirectoryLockedError, at once, if another process has it.
-Opener = Callable[[], ClosableOwner]
+#: Opens the store for a request, briefly or not; DirectoryLockedError, at once, if another process has it.
+Opener = Callable[[bool], ClosableOwner]
 
 #: How long an owner may take, unless said otherwise, to look at a request.
 PATIENCE_S: Final = 30.0
@@ -96,7 +97,7 @@ def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
 def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock) -> tuple[R] | None:
     """Do it in this process; None if another one writes the store."""
     try:
-        store = opener()
+        store = opener(not request.takes_long)
     except DirectoryLockedError:
         return None
     try:
@@ -116,7 +117,10 @@ def _ask_owner(
 ) -> tuple[R] | None:
     """Have the owner do it; None if there is no owner any more."""
     left_s = max(until_s - clock.monotonic_s(), 0)
-    slip = mailbox.post(root, Letter(request, clock.now_ms() + int(left_s * 1000)))
+    letter = Letter(request, clock.now_ms() + int(left_s * 1000))
+    # A full disk is emptied with the help of what readers ask for, too.
+    slip = Reserve(root).with_room(lambda: mailbox.post(root, letter))
+    first = holder_of(root)
     grace_s = threading.TIMEOUT_MAX if request.takes_long else max(timeout_s, _LEAST_GRACE_S)
     wait_s = _FIRST_WAIT_S
     never = Condition()
@@ -127,11 +131,13 @@ def _ask_owner(
             if told is not None:
                 return (request.result(told),)
             owner = holder_of(root)
-            if owner is None:
-                # Whatever it has answered before it went is there by now.
+            if owner is None or (owner != first and not mailbox.is_there(root, slip)):
+                # Whatever it has answered before it went is there by now; another may have dropped the letter.
                 is_taken = False
                 told = mailbox.fetch(root, slip)
                 return None if told is None else (request.result(told),)
+            if interrupted():
+                raise OwnerTimeoutError(_silent(root, owner, request, timeout_s, "until it was interrupted"))
             now_s = clock.monotonic_s()
             is_taken = is_taken or (now_s >= until_s and not mailbox.withdraw(root, slip))
             if now_s >= until_s and not is_taken:
@@ -149,11 +155,13 @@ def _ask_owner(
             mailbox.clear(root, slip)
 
 
-def _silent(root: Directory, owner: Holder, request: Request[Any], after_s: float) -> str:
+def _silent(root: Directory, owner: Holder, request: Request[Any], after_s: float, until: str = "") -> str:
+    which = "this" if owner.pid == os.getpid() else "another"
+    when = until or f"within {after_s:g} s"
     return (
-        f"the store {root.path} is open for writing in another process ({owner}), which did not {request.deed} "
-        f"within {after_s:g} s: is it hung, or does it keep no house (logstore.housekeeping=manual, or a single "
-        f"Log)? Close it{request.other_way}"
+        f"the store {root.path} is open for writing in {which} process ({owner}), which did not {request.deed} "
+        f"{when}: is it hung, or does it keep no house (logstore.housekeeping=manual, or a single Log)? Close it"
+        f"{request.other_way}"
     )
 
 

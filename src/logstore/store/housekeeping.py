@@ -91,9 +91,14 @@ class Housekeeper:
 
     # -- running
 
+    @property
+    def has_thread(self) -> bool:
+        """Whether tasks run by themselves."""
+        return self._thread is not None
+
     def start(self) -> None:
-        """Begin to run tasks when they are due, in a thread of their own."""
-        if self._thread is None:
+        """Begin to run tasks when they are due, in a thread of their own. May be called again."""
+        if self._thread is None and not self._stopping:
             self._thread = threading.Thread(
                 target=self._loop, name=f"logstore-housekeeping {self._name}", daemon=True
             )

@@ -43,8 +43,8 @@ def commit(
     directory = Directory(root, files)
     manifest = manifest._replace(files=tuple(manifest.files)).check()
 
-    def opener() -> Store:
-        return open_briefly(directory.path, settings, patient=False, clock=clock, files=files)
+    def opener(brief: bool) -> Store:
+        return open_briefly(directory.path, settings, brief=brief, patient=False, clock=clock, files=files)
 
     return ask(directory, Intake(manifest), opener, timeout_s=timeout_s, clock=clock)
 

@@ -45,7 +45,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from logstore._interrupts import held
+from logstore._interrupts import held, tried
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
@@ -102,10 +102,12 @@ class Ingest:
         return found
 
     def settle(self) -> None:
-        """Finish or abort what a crash or a failure has left undecided, of every query."""
-        with held(self._lock):
-            self._is_settled = False
-            self._load(create=False)
+        """Finish or abort what a failure has left undecided, of every query, unless one is taken in just now."""
+        tried(self._lock, False, self._settle_all, None)
+
+    def _settle_all(self) -> None:
+        self._is_settled = False
+        self._load(create=False)
 
     def paused(self) -> held:
         """Nothing is taken in meanwhile."""
@@ -138,7 +140,7 @@ class Ingest:
         with self._checked(manifest) as checked:
             if not checked:
                 return Ingested(False, {})
-            others = self._others(manifest) if state is None else ()
+            others = self._others(manifest) if state is None or state.done < 0 else ()
             take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
             found = Ingested(False, take_in(manifest, checked), others)
         self._sweep(manifest)

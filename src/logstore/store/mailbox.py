@@ -97,6 +97,11 @@ def post(root: Directory, letter: Letter) -> str:
     return slip
 
 
+def is_there(root: Directory, slip: str) -> bool:
+    """Whether a letter waits still, or an owner has it in hand."""
+    return any(root.read(kind + slip) is not None for kind in (_INBOX, _TAKEN))
+
+
 def withdraw(root: Directory, slip: str) -> bool:
     """Take a letter back that waits still; False if the owner has it."""
     return root.remove(_INBOX + slip)
@@ -219,6 +224,7 @@ __all__ = [
     "clear",
     "drop",
     "fetch",
+    "is_there",
     "post",
     "remove_litter",
     "take",

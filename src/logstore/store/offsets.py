@@ -179,11 +179,12 @@ class CommittedOffsets:
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
         *,
         ack: Ack | str | None = None,
+        asked_ms: int | None = None,
     ) -> None:
         """Store the next offsets that a group has to read. All of them, or on an error none.
 
         With ``ack="written"`` they survive the process on return, with ``"synced"`` power loss; the default
-        is the topic's ``logstore.ack``.
+        is the topic's ``logstore.ack``. With ``asked_ms`` what was committed after that time stays as it is.
 
         Raises:
             InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError: nothing is stored.
@@ -207,10 +208,15 @@ class CommittedOffsets:
                 leader_epoch=self._epoch_before(partition, commit),
             )
         if commits:
-            self._write(group, commits, ack)
+            self._write(group, commits, ack, asked_ms=asked_ms)
 
     def delete(
-        self, group: str, partitions: Iterable[TopicPartition] | None = None, *, ack: Ack | str | None = None
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        ack: Ack | str | None = None,
+        asked_ms: int | None = None,
     ) -> int:
         """Forget offsets of a group, of these partitions or all; returns how many there were. Durable as `commit`.
 
@@ -222,7 +228,7 @@ class CommittedOffsets:
             found = self._group_locked(group)
             gone = [partition for partition in (found if partitions is None else partitions) if partition in found]
         if gone:
-            self._write(group, dict.fromkeys(gone), ack)
+            self._write(group, dict.fromkeys(gone), ack, asked_ms=asked_ms)
         return len(gone)
 
     def forget_topic(self, topic: str, topic_id: str = "") -> int:
@@ -318,15 +324,18 @@ class CommittedOffsets:
         ack: Ack | str | None,
         *,
         instead_of: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        asked_ms: int | None = None,
     ) -> None:
-        """Append commits; with ``instead_of`` only those whose partition has this commit still."""
+        """Append commits; with ``instead_of`` only those whose partition has this commit still, with ``asked_ms``
+        only those whose partition has none of later than that.
+        """
         source = self._source
         if source.read_only:
             if self._ask is None or instead_of is not None:
                 raise ReadOnlyError(f"offsets of group {group!r} cannot be stored: the store is open read-only")
             from logstore.store.requests import Commit  # what few readers need
 
-            self._ask(Commit(group, commits, None if ack is None else Ack(ack)))
+            self._ask(Commit(group, commits, None if ack is None else Ack(ack), source.clock.now_ms()))
             return
         count = self._count() or self._create()
         number = partition_of(group, count)
@@ -335,11 +344,19 @@ class CommittedOffsets:
         settled = log.config.default_ack if ack is None else Ack(ack)
         with held(self._lock):
             part = self._caught_up_locked()[number]
+            known = part.groups.get(group, {})
             if instead_of is not None:
-                known = part.groups.get(group, {})
                 commits = {each: commits[each] for each, seen in instead_of.items() if known.get(each) == seen}
-                if not commits:
-                    return
+            if asked_ms is not None:
+                # One of the future is of a clock that was set back, and must not keep others out.
+                later = range(asked_ms + 1, source.clock.now_ms() + 1)
+                commits = {
+                    each: commit
+                    for each, commit in commits.items()
+                    if each not in known or known[each].commit_ms not in later
+                }
+            if not commits:
+                return
             keys = {partition: OffsetKey(group, partition) for partition in commits}
             records = [
                 (encode_key(keys[partition]), None if commit is None else encode_value(commit))

@@ -33,9 +33,16 @@ class Offsets(Protocol):
     """The committed offsets of a store."""
 
     def commit(
-        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, ack: Ack | None
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        ack: Ack | None,
+        asked_ms: int | None,
     ) -> None: ...
-    def delete(self, group: str, partitions: Iterable[TopicPartition], *, ack: Ack | None) -> int: ...
+    def delete(
+        self, group: str, partitions: Iterable[TopicPartition], *, ack: Ack | None, asked_ms: int | None
+    ) -> int: ...
 
 
 class Owner(Protocol):
@@ -149,7 +156,8 @@ class Commit(Request[None]):
 
     group: str
     offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
-    ack: Ack | None = None
+    ack: Ack | None
+    at_ms: int  #: when it was asked for; what was committed since stays, however late the letter is
 
     kind = "commit"
 
@@ -163,7 +171,8 @@ class Commit(Request[None]):
 
     def payload(self) -> dict[str, Any]:
         offsets = [[*place, None if commit is None else list(commit)] for place, commit in self.offsets.items()]
-        return {"group": self.group, "ack": None if self.ack is None else self.ack.value, "offsets": offsets}
+        ack = None if self.ack is None else self.ack.value
+        return {"group": self.group, "ack": ack, "at_ms": self.at_ms, "offsets": offsets}
 
     @classmethod
     def of_payload(cls, given: Any) -> Self:
@@ -171,12 +180,13 @@ class Commit(Request[None]):
             TopicPartition(topic, number): None if commit is None else OffsetAndMetadata(*commit)
             for topic, number, commit in given["offsets"]
         }
-        return cls(given["group"], offsets, None if given["ack"] is None else Ack(given["ack"]))
+        ack = None if given["ack"] is None else Ack(given["ack"])
+        return cls(given["group"], offsets, ack, int(given["at_ms"]))
 
     def done_by(self, owner: Owner, check: Callable[[], None]) -> None:
         kept = {place: commit for place, commit in self.offsets.items() if commit is not None}
-        owner.offsets.commit(self.group, kept, ack=self.ack)
-        owner.offsets.delete(self.group, self.offsets.keys() - kept.keys(), ack=self.ack)
+        owner.offsets.commit(self.group, kept, ack=self.ack, asked_ms=self.at_ms)
+        owner.offsets.delete(self.group, self.offsets.keys() - kept.keys(), ack=self.ack, asked_ms=self.at_ms)
 
     def answer(self, found: None) -> dict[str, Any]:
         return {}

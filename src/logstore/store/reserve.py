@@ -1,4 +1,4 @@
-"""Room on the disk that a store keeps for its own notes: a file of zeros, given up bit by bit on a full disk.
+"""Room on the disk that a store keeps for its own notes: a file of noise, given up bit by bit on a full disk.
 
 A disk is filled by records, and is emptied again with the help of what is small: an offset that a group commits,
 the catalogue without a topic. The first commit makes a topic, and a producer's ids a new form of the catalogue,
@@ -12,6 +12,7 @@ What is given up is anybody's until it is written: another writer that finds it 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -21,6 +22,7 @@ from logstore.errors import DiskFullError, StorageError
 from logstore.log import files
 from logstore.log.files import Directory
 from logstore.log.gate import Gate
+from logstore.store.catalogue import CATALOGUE
 
 _logger = logging.getLogger(__name__)
 
@@ -41,20 +43,23 @@ class Reserve:
     def __init__(self, root: Directory) -> None:
         self._root = root
         self._lock = threading.Lock()
-        self._size = 0
+        self._size = -1  #: as it was left here; -1: nobody has looked
 
     def fill(self) -> None:
         """Take what is missing, as far as there is room."""
         with held(self._lock):
-            if self._size >= RESERVE_BYTES:
-                return
             try:
+                # The catalogue is written whole, beside the one before it.
+                wanted = RESERVE_BYTES + len(self._root.read(CATALOGUE) or b"")
+                if self._size >= wanted:
+                    return
                 file = self._root.open(RESERVE, create=True, writable=True, hint=True)
                 try:
                     self._size = file.size()
-                    if self._size < RESERVE_BYTES:
-                        file.write(bytes(RESERVE_BYTES - self._size), self._size)
-                        self._size = RESERVE_BYTES
+                    if self._size < wanted:
+                        # Of nothing that a file system could store in less.
+                        file.write(os.urandom(wanted - self._size), self._size)
+                        self._size = wanted
                 finally:
                     file.close()
             except StorageError as error:
@@ -66,11 +71,14 @@ class Reserve:
         with held(self._lock):
             if not self._size:
                 return False
-            left = max(self._size - size, 0)
             try:
                 file = self._root.open(RESERVE, writable=True, hint=True)
                 try:
-                    file.truncate(left)
+                    # Another process may have given some up.
+                    self._size = file.size()
+                    left = max(self._size - size, 0)
+                    if self._size:
+                        file.truncate(left)
                 finally:
                     file.close()
             except StorageError as error:
@@ -78,21 +86,21 @@ class Reserve:
                 _logger.debug("the reserve could not be given up: root=%s error=%s", self._root.path, error)
                 self._size = 0
                 return False
-            self._size = left
-            return True
+            had, self._size = self._size, left
+            return had > 0
 
     def with_room(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, which is done again from scratch if the disk was full.
+        """What ``work`` returns, done again from scratch while the disk is full and something can be given up.
 
         Raises:
             DiskFullError: there is no room, and no reserve any more. What ``work`` says of it holds.
         """
-        try:
-            return work()
-        except DiskFullError:
-            if not self.release(TOPIC_BYTES):
-                raise
-        return work()
+        while True:
+            try:
+                return work()
+            except DiskFullError:
+                if not self.release(TOPIC_BYTES):
+                    raise
 
 
 class ReserveGate(Gate):

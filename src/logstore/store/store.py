@@ -188,9 +188,9 @@ class Store(Consuming, Administering):
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._housekeeper = keeper
         self._answering = Answering(root, self.clock, lambda: _open_of(store), lambda: _settle(store))
-        self._life.keepers += (keeper, self._answering.keeper)
+        self._life.keepers += (keeper, self._answering.keeper, self._answering.copier)
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
-            for each in self._life.keepers:
+            for each in (keeper, self._answering.keeper):
                 each.start()
 
     # -- topics
@@ -389,8 +389,10 @@ class Store(Consuming, Administering):
     def _ask_owner(self, request: Request[R]) -> R:
         from logstore.store.asking import ask
 
-        def opener() -> Store:
-            return open_briefly(self.path, self.config, patient=False, clock=self.clock, files=self.files)
+        def opener(brief: bool) -> Store:
+            return open_briefly(
+                self.path, self.config, brief=brief, patient=False, clock=self.clock, files=self.files
+            )
 
         return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
 
@@ -581,11 +583,12 @@ def open_briefly(
     settings: Settings = None,
     *,
     create: bool = False,
+    brief: bool = True,
     patient: bool = True,
     clock: Clock = SYSTEM_CLOCK,
     files: Files = LIBC,
 ) -> Store:
-    """Open a store for one piece of work that is done in a moment: without housekeeping, and others wait for it.
+    """Open a store for one piece of work: without housekeeping, and if it is ``brief``, others wait for it.
 
     Who is ``patient`` waits for others that do the same. Raises as `open_store`.
     """
@@ -599,7 +602,7 @@ def open_briefly(
             clock=clock,
             files=files,
             rng=None,
-            brief=True,
+            brief=brief,
             patient=patient,
         ),
         Store.close,
