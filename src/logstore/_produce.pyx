@@ -434,7 +434,8 @@ cdef object metadata_of(SendFuture future):
 
 
 # A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that
-# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. Memory of 256 is used again.
+# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. The memory of 256 is used
+# again.
 cdef enum:
     SPARE_FUTURES = 256
 
