@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import time
 import pytest
 
 import logstore
+from logstore import aio
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     DirectoryLockedError,
@@ -32,6 +34,7 @@ from logstore.store.mailbox import Letter
 from logstore.store.offsets import OffsetAndMetadata
 from logstore.store.requests import Commit, Copy
 from logstore.store.store import open_briefly
+from logstore.testing import ManualClock
 from tests.store.owners import owner
 
 pytestmark = pytest.mark.row("M9")
@@ -196,6 +199,50 @@ def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatc
     assert offsets_of(root, "crew") == {A: 4}
 
 
+def test_a_group_without_news_renews_its_offsets(root):
+    """The writer knows no consumers of other processes, and forgets what nobody has renewed for a week."""
+    clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
+    with (
+        logstore.open(root, read_only=True, clock=clock) as store,
+        store.consumer("crew", auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign([A])
+        assert len(consumer.poll()) == 5
+        clock.advance(10_000)
+        consumer.poll()
+        first = store.committed("crew")[A]
+        for _ in range(6):
+            clock.advance(86_400_000)
+            consumer.poll()
+        last = store.committed("crew")[A]
+    assert (first.offset, last.offset) == (5, 5)
+    assert last.commit_ms - first.commit_ms >= 4 * 86_400_000
+
+
+def test_an_owner_of_an_earlier_version_is_named(root, monkeypatch):
+    def refuse(cls, data):
+        raise InvalidManifestError("no letter: KeyError('manifest')")
+
+    monkeypatch.setattr(Letter, "of_bytes", classmethod(refuse))
+    with (
+        logstore.open(root),
+        logstore.open(root, read_only=True) as reader,
+        pytest.raises(OwnerTimeoutError, match=r"another version and does not store the offsets of group 'crew'"),
+    ):
+        reader.commit_offsets("crew", {A: 1})
+
+
+def test_whoever_may_not_take_the_lock_asks_its_holder(root):
+    def opener(_brief):
+        raise ReadOnlyError("the lock is another user's")
+
+    with logstore.open(root):
+        asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 1), opener)
+    assert offsets_of(root, "crew") == {A: 4}
+    with pytest.raises(ReadOnlyError):
+        asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 1), opener)
+
+
 # --- snapshots ---------------------------------------------------------------------------------
 
 
@@ -351,6 +398,22 @@ def test_an_open_waits_for_another_thread_that_has_the_store_for_a_moment(root):
     brief = open_briefly(root)
     threading.Timer(0.2, brief.close).start()
     logstore.open(root, MANUAL).close()
+
+
+def test_an_asynchronous_open_waits_without_a_thread_and_can_be_given_up(root):
+    async def opened(wait_s, most_s):
+        async with await asyncio.wait_for(aio.open(root, MANUAL, wait_s=wait_s), most_s) as store:
+            return await store.topics()
+
+    with owner(root) as process:
+        with pytest.raises(TimeoutError):
+            asyncio.run(opened(None, 0.3))
+        with pytest.raises(DirectoryLockedError):
+            asyncio.run(opened(0.1, 60))
+        while any("logstore-aio" in thread.name for thread in threading.enumerate()):
+            time.sleep(0.01)
+        threading.Timer(0.2, process.stdin.close).start()
+        assert asyncio.run(opened(60, 60)) == ["flights"]
 
 
 @pytest.mark.parametrize("wait_s", [float("nan"), "soon"])

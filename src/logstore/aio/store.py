@@ -9,12 +9,19 @@ from typing import Any
 from logstore.aio.clients import Consumer, Producer
 from logstore.aio.threads import Closing, Coming, Threads, Twin, awaited, told_as
 from logstore.aio.topics import Topic
+from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import DirectoryLockedError
+from logstore.log.files import Directory
+from logstore.log.lock import RootLock
 from logstore.store import consumer as _consumer
 from logstore.store import producer as _producer
 from logstore.store import store as _store
 from logstore.store import topic as _topic
 
 _THREADS = 8
+
+#: How often it is looked whether another process has closed the store: first, and at most.
+_LOOK_S, _LONGEST_LOOK_S = 0.005, 0.1
 
 
 class Store(Twin[_store.Store], Closing):
@@ -108,11 +115,22 @@ class Store(Twin[_store.Store], Closing):
 
 
 @told_as(_store.open_store)
-def open(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Coming[Store]:
+def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwargs: Any) -> Coming[Store]:
     async def opening() -> Store:
         pool = Threads(threads)
+        deadline_s = SYSTEM_CLOCK.deadline_s(wait_s, "wait_s")
+        pause_s = _LOOK_S
         try:
-            return Store(await pool.make(_store.open_store, _store.Store.close, *args, **kwargs), pool)
+            while True:
+                try:
+                    return Store(await pool.make(_store.open_store, _store.Store.close, *args, **kwargs), pool)
+                except DirectoryLockedError as error:
+                    # Waited for here: a thread that waits would go on after its caller has given up.
+                    left_s = pause_s if deadline_s is None else deadline_s - SYSTEM_CLOCK.monotonic_s()
+                    if left_s <= 0 or RootLock.is_held(Directory(error.path or ".")):
+                        raise
+                await asyncio.sleep(min(pause_s, left_s))
+                pause_s = min(pause_s * 1.5, _LONGEST_LOOK_S)
         except BaseException:
             # What is under way, closing again among it, is still finished.
             pool.end()

@@ -21,14 +21,20 @@ from typing import Any, Final, TypeVar
 from logstore._files import LIBC, Files
 from logstore._interrupts import Condition, held, interrupted
 from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
-from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError, ReadOnlyError
+from logstore.errors import (
+    DirectoryLockedError,
+    InvalidManifestError,
+    LogstoreError,
+    OwnerTimeoutError,
+    ReadOnlyError,
+)
 from logstore.log.files import Directory
 from logstore.log.lock import Holder, holder_of
 from logstore.store import mailbox
 from logstore.store.catalogue import CATALOGUE
 from logstore.store.layout import check_root
 from logstore.store.mailbox import Letter
-from logstore.store.requests import ClosableOwner, Request
+from logstore.store.requests import ClosableOwner, Intake, Request
 from logstore.store.reserve import Reserve
 
 _logger = logging.getLogger(__name__)
@@ -100,6 +106,11 @@ def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock)
         store = opener(not request.takes_long)
     except DirectoryLockedError:
         return None
+    except ReadOnlyError:
+        # The lock's file may be another user's, who writes the store.
+        if holder_of(root) is None:
+            raise
+        return None
     try:
         found = request.done_by(store, lambda: None)
         request.tidy(root, clock)
@@ -127,7 +138,15 @@ def _ask_owner(
     is_taken = False
     try:
         while True:
-            told = mailbox.fetch(root, slip)
+            try:
+                told = mailbox.fetch(root, slip)
+            except InvalidManifestError as error:
+                if request.kind == Intake.kind:
+                    raise
+                raise OwnerTimeoutError(
+                    f"the process that writes the store {root.path} ({holder_of(root)}) is of another version and "
+                    f"does not {request.deed} for others ({error}); restart it with this one"
+                ) from error
             if told is not None:
                 return (request.result(told),)
             owner = holder_of(root)

@@ -88,6 +88,7 @@ class Consumer(Assignment):
         self._woken = False
         self._store_ends = False
         self._committed_s = self._clock.monotonic_s()
+        self._renew_s = self._committed_s + offsets.retention_ms / 4000
         self._look_again_s = self._committed_s + LOOK_AROUND_S
 
     # -- reading
@@ -394,10 +395,15 @@ class Consumer(Assignment):
             self._commit_done()
 
     def _commit_done(self) -> None:
+        now = self._clock.monotonic_s()
+        # The process that writes knows nothing of a group that reads beside it and has no news.
+        renews = self._store.read_only and now >= self._renew_s
+        if renews:
+            self._renew_s = now + self._offsets.retention_ms / 4000
         news = {
             p.name: OffsetAndMetadata(p.done, topic_id=p.topic_id)
             for p in self._turns
-            if p.done >= 0 and p.done != p.stored and not self._was_made_anew(p)
+            if p.done >= 0 and (renews or p.done != p.stored) and not self._was_made_anew(p)
         }
         if news:
             self._offsets.commit(self._group, news)

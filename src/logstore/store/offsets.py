@@ -100,7 +100,7 @@ class CommittedOffsets:
         self._partition_count = partition_count
         self._segment_bytes = segment_bytes
         self._metadata_max = metadata_max
-        self._retention_ms = retention_ms
+        self.retention_ms = retention_ms
         self._lock = threading.Lock()
         self._partitions: dict[int, _Partition] = {}
         self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
@@ -263,7 +263,7 @@ class CommittedOffsets:
         return self._forget(gone)
 
     def _expiry_of(self, commit: OffsetAndMetadata) -> int:
-        return commit.expire_ms if commit.expire_ms >= 0 else commit.commit_ms + self._retention_ms
+        return commit.expire_ms if commit.expire_ms >= 0 else commit.commit_ms + self.retention_ms
 
     def hold(self, group: str, holder: object) -> None:
         """Keep a group's offsets from expiring as long as ``holder`` lives and has not let go."""
