@@ -11,8 +11,6 @@ from logstore.aio.threads import Closing, Coming, Threads, Twin, awaited, told_a
 from logstore.aio.topics import Topic
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
-from logstore.log.files import Directory
-from logstore.log.lock import RootLock
 from logstore.store import consumer as _consumer
 from logstore.store import producer as _producer
 from logstore.store import store as _store
@@ -127,7 +125,7 @@ def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwar
                 except DirectoryLockedError as error:
                     # Waited for here: a thread that waits would go on after its caller has given up.
                     left_s = pause_s if deadline_s is None else deadline_s - SYSTEM_CLOCK.monotonic_s()
-                    if left_s <= 0 or RootLock.is_held(Directory(error.path or ".")):
+                    if left_s <= 0 or not _store.is_anothers(error):
                         raise
                 await asyncio.sleep(min(pause_s, left_s))
                 pause_s = min(pause_s * 1.5, _LONGEST_LOOK_S)

@@ -19,6 +19,7 @@ from logstore._interrupts import held, made, shielded
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
 from logstore.errors import (
+    DirectoryLockedError,
     ForkedError,
     InvalidSettingError,
     NotALogError,
@@ -28,7 +29,7 @@ from logstore.errors import (
 )
 from logstore.log.files import Directory
 from logstore.log.gate import Gate, OpenGate
-from logstore.log.lock import until_free
+from logstore.log.lock import RootLock, until_free
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.settings import about_modes, check_settings, naming_arguments, with_arguments
@@ -576,6 +577,11 @@ def open_store(
         )
 
     return until_free(opened, Directory(where, files), clock, wait_s)
+
+
+def is_anothers(error: DirectoryLockedError) -> bool:
+    """Whether another process has what `open_store` was refused; what this one has is not waited for."""
+    return error.path is None or not RootLock.is_held(Directory(error.path))
 
 
 def open_briefly(
