@@ -53,10 +53,7 @@ def duration_ms(text: str) -> int:
     Raises:
         ValueError: it is no duration.
     """
-    found = _scaled(text, _UNITS_US)
-    if found is None:
-        raise ValueError(f"expected a time such as 7d, 12h, 15m, 30s or 500ms, found {text!r}")
-    return -(-found // 1_000)
+    return -(-_scaled(text, _UNITS_US, "a time such as 7d, 12h, 15m, 30s or 500ms") // 1_000)
 
 
 def size_bytes(text: str) -> int:
@@ -70,18 +67,15 @@ def size_bytes(text: str) -> int:
     Raises:
         ValueError: it is no size.
     """
-    found = _scaled(text, _UNITS_BYTES)
-    if found is None:
-        raise ValueError(f"expected a number of bytes, such as 268435456, 256MiB or 10GiB, found {text!r}")
-    return found
+    return _scaled(text, _UNITS_BYTES, "a number of bytes, such as 268435456, 256MiB or 10GiB")
 
 
-def _scaled(text: str, units: dict[str, int]) -> int | None:
-    """A number with its unit as a whole number of the smallest, rounded up."""
+def _scaled(text: str, units: dict[str, int], expected: str) -> int:
+    """A number with its unit as a whole number of the smallest, rounded up; raises ValueError if it is none."""
     found = _WORD.fullmatch(text.strip())
     unit = None if found is None else units.get(found[3].lower())
     if found is None or unit is None or (found[2] and not found[3]):
-        return None
+        raise ValueError(f"expected {expected}, found {text!r}")
     fraction = found[2] or ""
     divisor: int = 10 ** len(fraction)
     return -(-int(found[1] + fraction) * unit // divisor)

@@ -63,7 +63,7 @@ def served(request, root):
             yield root
 
 
-def taken(_brief):
+def taken(*, brief):
     raise DirectoryLockedError("another process writes the store")
 
 
@@ -190,7 +190,7 @@ def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatc
     monkeypatch.setattr(mailbox, "is_there", lambda _root, _slip: False)
     refused = iter([True, False])
 
-    def opener(brief):
+    def opener(*, brief):
         if next(refused):
             raise DirectoryLockedError("another process writes the store")
         return logstore.open(root, MANUAL)
@@ -233,7 +233,7 @@ def test_an_owner_of_an_earlier_version_is_named(root, monkeypatch):
 
 
 def test_whoever_may_not_take_the_lock_asks_its_holder(root):
-    def opener(_brief):
+    def opener(*, brief):
         raise ReadOnlyError("the lock is another user's")
 
     with logstore.open(root):
@@ -246,7 +246,9 @@ def test_whoever_may_not_take_the_lock_asks_its_holder(root):
 # --- snapshots ---------------------------------------------------------------------------------
 
 
-def test_commits_are_answered_while_a_snapshot_is_taken(root, tmp_path, monkeypatch):
+@pytest.fixture
+def copying(monkeypatch):
+    """Snapshots stop before they copy: when one has come there, and what lets it go on."""
     begun, go_on = threading.Event(), threading.Event()
     honest = snapshots._copy_logs
 
@@ -256,6 +258,11 @@ def test_commits_are_answered_while_a_snapshot_is_taken(root, tmp_path, monkeypa
         return honest(*arguments, **keywords)
 
     monkeypatch.setattr(snapshots, "_copy_logs", slowly)
+    return begun, go_on
+
+
+def test_commits_are_answered_while_a_snapshot_is_taken(root, tmp_path, copying):
+    begun, go_on = copying
 
     def copy():
         with logstore.open(root, read_only=True) as store:
@@ -291,16 +298,8 @@ def test_what_stands_in_the_way_of_a_snapshot_is_told_to_the_reader(served, tmp_
     assert os.listdir(tmp_path / "copy") == ["mine"]
 
 
-def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root, tmp_path, monkeypatch):
-    begun, go_on = threading.Event(), threading.Event()
-    honest = snapshots._copy_logs
-
-    def slowly(*arguments, **keywords):
-        begun.set()
-        assert go_on.wait(60)
-        return honest(*arguments, **keywords)
-
-    monkeypatch.setattr(snapshots, "_copy_logs", slowly)
+def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root, tmp_path, copying):
+    begun, go_on = copying
     taken = []
 
     def copy():

@@ -18,9 +18,6 @@ from logstore.store import topic as _topic
 
 _THREADS = 8
 
-#: How often it is looked whether another process has closed the store: first, and at most.
-_LOOK_S, _LONGEST_LOOK_S = 0.005, 0.1
-
 
 class Store(Twin[_store.Store], Closing):
     """As `Store`."""
@@ -116,19 +113,15 @@ class Store(Twin[_store.Store], Closing):
 def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwargs: Any) -> Coming[Store]:
     async def opening() -> Store:
         pool = Threads(threads)
-        deadline_s = SYSTEM_CLOCK.deadline_s(wait_s, "wait_s")
-        pause_s = _LOOK_S
+        patience = _store.Patience(SYSTEM_CLOCK, wait_s)
         try:
             while True:
                 try:
                     return Store(await pool.make(_store.open_store, _store.Store.close, *args, **kwargs), pool)
                 except DirectoryLockedError as error:
                     # Waited for here: a thread that waits would go on after its caller has given up.
-                    left_s = pause_s if deadline_s is None else deadline_s - SYSTEM_CLOCK.monotonic_s()
-                    if left_s <= 0 or not _store.is_anothers(error):
-                        raise
-                await asyncio.sleep(min(pause_s, left_s))
-                pause_s = min(pause_s * 1.5, _LONGEST_LOOK_S)
+                    pause_s = patience.pause_s(error)
+                await asyncio.sleep(pause_s)
         except BaseException:
             # What is under way, closing again among it, is still finished.
             pool.end()

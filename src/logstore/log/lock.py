@@ -18,10 +18,9 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable
-from typing import ClassVar, Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple
 
-from logstore._files import File
+from logstore._files import LIBC, File, Files
 from logstore._interrupts import Condition, held
 from logstore.clock import Clock
 from logstore.errors import (
@@ -33,8 +32,6 @@ from logstore.errors import (
 )
 from logstore.log import files
 from logstore.log.files import LOCK, Directory
-
-T = TypeVar("T")
 
 #: How long one waits for who has the lock for a moment.
 BRIEFLY_S: Final = 10.0
@@ -117,7 +114,7 @@ class RootLock:
     def __init__(self, root: Directory, file: File, *, brief: bool) -> None:
         self.root = root
         self._file = file
-        self._is_brief = brief
+        self.is_brief = brief  #: held for a moment only
         self._pid = os.getpid()
         self._partitions: set[str] = set()
 
@@ -154,9 +151,8 @@ class RootLock:
     def _acquire(cls, root: Directory, partition: str, clock: Clock, brief: bool) -> RootLock:
         key = _lock_key(root)
         with held(cls._guard):
-            lock = cls._held.get(key)
-            # A lock that was inherited over a fork is the parent's: fcntl locks do not cross it.
-            if lock is None or lock._pid != os.getpid():
+            lock = cls.mine(root)
+            if lock is None:
                 lock = cls(root, cls._lock_file(root, clock, brief), brief=brief)
                 cls._held[key] = lock
             if partition in lock._partitions:
@@ -195,16 +191,16 @@ class RootLock:
         cls._guard = threading.Lock()
 
     @classmethod
-    def is_held(cls, root: Directory) -> bool:
-        """Whether this process writes below the root already."""
+    def mine(cls, root: Directory) -> RootLock | None:
+        """The lock by which this process writes below the root already."""
         lock = cls._held.get(_lock_key(root))
-        return lock is not None and lock._pid == os.getpid()
+        # One that was inherited over a fork is the parent's: fcntl locks do not cross it.
+        return lock if lock is not None and lock._pid == os.getpid() else None
 
     @classmethod
-    def is_held_briefly(cls, root: Directory) -> bool:
-        """Whether this process writes below the root for a moment only."""
-        lock = cls._held.get(_lock_key(root))
-        return lock is not None and lock._pid == os.getpid() and lock._is_brief
+    def is_held(cls, root: Directory) -> bool:
+        """Whether this process writes below the root already."""
+        return cls.mine(root) is not None
 
     @classmethod
     def told(cls, root: Directory) -> str:
@@ -214,8 +210,8 @@ class RootLock:
     @classmethod
     def is_taken(cls, root: Directory, partition: str) -> bool:
         """Whether this process writes a certain partition already, or what goes by its name."""
-        lock = cls._held.get(_lock_key(root))
-        return lock is not None and lock._pid == os.getpid() and partition in lock._partitions
+        lock = cls.mine(root)
+        return lock is not None and partition in lock._partitions
 
     def is_last(self, partition: str) -> bool:
         """Whether nobody else of this process writes below the root."""
@@ -239,33 +235,37 @@ class RootLock:
         return held(cls._guard)
 
 
-def until_free(open_it: Callable[[], T], root: Directory, clock: Clock, wait_s: float | None) -> T:
-    """What ``open_it`` returns, tried again for ``wait_s`` (None: for ever) while another process has the lock.
+class Patience:
+    """The waits of one caller for another process to close a store, between its tries to open it.
 
-    There is no line: whoever asks first once the lock is free has it. This process is not waited for.
-
-    Raises:
-        DirectoryLockedError: it took too long, or this process has the root locked itself.
+    There is no line: the first to ask once the lock is free gets it. What this process has open is not waited for,
+    unless another thread has it for a moment.
     """
-    deadline_s = clock.deadline_s(wait_s, "wait_s")
-    began_s = clock.monotonic_s()
-    pause_s = _LOOK_S
-    never = Condition()
-    while True:
-        try:
-            return open_it()
-        except DirectoryLockedError:
-            left_s = pause_s if deadline_s is None else deadline_s - clock.monotonic_s()
-            if RootLock.is_held_briefly(root):
-                # By another thread; as one waits for another process.
-                left_s = max(left_s, began_s + BRIEFLY_S - clock.monotonic_s())
-            elif RootLock.is_held(root):
-                raise
-            if left_s <= 0:
-                raise
-        with held(never):
-            clock.wait(never, min(pause_s, left_s))
-        pause_s = min(pause_s * 1.5, _LONGEST_LOOK_S)
+
+    def __init__(self, clock: Clock, wait_s: float | None, files: Files = LIBC) -> None:
+        """For ``wait_s`` seconds (None: for ever) from now on."""
+        self._clock = clock
+        self._files = files
+        self._deadline_s = clock.deadline_s(wait_s, "wait_s")
+        self._brief_until_s = clock.monotonic_s() + BRIEFLY_S
+        self._pause_s = _LOOK_S
+
+    def pause_s(self, error: DirectoryLockedError) -> float:
+        """How long to wait before the next try, after one that was refused with ``error``.
+
+        Raises:
+            DirectoryLockedError: ``error``; the time is over, or this process has the root open itself.
+        """
+        now_s = self._clock.monotonic_s()
+        left_s = self._pause_s if self._deadline_s is None else self._deadline_s - now_s
+        mine = None if error.path is None else RootLock.mine(Directory(error.path, self._files))
+        if mine is not None:
+            left_s = max(left_s, self._brief_until_s - now_s) if mine.is_brief else 0.0
+        if left_s <= 0:
+            raise error
+        found_s = min(self._pause_s, left_s)
+        self._pause_s = min(self._pause_s * 1.5, _LONGEST_LOOK_S)
+        return found_s
 
 
 os.register_at_fork(after_in_child=RootLock.forget)
@@ -320,4 +320,4 @@ def holder_of(root: Directory) -> Holder | None:
     return None if kind == fcntl.F_UNLCK else Holder(max(pid, 0), told)
 
 
-__all__ = ["BRIEFLY_S", "Holder", "RootLock", "check_place", "holder_of", "until_free"]
+__all__ = ["BRIEFLY_S", "Holder", "Patience", "RootLock", "check_place", "holder_of"]

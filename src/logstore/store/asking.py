@@ -1,13 +1,12 @@
-"""Having a request carried out by whoever writes the store: this process for a moment, or the one that has it open.
+"""Has a request carried out by the writer of a store: this process for a moment, or the process that has it open.
 
-Where nobody writes the store, `ask` opens it, without housekeeping and with the partitions of the request alone,
-does what is asked and closes it again; who wants to open it meanwhile waits for that moment. Where a process has it
-open, the request goes into that one's inbox (`store.mailbox`), and `ask` waits for the answer. Whenever the lock of
-the root is free meanwhile, the letter is taken back and the work done here.
+`ask` opens a store that no process writes, without housekeeping and with the partitions of the request alone,
+carries the request out and closes the store again; other openers wait for that moment, but not for a snapshot. If a
+process has the store open, its *owner*, the request goes into the owner's inbox (`store.mailbox`), and `ask` waits
+for the answer. Whenever the lock of the root is free meanwhile, `ask` takes the letter back and does the work here.
 
-Nothing rests on a letter being answered once: a request may be carried out twice, or its answer be lost and the
-request be made again. `Store.ingest` knows what it has taken in, the offsets of a group are those that were stored
-last, and a snapshot is there or is not.
+A letter may be answered twice, late, or never, and the request be made again. `Store.ingest` knows which batches it
+has taken in; a commit names its time, and does not replace one that was made later; a snapshot exists or does not.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from logstore._files import LIBC, Files
 from logstore._interrupts import Condition, held, interrupted
@@ -41,9 +39,6 @@ _logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-#: Opens the store for a request, briefly or not; DirectoryLockedError, at once, if another process has it.
-Opener = Callable[[bool], ClosableOwner]
-
 #: How long an owner may take, unless said otherwise, to look at a request.
 PATIENCE_S: Final = 30.0
 
@@ -52,6 +47,17 @@ _FIRST_WAIT_S: Final = 0.002
 _LONGEST_WAIT_S: Final = 0.05
 #: An owner that has the letter in hand gets at least so much longer.
 _LEAST_GRACE_S: Final = 10.0
+
+
+class Opener(Protocol):
+    """Opens the store for a request."""
+
+    def __call__(self, *, brief: bool) -> ClosableOwner:
+        """The store, held for a moment only or not.
+
+        Raises:
+            DirectoryLockedError: at once, if another process has it.
+        """
 
 
 def ask(
@@ -69,7 +75,7 @@ def ask(
     Raises:
         OwnerTimeoutError: the process that writes the store does not answer; it is named.
         NotALogError: there is no store.
-        ReadOnlyError: nobody writes the store, and this process may not.
+        ReadOnlyError: no process writes the store, and this one may not.
         LogstoreError: what the request raises, here or in the owner's process.
     """
     found_s = seconds_of(timeout_s)
@@ -94,16 +100,18 @@ def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
         ReadOnlyError: this process may not write it.
     """
     directory = Directory(root, files)
-    if files is LIBC and directory.exists() and not os.access(directory.path, os.W_OK):
+    if not directory.exists():
+        return
+    if files is LIBC and not os.access(directory.path, os.W_OK):
         raise ReadOnlyError("the directory cannot be written; check its owner and mode", path=directory.path)
-    if directory.exists() and directory.read(CATALOGUE) is None:
+    if directory.read(CATALOGUE) is None:
         check_root(directory)
 
 
 def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock) -> tuple[R] | None:
     """Do it in this process; None if another one writes the store."""
     try:
-        store = opener(not request.takes_long)
+        store = opener(brief=not request.takes_long)
     except DirectoryLockedError:
         return None
     except ReadOnlyError:

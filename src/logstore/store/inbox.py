@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -17,7 +18,7 @@ from logstore.store.asking import ask, check
 from logstore.store.ingest import Ingested
 from logstore.store.requests import Intake
 from logstore.store.staging import Manifest, remove_staged
-from logstore.store.store import Store, open_briefly
+from logstore.store.store import open_briefly
 from logstore.store_config import StoreConfig
 
 
@@ -42,10 +43,7 @@ def commit(
     """
     directory = Directory(root, files)
     manifest = manifest._replace(files=tuple(manifest.files)).check()
-
-    def opener(brief: bool) -> Store:
-        return open_briefly(directory.path, settings, brief=brief, patient=False, clock=clock, files=files)
-
+    opener = partial(open_briefly, directory.path, settings, patient=False, clock=clock, files=files)
     return ask(directory, Intake(manifest), opener, timeout_s=timeout_s, clock=clock)
 
 

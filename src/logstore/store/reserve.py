@@ -11,6 +11,7 @@ What is given up is anybody's until it is written: another writer that finds it 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -38,30 +39,24 @@ T = TypeVar("T")
 
 
 class Reserve:
-    """The reserve of one store that is open for writing. Any thread."""
+    """The reserve of one store. Any thread of any process: how much there is only the file says."""
 
     def __init__(self, root: Directory) -> None:
         self._root = root
         self._lock = threading.Lock()
-        self._size = -1  #: as it was left here; -1: nobody has looked
 
     def fill(self) -> None:
         """Take what is missing, as far as there is room."""
         with held(self._lock):
             try:
-                # The catalogue is written whole, beside the one before it.
-                wanted = RESERVE_BYTES + len(self._root.read(CATALOGUE) or b"")
-                if self._size >= wanted:
-                    return
-                file = self._root.open(RESERVE, create=True, writable=True, hint=True)
-                try:
-                    self._size = file.size()
-                    if self._size < wanted:
+                with contextlib.closing(self._root.open(CATALOGUE)) as catalogue:
+                    # It is written whole, beside the one before it.
+                    wanted = RESERVE_BYTES + catalogue.size()
+                with contextlib.closing(self._root.open(RESERVE, create=True, writable=True, hint=True)) as file:
+                    size = file.size()
+                    if size < wanted:
                         # Of nothing that a file system could store in less.
-                        file.write(os.urandom(wanted - self._size), self._size)
-                        self._size = wanted
-                finally:
-                    file.close()
+                        file.write(os.urandom(wanted - size), size)
             except StorageError as error:
                 # The store works without it, until the disk is full.
                 _logger.debug("no room for the reserve: root=%s error=%s", self._root.path, error)
@@ -69,25 +64,16 @@ class Reserve:
     def release(self, size: int) -> bool:
         """Give up so much; False if there is nothing left."""
         with held(self._lock):
-            if not self._size:
-                return False
             try:
-                file = self._root.open(RESERVE, writable=True, hint=True)
-                try:
-                    # Another process may have given some up.
-                    self._size = file.size()
-                    left = max(self._size - size, 0)
-                    if self._size:
-                        file.truncate(left)
-                finally:
-                    file.close()
+                with contextlib.closing(self._root.open(RESERVE, writable=True, hint=True)) as file:
+                    had = file.size()
+                    if had:
+                        file.truncate(max(had - size, 0))
+                    return had > 0
             except StorageError as error:
-                # Deleted by hand, for one. The next `fill` looks what there is.
+                # Deleted by hand, for one. The next `fill` makes it again.
                 _logger.debug("the reserve could not be given up: root=%s error=%s", self._root.path, error)
-                self._size = 0
                 return False
-            had, self._size = self._size, left
-            return had > 0
 
     def with_room(self, work: Callable[[], T]) -> T:
         """What ``work`` returns, done again from scratch while the disk is full and something can be given up.

@@ -12,10 +12,11 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from logstore._files import LIBC, Files, fork_generation
-from logstore._interrupts import held, made, shielded
+from logstore._interrupts import Condition, held, made, shielded
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config import LogConfig, Setting
 from logstore.errors import (
@@ -29,7 +30,7 @@ from logstore.errors import (
 )
 from logstore.log.files import Directory
 from logstore.log.gate import Gate, OpenGate
-from logstore.log.lock import RootLock, until_free
+from logstore.log.lock import Patience as Patience
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
 from logstore.settings import about_modes, check_settings, naming_arguments, with_arguments
@@ -390,11 +391,7 @@ class Store(Consuming, Administering):
     def _ask_owner(self, request: Request[R]) -> R:
         from logstore.store.asking import ask
 
-        def opener(brief: bool) -> Store:
-            return open_briefly(
-                self.path, self.config, brief=brief, patient=False, clock=self.clock, files=self.files
-            )
-
+        opener = partial(open_briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
         return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
 
     def disk_usage(self) -> DiskUsage:
@@ -576,12 +573,14 @@ def open_store(
             Store.close,
         )
 
-    return until_free(opened, Directory(where, files), clock, wait_s)
-
-
-def is_anothers(error: DirectoryLockedError) -> bool:
-    """Whether another process has what `open_store` was refused; what this one has is not waited for."""
-    return error.path is None or not RootLock.is_held(Directory(error.path))
+    patience, never = Patience(clock, wait_s, files), Condition()
+    while True:
+        try:
+            return opened()
+        except DirectoryLockedError as error:
+            pause_s = patience.pause_s(error)
+        with held(never):
+            clock.wait(never, pause_s)
 
 
 def open_briefly(
