@@ -6,6 +6,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,54 +90,52 @@ base.commit()
 base.close()
 print(0)
 """,
-    "bare Python": "print(0)",
 }
+
+
+def race_processes(
+    benchmark: Any,
+    places: Any,
+    scripts: dict[str, str],
+    targets: Callable[[dict[str, float]], list[Target]],
+    **about: Any,
+) -> None:
+    """Race processes that run a script each, "ours" among them, beside one that does nothing."""
+
+    def runner(script: str) -> Runner:
+        return Runner(lambda place: run(script, place), lambda _place, _result: None, places)
+
+    runners = {name: runner(script) for name, script in (scripts | {"bare Python": "print(0)"}).items()}
+    race(
+        benchmark,
+        runners.pop("ours"),
+        runners,
+        records=1,
+        size=0,
+        targets=targets,
+        rounds=15,
+        unit="ms",
+        codec="none",
+        **about,
+    )
 
 
 @pytest.mark.row("D4")
 def test_first_synced_record(benchmark: Any, places: Any) -> None:
     """From the start of a process to its end: a new store, a topic, one record on the disk. An import is less."""
 
-    def runner(script: str) -> Runner:
-        return Runner(lambda place: run(script, place), lambda _place, result: None, places)
-
     def targets(medians: dict[str, float]) -> list[Target]:
         found = {name: (medians[name] - medians["bare Python"]) * 1e3 for name in ("ours", "sqlite")}
         return [Target("over bare Python", found["ours"], "ms", 40, reference=f"sqlite {found['sqlite']:.0f}")]
 
-    race(
-        benchmark,
-        runner(FIRST["ours"]),
-        {name: runner(FIRST[name]) for name in ("sqlite", "bare Python")},
-        workload="first synced record of a process",
-        records=1,
-        size=0,
-        targets=targets,
-        rounds=15,
-        unit="ms",
-        codec="none",
-    )
+    race_processes(benchmark, places, FIRST, targets, workload="first synced record of a process")
 
 
 @pytest.mark.row("D4")
-def test_import(benchmark: Any) -> None:
+def test_import(benchmark: Any, places: Any) -> None:
     """A process that imports logstore beside one that imports nothing."""
-
-    def runner(script: str) -> Runner:
-        return Runner(lambda _: run(script), lambda _state, result: None)
 
     def targets(medians: dict[str, float]) -> list[Target]:
         return [Target("over bare Python", (medians["ours"] - medians["bare Python"]) * 1e3, "ms", 40)]
 
-    race(
-        benchmark,
-        runner("import logstore; print(0)"),
-        {"bare Python": runner("print(0)")},
-        workload="import logstore",
-        records=1,
-        size=0,
-        targets=targets,
-        rounds=15,
-        unit="ms",
-        codec="none",
-    )
+    race_processes(benchmark, places, {"ours": "import logstore; print(0)"}, targets, workload="import logstore")

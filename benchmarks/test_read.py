@@ -39,41 +39,12 @@ def test_scan_to_values(benchmark: Any, places: Any) -> None:
         )
 
 
-@pytest.mark.row("S2", "S3", "S16")
-def test_random_reads(benchmark: Any, places: Any) -> None:
-    """One value at a random offset of 10,000,000, in batches of 100; neither keeps positions in memory."""
-    batches = records.groups(SIZE, 100, 100_000)
-    total = 100 * len(batches)
-    offsets = random.Random(1).choices(range(total), k=10_000)
-    expected = [batches[offset // 100][offset % 100] for offset in offsets]
-    with filled(("lmdb",), places, batches) as logs:
-        stored = logs["ours"].log.metrics().size
-        runners = {
-            name: Runner(lambda _, get=log.get: [get(offset) for offset in offsets], same(expected))
-            for name, log in logs.items()
-        }
-        race(
-            benchmark,
-            runners.pop("ours"),
-            runners,
-            workload=f"random read by offset, {total * SIZE / 1e9:.0f} GB",
-            records=len(offsets),
-            size=len(offsets) * SIZE,
-            bars={"lmdb": Bar(1 / 2, 1 / 1.2)},
-            unit="us each",
-            codec="none",
-            output_bytes=stored,
-        )
-
-
-@pytest.mark.row("S2", "S3", "S16")
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-@pytest.mark.parametrize("per_batch", [1, 100, 1_000, 9_000])
-def test_random_reads_by_the_size_of_batches(benchmark: Any, places: Any, per_batch: int, codec: str) -> None:
-    """One value at a random offset of 180,000: its batch is read, summed and decompressed for it, however large."""
-    total = 180_000
-    batches = records.groups(SIZE, per_batch, total // per_batch)
-    offsets = random.Random(1).choices(range(total), k=10_000 // per_batch + 100)
+def random_reads(
+    benchmark: Any, places: Any, batches: list[list[bytes]], count: int, *, codec: str = "none", **about: Any
+) -> None:
+    """Race so many reads of one value each, at random offsets; no side keeps positions in memory."""
+    per_batch = len(batches[0])
+    offsets = random.Random(1).choices(range(per_batch * len(batches)), k=count)
     expected = [batches[offset // per_batch][offset % per_batch] for offset in offsets]
 
     def open_ours(place: Path) -> Ours:
@@ -89,14 +60,31 @@ def test_random_reads_by_the_size_of_batches(benchmark: Any, places: Any, per_ba
             benchmark,
             runners.pop("ours"),
             runners,
-            workload=f"random read by offset, batches of {per_batch:,}, {codec}",
-            records=len(offsets),
-            size=len(offsets) * SIZE,
-            rounds=5,
+            records=count,
+            size=count * SIZE,
             unit="us each",
             codec=codec,
             output_bytes=stored,
+            **about,
         )
+
+
+@pytest.mark.row("S2", "S3", "S16")
+def test_random_reads(benchmark: Any, places: Any) -> None:
+    """At offsets of 10,000,000, in batches of 100."""
+    batches = records.groups(SIZE, 100, 100_000)
+    workload = f"random read by offset, {100 * len(batches) * SIZE / 1e9:.0f} GB"
+    random_reads(benchmark, places, batches, 10_000, workload=workload, bars={"lmdb": Bar(1 / 2, 1 / 1.2)})
+
+
+@pytest.mark.row("S2", "S3", "S16")
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("per_batch", [1, 100, 1_000, 9_000])
+def test_random_reads_by_the_size_of_batches(benchmark: Any, places: Any, per_batch: int, codec: str) -> None:
+    """At offsets of 180,000: a whole batch is read, summed and decompressed for each value, however large it is."""
+    batches = records.groups(SIZE, per_batch, 180_000 // per_batch)
+    workload = f"random read by offset, batches of {per_batch:,}, {codec}"
+    random_reads(benchmark, places, batches, 10_000 // per_batch + 100, codec=codec, workload=workload, rounds=5)
 
 
 # --- past the page cache -----------------------------------------------------------------------
