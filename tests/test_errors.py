@@ -86,7 +86,7 @@ def made(kind: type[Exception]) -> Exception:
             *plain, **{each.name: GIVEN[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
         )
     error.add_note("in record 3 of this append")
-    error.request = "r-17"  # type: ignore[attr-defined]
+    error.request = "r-17"
     return error
 
 

@@ -45,7 +45,7 @@ def producer(store: logstore.Store) -> Iterator[logstore.Producer]:
 
 
 def in_thread(*calls: object) -> list[threading.Thread]:
-    threads = [threading.Thread(target=call) for call in calls]  # type: ignore[arg-type]
+    threads = [threading.Thread(target=call) for call in calls]
     for thread in threads:
         thread.start()
     return threads
@@ -92,7 +92,7 @@ def test_wait_is_woken_by_the_answer(producer: logstore.Producer, until: str) ->
 
 
 def until_waited_for(future: Future[RecordMetadata]) -> None:
-    while not future._waiters:  # type: ignore[attr-defined]
+    while not future._waiters:
         threading.Event().wait(0.001)
 
 
@@ -210,7 +210,7 @@ def test_one_that_no_producer_made_says_so() -> None:
 def test_it_takes_attributes_and_weak_references(producer: logstore.Producer) -> None:
     future = producer.send("flights", b"v")
     assert vars(future) == {}
-    future.trace = "t-1"  # type: ignore[attr-defined]
+    future.trace = "t-1"
     reference = weakref.ref(future)
     assert (vars(future), reference()) == ({"trace": "t-1"}, future)
     del future

@@ -160,22 +160,22 @@ MISTAKES: dict[str, Mistake] = {
         ("retention",),
     ),
     "append_many(codec='zstd')": Mistake(
-        lambda place: place.topic.append_many([b"x"], codec="zstd"),  # type: ignore[arg-type]
+        lambda place: place.topic.append_many([b"x"], codec="zstd"),
         InvalidSettingError,
         ("codec: expected one of", "Codec.ZSTD", "found 'zstd'"),
     ),
     "append_many(codec='zstd') to one partition": Mistake(
-        lambda place: place.topic.append_many([b"x"], codec="zstd", partition=0),  # type: ignore[arg-type]
+        lambda place: place.topic.append_many([b"x"], codec="zstd", partition=0),
         InvalidSettingError,
         ("codec: expected one of", "Codec.ZSTD", "found 'zstd'"),
     ),
     "appender(codec='zstd')": Mistake(
-        lambda place: place.topic.log(0).appender(codec="zstd"),  # type: ignore[arg-type]
+        lambda place: place.topic.log(0).appender(codec="zstd"),
         InvalidSettingError,
         ("codec: expected one of", "Codec.ZSTD", "found 'zstd'"),
     ),
     "append(partition='1')": Mistake(
-        lambda place: place.topic.append(b"x", partition="1"),  # type: ignore[arg-type]
+        lambda place: place.topic.append(b"x", partition="1"),
         UnknownPartitionError,
         ("topic 'flights' has partitions 0 to 1", "'1': a partition is an int"),
     ),
@@ -217,7 +217,7 @@ MISTAKES: dict[str, Mistake] = {
         ("create_topic",),
     ),
     "a Topic given to store.topic": Mistake(
-        lambda place: place.store.topic(place.topic),  # type: ignore[arg-type]
+        lambda place: place.store.topic(place.topic),
         InvalidTopicError,
         ("a topic's name is a str, found Topic; give its name, topic.name",),
     ),
@@ -231,7 +231,7 @@ MISTAKES: dict[str, Mistake] = {
         ("No such file",),
     ),
     "Log.open(d, 'r')": Mistake(
-        lambda place: logstore.Log.open(place.path / "solo-0", "r"),  # type: ignore[call-overload]
+        lambda place: logstore.Log.open(place.path / "solo-0", "r"),
         InvalidSettingError,
         ("found 'r'", "there are no modes", "open(path, read_only=True) only reads"),
     ),

@@ -61,7 +61,7 @@ def test_all_that_a_scan_was_told_goes_with_it(store: Store) -> None:
         {"limit": 11, "max_bytes": 1},
         {"isolation": "read_committed", "on_damage": "skip"},
     ):
-        scan = orders.scan(**choices)  # type: ignore[arg-type]
+        scan = orders.scan(**choices)
         twin = again(again(scan))
         assert (places(twin), twin.count(), twin.bounds) == (places(scan), scan.count(), scan.bounds)
         assert repr(twin) == repr(scan)
@@ -71,7 +71,7 @@ def test_all_that_a_scan_was_told_goes_with_it(store: Store) -> None:
         {"value_schema": schema, "on_error": "null"},
         {"value_schema": schema, "columns": ["eur", "headers"]},
     ):
-        scan = orders.scan(**choices)  # type: ignore[arg-type]
+        scan = orders.scan(**choices)
         assert again(scan).to_arrow().equals(scan.to_arrow())
 
 
