@@ -17,8 +17,13 @@ import pytest
 
 import logstore
 from logstore import errors
+from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import LogstoreError
+from logstore.log.files import Directory
 from logstore.records import AppendResult
+from logstore.store import mailbox
+from logstore.store.mailbox import Letter
+from logstore.store.requests import Commit
 
 #: A value for each parameter that an error takes.
 GIVEN: dict[str, Any] = {
@@ -117,6 +122,27 @@ def test_every_public_error_survives_pickle_and_copy(kind: type[Exception]) -> N
     for way in WAYS.values():
         assert_same(way(error), error)
         assert_same(way(way(error)), error)  # as what was unpickled in one process is handed to the next
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in public_errors() if kind.__module__ == "logstore.errors"],
+    ids=lambda kind: kind.__name__,
+)
+def test_an_error_comes_whole_from_the_owner_of_a_store(kind: type[Exception], tmp_path: Path) -> None:
+    if not issubclass(kind, LogstoreError):
+        return  # a warning, which nobody raises
+    root = Directory(tmp_path)
+    slip = mailbox.post(root, Letter(Commit("g", {}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000))
+    mailbox.take(root, slip)
+    error = made(kind)
+    mailbox.answer(root, slip, error)
+    with pytest.raises(LogstoreError) as found:
+        mailbox.fetch(root, slip)
+    if hasattr(error, "results"):
+        assert str(found.value).startswith(f"{kind.__name__}: ")  # an AppendResult is not JSON
+    else:
+        assert_same(found.value, error)
 
 
 def test_the_walk_finds_the_errors_of_every_part() -> None:

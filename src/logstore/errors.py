@@ -56,13 +56,17 @@ class LogstoreError(Exception):
         state = dict(self.__dict__)
         if "__notes__" in state:
             state["__notes__"] = list(state["__notes__"])  # a copy that shared it would pass its notes on
-        return _again, (type(self), self.args), state
+        return made_again, (type(self), self.args), state
 
 
-def _again(kind: type[LogstoreError], args: tuple[Any, ...]) -> LogstoreError:
-    """An error as it was pickled or copied, but for its attributes; no ``__init__`` of a subclass is called."""
+def made_again(
+    kind: type[LogstoreError], args: tuple[Any, ...], attributes: dict[str, Any] | None = None
+) -> LogstoreError:
+    """An error as it was before it was pickled, copied or sent; no ``__init__`` of a subclass is called."""
     error: LogstoreError = kind.__new__(kind)
     error.args = args
+    for name, value in (attributes or {}).items():
+        setattr(error, name, value)
     return error
 
 

@@ -394,14 +394,23 @@ def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(r
     assert committed(root) == [[], []]
 
 
-def test_an_error_that_cannot_be_made_of_a_text_keeps_its_name(root):
-    directory = Directory(root)
-    for error in (logstore.errors.ExpectedOffsetError("late", found=1, expected=2), ZeroDivisionError("odd")):
-        slip = "0" * 32 + ".0." + "0" * 16
-        mailbox.answer(directory, slip, error)
-        with pytest.raises(LogstoreError, match=f"{type(error).__name__}: .*") as caught:
-            mailbox.fetch(directory, slip)
-        assert type(caught.value) is LogstoreError
+def test_an_error_that_is_not_ours_keeps_its_name(root):
+    slip = "0" * 32 + ".0." + "0" * 16
+    mailbox.answer(Directory(root), slip, ZeroDivisionError("odd"))
+    with pytest.raises(LogstoreError, match=r"ZeroDivisionError: odd") as caught:
+        mailbox.fetch(Directory(root), slip)
+    assert type(caught.value) is LogstoreError
+
+
+def test_an_error_of_an_earlier_owner_is_the_nearest_that_a_text_makes(root):
+    slip = "0" * 32 + ".0." + "0" * 16
+    for error, kind in (("NotALogError", logstore.errors.NotALogError), ("ExpectedOffsetError", LogstoreError)):
+        Directory(root).replace(
+            "logstore.answer." + slip, b'{"error": "%s", "text": "t"}' % error.encode(), durable=False
+        )
+        with pytest.raises(LogstoreError, match="t") as caught:
+            mailbox.fetch(Directory(root), slip)
+        assert type(caught.value) is kind
 
 
 def test_an_owner_looks_seldom_until_somebody_has_rung(root):

@@ -169,7 +169,7 @@ def take(root: Directory, slip: str) -> Letter | None:
 
 def answer(root: Directory, slip: str, found: dict[str, Any] | BaseException) -> None:
     """Tell the sender what became of a letter, which is out of hand then."""
-    told = found if isinstance(found, dict) else {"error": type(found).__name__, "text": str(found)}
+    told = found if isinstance(found, dict) else _told(found)
     root.replace(_ANSWER + slip, json.dumps(told).encode(), durable=False)
     root.remove(_TAKEN + slip)
 
@@ -203,18 +203,32 @@ def _slips(root: Directory) -> Iterator[tuple[str, str]]:
 def _answer_of(data: bytes) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(data)
     if "error" in told:
-        raise _error_of(told["error"], told["text"])
+        raise _error_of(told)
     return told
 
 
-def _error_of(name: str, text: str) -> LogstoreError:
-    """The owner's error, or the nearest to it that can be had from a text."""
-    kind = getattr(errors, name, None)
+def _told(error: BaseException) -> dict[str, Any]:
+    """An error as JSON, with all that it is made of if JSON has that."""
+    told = {"error": type(error).__name__, "text": str(error)}
+    if isinstance(error, LogstoreError):
+        _, (_, args), attributes = error.__reduce__()
+        whole = {"args": list(args), "attributes": attributes}
+        with contextlib.suppress(TypeError, ValueError):
+            if json.loads(json.dumps(whole)) == whole:
+                return {**told, **whole}
+    return told
+
+
+def _error_of(told: dict[str, Any]) -> LogstoreError:
+    """The owner's error, or the nearest to it that can be made of what was told."""
+    kind = getattr(errors, told["error"], None)
     if isinstance(kind, type) and issubclass(kind, LogstoreError):
-        # Some are made of more than a text.
+        if "attributes" in told:
+            return errors.made_again(kind, tuple(told["args"]), told["attributes"])
+        # An earlier owner tells the text alone, and some are made of more.
         with contextlib.suppress(TypeError, ValueError, AttributeError):
-            return kind(text)
-    return LogstoreError(f"{name}: {text}")
+            return kind(told["text"])
+    return LogstoreError(f"{told['error']}: {told['text']}")
 
 
 __all__ = [
