@@ -11,6 +11,7 @@ import pytest
 
 import logstore
 from logstore import Log
+from logstore._files import LIBC
 from logstore._interrupts import held
 from logstore.errors import (
     BudgetTooSmallError,
@@ -64,6 +65,19 @@ def test_the_oldest_records_go_first_over_all_topics_and_appends_go_on(clock):
         assert new[0].log_start_offset > 0
         usage = store.disk_usage()
         assert usage.used_bytes <= usage.limit_bytes == 400 * KIB
+
+
+def test_an_open_scan_keeps_what_the_budget_takes_and_appends_go_on(tmp_path, clock):
+    with open_store(clock, files=LIBC, path=tmp_path / "s") as store:
+        topic = store.create_topic("flights")
+        fill(topic, 40)
+        scan = topic.scan()
+        fill(topic, 600)
+        assert topic[0].log_start_offset > 40
+        # What the scan holds has no name on the disk any more, and does not count.
+        usage = store.disk_usage()
+        assert usage.used_bytes <= usage.limit_bytes == 400 * KIB
+        assert [record.offset for record in scan] == list(range(40))
 
 
 def test_of_two_topics_the_one_with_older_records_loses_them(clock):
@@ -318,7 +332,7 @@ def test_housekeeping_makes_room_ahead_of_need(clock):
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs a file system in memory")
 def test_a_budget_counts_what_files_really_take(tmp_path, clock):
-    with open_store(clock, path=tmp_path / "data", files=logstore.log.log.LIBC) as store:
+    with open_store(clock, path=tmp_path / "data", files=LIBC) as store:
         fill(store.create_topic("flights"), 1000)
         total = sum(path.stat().st_size for path in (tmp_path / "data").rglob("*") if path.is_file())
         assert total <= 400 * KIB

@@ -199,17 +199,20 @@ def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatc
     assert offsets_of(root, "crew") == {A: 4}
 
 
-def test_a_group_without_news_renews_its_offsets(root):
+@pytest.mark.parametrize("commits_itself", [True, False])
+def test_a_group_without_news_renews_its_offsets(root, commits_itself):
     """The writer knows no consumers of other processes, and forgets what nobody has renewed for a week."""
     clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
     with (
         logstore.open(root, read_only=True, clock=clock) as store,
-        store.consumer("crew", auto_offset_reset="earliest") as consumer,
+        store.consumer("crew", auto_offset_reset="earliest", enable_auto_commit=commits_itself) as consumer,
     ):
         consumer.assign([A])
         assert len(consumer.poll()) == 5
         clock.advance(10_000)
         consumer.poll()
+        if not commits_itself:
+            consumer.commit()
         first = store.committed("crew")[A]
         for _ in range(6):
             clock.advance(86_400_000)

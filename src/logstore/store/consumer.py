@@ -386,6 +386,8 @@ class Consumer(Assignment):
             place.done = place.position
 
     def _settle_and_commit(self) -> None:
+        if self._store.read_only and self._group and self._clock.monotonic_s() >= self._renew_s:
+            self._renew()
         if not self._commits_itself:
             return
         self._settle()
@@ -395,20 +397,31 @@ class Consumer(Assignment):
             self._commit_done()
 
     def _commit_done(self) -> None:
-        now = self._clock.monotonic_s()
-        # The process that writes knows nothing of a group that reads beside it and has no news.
-        renews = self._store.read_only and now >= self._renew_s
-        if renews:
-            self._renew_s = now + self._offsets.retention_ms / 4000
         news = {
             p.name: OffsetAndMetadata(p.done, topic_id=p.topic_id)
             for p in self._turns
-            if p.done >= 0 and (renews or p.done != p.stored) and not self._was_made_anew(p)
+            if p.done >= 0 and p.done != p.stored and not self._was_made_anew(p)
         }
         if news:
             self._offsets.commit(self._group, news)
             for name, each in news.items():
                 self._places[name].stored = each.offset
+
+    def _renew(self) -> None:
+        """Commit anew what the group has committed: the process that writes knows no consumers beside it, and would
+        forget it after offsets.retention.minutes.
+        """
+        self._renew_s = self._clock.monotonic_s() + self._offsets.retention_ms / 4000
+        names = [p.name for p in self._turns if p.stored >= 0 and not self._was_made_anew(p)]
+        try:
+            found = self._offsets.committed(self._group, names)
+            if found:
+                self._offsets.commit(
+                    self._group, {name: commit._replace(commit_ms=-1) for name, commit in found.items()}
+                )
+        except LogstoreError as error:
+            # There are three more times before they are forgotten.
+            _logger.warning("offsets not renewed: group=%s error=%s", self._group, error)
 
     def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
         """A commit that says which topic it is for: a later one of that name begins anew."""

@@ -366,10 +366,12 @@ class Store(Consuming, Administering):
         where the store was.
 
         Where the store is open read-only, the process that writes it takes the snapshot, with its own rights and
-        without ``progress``; if there is none, this one does, which opens it for that time.
+        without ``progress``; if there is none, this one does, which opens it for that time. Creating and deleting
+        topics waits for a snapshot, and so does the first commit of a store, which creates ``__consumer_offsets``.
 
         Raises:
-            NotALogError: something is at that path already, or it lies inside the store.
+            NotALogError: something is at that path already, or it lies inside the store. A snapshot is there, and
+                is whole, where the writer took it and was killed before it could say so.
             CorruptRecordError: a partition is damaged; with ``verify`` also the copy. There is no snapshot.
             DiskFullError, StorageError: it could not be written. There is none.
             OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
