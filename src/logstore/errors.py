@@ -648,6 +648,13 @@ class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
 
 
+class CheckpointMismatchError(LogstoreError, ValueError):
+    """A pipeline's checkpoint is not that of its output, or of another day; going on would lose or double rows.
+
+    Nothing was read or written. The message names both, and what to do.
+    """
+
+
 class SparkQueryError(LogstoreError, RuntimeError):
     """A query of a pipeline has failed; the message is what failed it, without Spark's plans and stack traces."""
 

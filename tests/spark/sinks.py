@@ -80,7 +80,10 @@ class _Played:
     """Calls a writer's methods as a task, with what Spark would say of it."""
 
     def play(self, task: Task, call: Callable[[], Any]) -> StagedRows:
-        before, sink.task_of = sink.task_of, lambda job: task if job is None else task._replace(query=job)
+        def task_of(job: str | None, _batch: int = 0) -> Task:
+            return task if job is None else task._replace(query=job)
+
+        before, sink.task_of = sink.task_of, task_of
         try:
             message = call()
         finally:

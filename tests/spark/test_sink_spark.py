@@ -67,6 +67,17 @@ def test_a_job_is_written_and_visible_as_a_whole(session: SparkSession, root: Pa
     assert sinks.staged_in(root) == []
 
 
+def test_a_job_that_says_which_micro_batch_it_writes_is_taken_in_once(session: SparkSession, root: Path) -> None:
+    """As in foreachBatch, where Spark does a micro-batch again after a kill, with other rows perhaps."""
+    for batch, rows in ((3, 10), (3, 12), (4, 20)):
+        save(frame(session, rows), root, query="mine", batch=batch)
+    assert sinks.values_in(root, "t") == expected(range(10), range(20))
+    save(frame(session, 5), root, query="another", batch=3)
+    with pytest.raises(Exception, match=r"OldBatchError: .*query 'mine' commits batch 2, but batch 4 of it is in"):
+        save(frame(session, 10), root, query="mine", batch=2)
+    assert sinks.values_in(root, "t") == expected(range(10), range(20), range(5))
+
+
 def test_columns_say_where_and_when(session: SparkSession, root: Path) -> None:
     data = session.sql(
         "select array(named_struct('key', 'h', 'value', cast('1' as binary))) as headers, 'u' as topic, "

@@ -57,14 +57,14 @@ class Task(NamedTuple):
     attempt: str
 
 
-def task_of(job: str | None) -> Task:
+def task_of(job: str | None, batch: int = 0) -> Task:
     """This task. ``job`` names a batch job; a stream has its name and the number of its batch from Spark."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("rows are written by tasks of Spark only")
     attempt = f"{context.partitionId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
     if job is not None:
-        return Task(job, 0, context.partitionId(), attempt)
+        return Task(job, batch, context.partitionId(), attempt)
     query = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
     if query is None or batch is None:
@@ -220,12 +220,12 @@ class BatchWriter(Travelling, DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.staging = Staging(options, schema)
-        # A job that is run again is another job: only within one can a row come twice.
-        self.job = f"job:{uuid.uuid4()}"
+        # A job that is run again is another job: only within one can a row come twice. Unless it says whose it is.
+        self.job = options.query or f"job:{uuid.uuid4()}"
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.staging.stage(iterator, task_of(self.job))
+        return self.staging.stage(iterator, task_of(self.job, self.staging.options.batch))
 
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -280,6 +280,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.
     """
     found = WriteOptions.of(options)
+    if found.query is not None:
+        raise SparkOptionError({"query": "is for a job, as in foreachBatch: a stream has its own"})
     if found.bootstrap is None:
         return StreamWriter(found, schema)
     from logstore.spark.bootstrap_sink import BrokerStreamWriter

@@ -43,6 +43,14 @@ def store_config_of(value: str) -> StoreConfig:
         raise ValueError(str(error)) from None
 
 
+def number_of(value: str) -> int:
+    """The number of a micro-batch."""
+    number = int(value)
+    if number < 0:
+        raise ValueError(f"expected 0 or more, found {value!r}")
+    return number
+
+
 _WRITE: dict[str, Callable[[str], Any]] = {
     "path": text_of,
     "bootstrap": text_of,
@@ -53,6 +61,8 @@ _WRITE: dict[str, Callable[[str], Any]] = {
     "compression": word_of(*_CODECS),
     "commitTimeout": seconds_of,
     "settings": store_config_of,
+    "query": text_of,
+    "batch": number_of,
 }
 
 WRITE_OPTIONS = tuple(_WRITE)
@@ -71,6 +81,8 @@ class WriteOptions:
     keyless: Keyless = BY_KEY
     commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
     settings: StoreConfig | None = None  #: those of the store
+    query: str | None = None  #: which query a job writes a micro-batch of; None: it is for itself
+    batch: int = 0  #: which one
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
     @classmethod
@@ -107,6 +119,10 @@ class WriteOptions:
                 problems["commitTimeout"] = "is for path only; see kafka.delivery.timeout.ms"
             if "settings" in given:
                 problems["settings"] = "is for path only: a broker has its own"
+        if ("query" in given) != ("batch" in given) and "batch" not in problems:
+            problems["query"] = "goes with batch: they say which micro-batch of which query a job writes"
+        elif "query" in given and not exactly_once and "exactlyOnce" not in problems:
+            problems["query"] = "is for path with exactlyOnce only"
         if problems:
             raise SparkOptionError(problems)
         assert config is not None
@@ -124,6 +140,8 @@ class WriteOptions:
             ),
             commit_timeout_s=given.get("commitTimeout", DEFAULT_COMMIT_TIMEOUT_S),
             settings=given.get("settings"),
+            query=given.get("query"),
+            batch=given.get("batch", 0),
             kafka=kafka,
         )
 

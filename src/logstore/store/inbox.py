@@ -16,9 +16,12 @@ from logstore.config import Setting
 from logstore.log.files import Directory
 from logstore.store.asking import ask, check
 from logstore.store.ingest import Ingested
+from logstore.store.kept import Kept, newest
+from logstore.store.names import SINKS
 from logstore.store.requests import Intake
+from logstore.store.sinks import read_states
 from logstore.store.staging import Manifest, remove_staged
-from logstore.store.store import open_briefly
+from logstore.store.store import open_briefly, open_store
 from logstore.store_config import StoreConfig
 
 
@@ -57,4 +60,18 @@ def abort(root: str | os.PathLike[str], manifest: Manifest, *, files: Files = LI
     remove_staged(Directory(root, files), manifest.files)
 
 
-__all__ = ["abort", "check", "commit"]
+def newest_batch(root: str | os.PathLike[str], query: str, *, files: Files = LIBC) -> int:
+    """The newest batch of a query that is in, -1 if none, for any process; see `Store.ingest`.
+
+    Raises:
+        NotALogError: there is no store.
+        CorruptRecordError: what the store remembers of its queries is damaged.
+    """
+    kept = Kept.load(Directory(root, files))
+    with open_store(root, read_only=True, environ={}, files=files) as store:
+        found = read_states(store._log_of(SINKS, 0)) if SINKS in store else {}
+    state = newest(found, kept.sinks if kept else {}).get(query)
+    return -1 if state is None else state.done
+
+
+__all__ = ["abort", "check", "commit", "newest_batch"]

@@ -61,7 +61,7 @@ def test_files(engine: SparkSession, kafka: Topics, tmp_path: Path) -> None:
     for numbers in (range(1, 5), range(5, 7)):
         for number in numbers:
             of_files.write_csv(tmp_path / "in", number, 400)
-        assert files.run(engine, by(kafka, told)).counts == {"records": 400 * len(numbers)}
+        assert files.run(engine, by(kafka, told)).counts == {"records": 400 * len(numbers), "refused": 0}
         kafka.mirror(told.topic, told.path)
         of_files.check_contents(told)
 

@@ -248,4 +248,4 @@ def test_a_command_ends_at_once_and_without_stack_traces_and_the_next_goes_on(tm
     assert json.loads(report)["pipeline"] == "files"
     assert not any(word in run.said for word in ("KeyboardInterrupt", "py4j")), run.said
     found = [json.loads(record.value) for record in records_of(tmp_path / "store", "t")]
-    assert sorted(each["a"] for each in found) == list(range(lines))
+    assert sorted(int(each["a"]) for each in found) == list(range(lines))

@@ -28,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.outputs import Directory, Topic
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
 
@@ -187,7 +188,8 @@ def start_sessions(spark: SparkSession, parameters: ActivityParameters) -> Strea
         records, gap=parameters.gap, lateness=parameters.lateness, activities=parameters.activities
     )
     writer = write_stream(session_records(sessions), parameters, parameters.sessions)
-    return start(writer.outputMode("append"), parameters, "sessions")
+    fills = Topic(parameters, parameters.sessions)
+    return start(spark, writer.outputMode("append"), parameters, "sessions", fills)
 
 
 def start_counter(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
@@ -195,21 +197,24 @@ def start_counter(spark: SparkSession, parameters: ActivityParameters) -> Stream
     counts = counts_of(read_stream(spark, parameters, *parameters.activities))
     writer = write_stream(count_records(counts), parameters, parameters.counts)
     # A sink written in Python takes no update mode; complete is the same here, where all rows change in the end.
-    return start(writer.outputMode("complete"), parameters, "counter")
+    # Whatever its checkpoint is, the newest counts come last.
+    return start(spark, writer.outputMode("complete"), parameters, "counter")
 
 
 def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
     """Activity to the table ``records``."""
     rows = warehouse_rows(read_stream(spark, parameters, *parameters.activities))
     writer = rows.writeStream.format("parquet").partitionBy("topic", "day")
-    return start(writer.option("path", f"{parameters.warehouse}/records"), parameters, "warehouse")
+    path = f"{parameters.warehouse}/records"
+    return start(spark, writer.option("path", path), parameters, "warehouse", Directory(path))
 
 
 def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
     """The topic of sessions to the table ``sessions``."""
     rows = session_rows(read_stream(spark, parameters, parameters.sessions), parameters.activities)
     writer = rows.writeStream.format("parquet")
-    return start(writer.option("path", f"{parameters.warehouse}/sessions"), parameters, "sessions-table")
+    path = f"{parameters.warehouse}/sessions"
+    return start(spark, writer.option("path", path), parameters, "sessions-table", Directory(path))
 
 
 def prepare(parameters: ActivityParameters) -> None:

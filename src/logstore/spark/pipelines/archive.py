@@ -16,18 +16,19 @@ Scale: ``records_per_task`` cuts a partition into tasks, each of which writes a 
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from logstore.errors import ArchiveIncompleteError
 from logstore.records import TopicPartition
 from logstore.spark.options import ReadOptions
 from logstore.spark.pipelines import Parameters, Report, archives, hadoop, parameter, pipeline
 from logstore.spark.pipelines.archives import Archived, Described
-from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import place_options, read_stream
+from logstore.spark.pipelines.outputs import Checkpoint, Directory
+from logstore.spark.pipelines.running import finish, setting, start
+from logstore.spark.pipelines.topics import place_options, read_batch, read_stream
 from logstore.spark.reading import backend_of
 from logstore.store import open_store
 
@@ -100,7 +101,12 @@ def begin(spark: SparkSession, parameters: ArchiveParameters) -> dict[TopicParti
 def note_ranges(
     spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, Archived]:
-    """Note what has been archived beyond ``ranges``, by the checkpoint; returns what was added."""
+    """Note what has been archived beyond ``ranges``, by the checkpoint; returns what was added.
+
+    Raises:
+        ArchiveIncompleteError: the archive has fewer records than can be read in what the checkpoint says is in it.
+            Nothing was noted.
+    """
     ends = archived_ends(spark, f"{parameters.checkpoint}/{STAGE}")
     added = {
         tp: Archived(each.topic_id, each.end, ends[tp], 0)
@@ -108,9 +114,47 @@ def note_ranges(
         if ends.get(tp, each.end) > each.end
     }
     counts = archives.count_records(spark, parameters.archive, added)
+    for tp, visible in visible_records(spark, parameters, added).items():
+        if counts[tp] < visible:
+            raise ArchiveIncompleteError(
+                f"{parameters.archive} has {counts[tp]:,} records of {tp} at offsets {added[tp].start} to "
+                f"{added[tp].end - 1}, and the topic {visible:,}: files of the archive are gone. Archive the topic "
+                "anew, with a new checkpoint and into a new directory"
+            )
     added = {tp: each._replace(records=counts[tp]) for tp, each in added.items()}
     archives.add_ranges(spark, parameters.archive, added)
     return added
+
+
+def visible_records(
+    spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
+) -> dict[TopicPartition, int]:
+    """How many records the topics have within each of the ranges now; what was deleted since does not count."""
+    from pyspark.sql import functions as F
+
+    if not ranges:
+        return {}
+    backend = backend_of(_options(parameters))
+    topics = {tp.topic for tp in ranges}
+    places = [TopicPartition(name, n) for name in topics for n in range(backend.topic(name).partitions)]
+    earliest = backend.earliest(places)
+    starts: dict[str, dict[str, int]] = {name: {} for name in topics}
+    ends: dict[str, dict[str, int]] = {name: {} for name in topics}
+    for tp in places:
+        start = end = earliest[tp]
+        if tp in ranges and ranges[tp].end > start:
+            start, end = max(ranges[tp].start, start), ranges[tp].end
+        starts[tp.topic][str(tp.partition)], ends[tp.topic][str(tp.partition)] = start, end
+    records = read_batch(
+        spark,
+        parameters,
+        *sorted(topics),
+        startingOffsets=json.dumps(starts),
+        endingOffsets=json.dumps(ends),
+        failOnDataLoss="false",
+    )
+    counts = records.groupBy("topic", "partition").agg(F.count(F.lit(1)).alias("records")).collect()
+    return {TopicPartition(row["topic"], row["partition"]): row["records"] for row in counts}
 
 
 def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, int]:
@@ -156,27 +200,20 @@ def start_archive(
         writer = writer.option("maxRecordsPerFile", parameters.records_per_file)
     # A task reads one range of one partition in order. Spark would sort it by the folders before writing, for
     # which no order by offset is promised, unless it may keep as many files open as there are folders: one.
-    with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
-        return start(writer.option("path", f"{parameters.archive}/records"), parameters, STAGE)
+    with setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
+        fills = _records(parameters)
+        return start(spark, writer.option("path", fills.path), parameters, STAGE, fills)
 
 
-@contextlib.contextmanager
-def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    """A setting for the queries that are started inside ``with``."""
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, before)
+def _records(parameters: ArchiveParameters) -> Directory:
+    return Directory(f"{parameters.archive}/records")
 
 
 @pipeline("archive", "Topics to Parquet with offsets, timestamps, headers; can be restored.", ArchiveParameters)
 def run(spark: SparkSession, parameters: ArchiveParameters) -> Report:
     """Archive what has come since the last run."""
+    # Before anything is noted of it.
+    _records(parameters).check(spark, Checkpoint.read(spark, f"{parameters.checkpoint}/{STAGE}"))
     ranges = begin(spark, parameters)
     ranges = _beyond(ranges, note_ranges(spark, parameters, ranges))  # of a run that was killed before it could
     try:

@@ -7,14 +7,17 @@ Files are found by Spark's file stream: a file counts as soon as it has its fina
 not change after that, and is taken once, whatever restarts come between. Sub-directories are looked into with
 ``recursive``.
 
+Columns: those of ``schema`` (Spark's DDL: ``carrier STRING, flight INT``), else as they are found in the files
+that are there at the first run; that finding is kept in the checkpoint, so that later files cannot change it.
+What is found is text: 00123 stays 00123, and 1.10 is not 1.1. ``guess`` lets Spark guess types instead. Columns of
+CSV go by the names in the header of each file, in whatever order; a file whose header has other names ends the run.
+A line that does not fit ends it too, unless ``no-strict`` leaves such lines out, and counts them as ``refused``.
+
 Order: the rows of one file keep their order in each partition of the topic, and so for each key. Between
 files, older ones (by modification time) come first by micro-batch; within a micro-batch nothing is promised.
 
 Event time plays no part: a record's timestamp is when it was written, and what the rows say of time stays
 in their values. ``timestamp`` names an expression where it should be the record's timestamp instead.
-
-Columns: those of ``schema`` (Spark's DDL: ``carrier STRING, flight INT``), else as they are found in the files
-that are there at the first run; that finding is kept in the checkpoint, so that later files cannot change it.
 
 Scale: ``files_per_trigger`` bounds a micro-batch, ``partitions`` is how wide the topic is. Spark cuts large
 files into tasks by ``spark.sql.files.maxPartitionBytes``; each task stages its own batches for every partition.
@@ -24,18 +27,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from logstore.errors import InvalidSettingError
-from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
+from logstore.spark.pipelines import Parameters, Report, csv_files, hadoop, misfits, parameter, pipeline
+from logstore.spark.pipelines.outputs import Checkpoint, Topic
 from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import ensure_topics, write_stream
+from logstore.spark.pipelines.topics import ensure_topics, write_batch, write_stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
+STAGE = "files"
 FORMATS = ("csv", "json", "parquet", "text")
 
 
@@ -53,7 +60,8 @@ class FilesParameters(Parameters):
     timestamp: str = parameter("", "SQL expression of the record's timestamp; by default when it is written.")
     recursive: bool = parameter(False, "Look into sub-directories, too.")
     glob: str = parameter("", "Only files whose names match, such as *.csv.")
-    strict: bool = parameter(True, "A line that does not fit the columns ends the run; else it gives nulls.")
+    guess: bool = parameter(False, "Without schema: let Spark guess types; otherwise columns are text.")
+    strict: bool = parameter(True, "A line that does not fit ends the run; else it is left out and counted.")
     files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True)
 
     def __post_init__(self) -> None:
@@ -79,58 +87,135 @@ def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
     return rows.select(*records)
 
 
-def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType | str:
+# -- columns
+
+
+def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType:
     """The columns of the files: as given, as the checkpoint keeps them, else as the files show them now.
 
     Raises:
         InvalidSettingError: there are no files yet to find columns in.
     """
-    from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
 
     if parameters.format == "text":
-        return "value STRING"
+        return StructType.fromDDL("value STRING")
     if parameters.schema:
-        return parameters.schema
+        return StructType.fromDDL(parameters.schema)
     kept = os.path.join(parameters.checkpoint, "columns")
     # Asked for first: Spark tells of a path that is not there with a stack trace.
     if hadoop.exists(spark, kept):
         (row,) = spark.read.json(kept).select("columns").collect()
         return StructType.fromJson(json.loads(row.columns))
-    try:
-        found = _configured(spark.read, parameters).option("inferSchema", True).load(parameters.source).schema
-    except AnalysisException as error:
-        if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-            raise
+    found = _found(spark, parameters)
+    if found is None:
         problem = f"no files in {parameters.source} to find columns in; give schema, or begin when there is one"
-        raise InvalidSettingError({"source": problem}) from error
+        raise InvalidSettingError({"source": problem})
     spark.createDataFrame([(found.json(),)], "columns STRING").coalesce(1).write.json(kept)
     return found
 
 
-def read(spark: SparkSession, parameters: FilesParameters) -> DataFrame:
-    """The files as a stream of rows."""
-    reader = _configured(spark.readStream, parameters).schema(schema_of(spark, parameters))
+def _found(spark: SparkSession, parameters: FilesParameters) -> StructType | None:
+    """The columns of the files that are there; None without files."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructType
+
+    options = _options(parameters)
+    try:
+        if parameters.format == "csv":
+            listed = spark.read.format("text").options(**_which(parameters)).load(parameters.source).inputFiles()
+            headers = ((unquote(path), csv_files.header_of(spark, unquote(path))) for path in sorted(listed))
+            path, header = next(((path, names) for path, names in headers if names), ("", None))
+            if header is None:
+                return None
+            if not parameters.guess:
+                return StructType.fromDDL(", ".join(f"{csv_files.quoted(name)} STRING" for name in header))
+            return spark.read.csv(hadoop.without_patterns(path), inferSchema=True, **options).schema
+        if parameters.format == "json" and not parameters.guess:
+            options["primitivesAsString"] = "true"
+        reader = spark.read.format(parameters.format).options(**options, **_which(parameters))
+        return reader.load(parameters.source).schema
+    except AnalysisException as error:
+        if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            raise
+        return None
+
+
+def _which(parameters: FilesParameters) -> dict[str, str]:
+    """Which files are meant."""
+    glob = {"pathGlobFilter": parameters.glob} if parameters.glob else {}
+    return {"recursiveFileLookup": str(parameters.recursive), **glob}
+
+
+def _options(parameters: FilesParameters) -> dict[str, str]:
+    """What a file is like."""
+    # A quote inside a quoted field is doubled, as every other writer of CSV has it.
+    return {"header": "true", "escape": '"'} if parameters.format == "csv" else {}
+
+
+# -- rows
+
+
+def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -> DataFrame:
+    """The files as a stream of rows, with `csv_files.EXTRA` where lines may not fit."""
+    from pyspark.sql import functions as F
+
+    has_lines = parameters.format in ("csv", "json")
+    reader = spark.readStream.format(parameters.format).options(**_which(parameters), **_options(parameters))
+    reader = reader.option("columnNameOfCorruptRecord", csv_files.CORRUPT)
     if parameters.files_per_trigger:
         reader = reader.option("maxFilesPerTrigger", parameters.files_per_trigger)
-    return reader.load(parameters.source)
+    rows = reader.schema(csv_files.with_corrupt(schema) if has_lines else schema).load(parameters.source)
+    return rows.select("*", F.col("_metadata.file_path").alias(csv_files.FILE)) if has_lines else rows
 
 
-def _configured(reader: Any, parameters: FilesParameters) -> Any:
-    """A reader of batches or streams, told what the files are."""
-    # A quote inside a quoted field is doubled, as every other writer of CSV has it.
-    options = {"recursiveFileLookup": str(parameters.recursive), "header": "true", "escape": '"'}
-    if parameters.glob:
-        options["pathGlobFilter"] = parameters.glob
+def fitting(rows: DataFrame, parameters: FilesParameters, seen: Observation | str = "lines") -> DataFrame:
+    """The rows that fit their columns, counted as ``records``; the others as ``refused``, if they do not end it."""
+    from pyspark.sql import functions as F
+
+    if csv_files.CORRUPT not in rows.columns:
+        return rows.observe(seen, F.count(F.lit(1)).alias("records"))
+    line = F.col(csv_files.CORRUPT)
     if parameters.strict:
-        options["mode"] = "FAILFAST"
-    return reader.format(parameters.format).options(**options)
+        rows = rows.withColumn(csv_files.CORRUPT, misfits.raised(F.col(csv_files.FILE), line))
+    counted = rows.observe(seen, F.count_if(line.isNull()).alias("records"), F.count(line).alias("refused"))
+    return counted.where(line.isNull()).drop(*csv_files.EXTRA)
 
 
 @pipeline("files", "Files (CSV, JSON lines, Parquet, text) into a topic, exactly once.", FilesParameters)
 def run(spark: SparkSession, parameters: FilesParameters) -> Report:
     """Copy what is new in the directory."""
     ensure_topics(parameters, parameters.topic)
-    records = transform(read(spark, parameters), parameters)
-    (counts,) = finish(start(write_stream(records, parameters, parameters.topic), parameters, "files"))
-    return Report("files", {"records": counts.total()})
+    schema = schema_of(spark, parameters)
+    rows = read(spark, parameters, schema)
+    records = transform(fitting(rows, parameters), parameters)
+    where = hadoop.qualified(spark, parameters.source)
+    fills = Topic(parameters, parameters.topic, source=f"{where}/{parameters.glob}".rstrip("/"))
+    total = Counter({"records": 0, "refused": 0})
+
+    def write(batch: DataFrame, number: int) -> None:
+        total.update(write_csv(batch.sparkSession, parameters, schema, number))
+
+    with misfits.told(spark, parameters.format, schema):
+        if parameters.format == "csv":
+            finish(start(spark, rows.writeStream.foreachBatch(write), parameters, STAGE, fills))
+        else:
+            writer = write_stream(records, parameters, parameters.topic)
+            (counts,) = finish(start(spark, writer, parameters, STAGE, fills))
+            total.update({name: counts.total(name) for name in total})
+    return Report("files", dict(total))
+
+
+def write_csv(spark: SparkSession, parameters: FilesParameters, schema: StructType, number: int) -> dict[str, int]:
+    """Write the files of a micro-batch into the topic, once; how many records, and refused lines."""
+    from pyspark.sql import Observation
+
+    checkpoint = os.path.join(parameters.checkpoint, STAGE)
+    paths = csv_files.files_of_batch(spark, checkpoint, number)
+    rows = csv_files.read_by_name(spark, paths, schema, **_options(parameters))
+    if rows is None:
+        return {}
+    seen = Observation("lines")
+    query = Checkpoint.read(spark, checkpoint).query
+    write_batch(transform(fitting(rows, parameters, seen), parameters), parameters, parameters.topic, query, number)
+    return {name: int(count or 0) for name, count in seen.get.items()}

@@ -6,6 +6,7 @@ session, not Spark Connect. Any thread.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ def exists(spark: SparkSession, path: str) -> bool:
     """Whether there is such a file or directory."""
     files, found = _at(spark, path)
     return bool(files.exists(found))
+
+
+def qualified(spark: SparkSession, path: str) -> str:
+    """The path with its scheme and from its root, as it is the same for everybody."""
+    files, found = _at(spark, path)
+    return str(files.makeQualified(found))
 
 
 def names(spark: SparkSession, directory: str) -> list[str]:
@@ -37,6 +44,28 @@ def read_text(spark: SparkSession, path: str) -> str:
         stream.close()
 
 
+def first_line(spark: SparkSession, path: str) -> str | None:
+    """The first line of a file that is not blank, unpacked if its name says so; None if there is none."""
+    files, found = _at(spark, path)
+    jvm = spark._jvm
+    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf()).getCodec(found)
+    opened = files.open(found)
+    try:
+        stream = opened if codec is None else codec.createInputStream(opened)
+        lines = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(stream, "UTF-8"))
+        while (line := lines.readLine()) is not None:
+            if (text := str(line).removeprefix("\ufeff")).strip():
+                return text
+        return None
+    finally:
+        opened.close()
+
+
+def without_patterns(path: str) -> str:
+    """A path in which no character stands for others, as Spark's readers take them."""
+    return re.sub(r"([][{}*?\\^,])", r"\\\1", path)
+
+
 def write_text(spark: SparkSession, path: str, text: str) -> None:
     """Make a file that is not there yet; it has its name when all is in it, so that nobody reads a half.
 
@@ -55,6 +84,12 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
     if files.exists(found) or not files.rename(hidden, found):
         files.delete(hidden, False)
         raise FileExistsError(path)
+
+
+def delete(spark: SparkSession, path: str) -> None:
+    """Remove a file, if it is there."""
+    files, found = _at(spark, path)
+    files.delete(found, False)
 
 
 def _at(spark: SparkSession, path: str) -> tuple[Any, Any]:

@@ -157,7 +157,7 @@ def run(spark: SparkSession, parameters: LatestParameters) -> Report:
         write(merge(table, batch), parameters.table)
 
     new = changes(read_stream(spark, parameters, parameters.topic), parameters)
-    (counts,) = finish(start(new.writeStream.foreachBatch(apply), parameters, "latest"))
+    (counts,) = finish(start(spark, new.writeStream.foreachBatch(apply), parameters, "latest"))
     found = {name: counts.total(name) for name in ("records", "keyless")}
     return Report("latest", found | {"rows": _row_count(spark, parameters)})
 

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from logstore.errors import InvalidSettingError
 from logstore.quantities import duration_ms
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.outputs import Directory, Topic
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
 
@@ -290,11 +291,15 @@ def _start_sum(spark: SparkSession, parameters: RollupParameters, source: str, l
         values = rows_of_level(records, parameters.digits)
     rows = roll_up(values, seconds_of(level), parameters.delay_s)
     written = to_records(rows, seconds_of(level), parameters.digits)
-    return start(write_stream(written, parameters, parameters.topic_of(level)), parameters, f"sum-{level}")
+    topic = parameters.topic_of(level)
+    return start(
+        spark, write_stream(written, parameters, topic), parameters, f"sum-{level}", Topic(parameters, topic)
+    )
 
 
 def _start_load(spark: SparkSession, parameters: RollupParameters, level: str) -> StreamingQuery:
     """From the topic of a level to its Parquet."""
     rows = from_json(read_stream(spark, parameters, parameters.topic_of(level)), parameters.digits)
     path = os.path.join(parameters.output, level)
-    return start(rows.writeStream.format("parquet").option("path", path), parameters, f"load-{level}")
+    writer = rows.writeStream.format("parquet").option("path", path)
+    return start(spark, writer, parameters, f"load-{level}", Directory(path))

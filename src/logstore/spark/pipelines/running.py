@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from logstore import errors
 from logstore.errors import SparkQueryError
+from logstore.spark.pipelines.outputs import Checkpoint, Output
 from logstore.spark.pipelines.parameters import Parameters
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -54,15 +56,32 @@ class Counts:
         return sum(counts.get(name, 0) for counts in self._seen.values())
 
 
-def start(writer: DataStreamWriter, parameters: Parameters, stage: str) -> StreamingQuery:
-    """Start a query under the name of its stage, with a checkpoint of its own in the pipeline's."""
+def start(
+    spark: SparkSession, writer: DataStreamWriter, parameters: Parameters, stage: str, fills: Output | None = None
+) -> StreamingQuery:
+    """Start a query under the name of its stage, with a checkpoint of its own in the pipeline's.
+
+    Raises:
+        CheckpointMismatchError: what it ``fills`` belongs to another checkpoint, or to another day of this one.
+    """
     trigger: dict[str, Any] = (
         {"processingTime": f"{round(parameters.interval_s * 1000)} milliseconds"}
         if parameters.continuous
         else {"availableNow": True}
     )
     checkpoint = os.path.join(parameters.checkpoint, stage)
-    return writer.queryName(stage).option("checkpointLocation", checkpoint).trigger(**trigger).start()
+    if fills is not None:
+        found = Checkpoint.read(spark, checkpoint)
+        fills.check(spark, found)
+        fills.prepare(spark, found)
+    query = writer.queryName(stage).option("checkpointLocation", checkpoint).trigger(**trigger).start()
+    if fills is not None:
+        try:
+            fills.claim(spark, checkpoint, query.id)
+        except BaseException:
+            query.stop()
+            raise
+    return query
 
 
 def finish(*queries: StreamingQuery) -> Sequence[Counts]:
@@ -108,6 +127,20 @@ def _stop(queries: Iterable[StreamingQuery]) -> None:
     for query in queries:
         if query.isActive:
             query.stop()
+
+
+@contextlib.contextmanager
+def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """A setting of Spark inside ``with``."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.outputs import Topic
 from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
@@ -122,11 +123,16 @@ def run(spark: SparkSession, parameters: StagesParameters) -> Report:
 
     def begin_first() -> StreamingQuery:
         enriched = enrich(read_stream(spark, parameters, parameters.raw), table, parameters)
-        return start(write_stream(enriched, parameters, parameters.enriched), parameters, "enrich")
+        writer, fills = (
+            write_stream(enriched, parameters, parameters.enriched),
+            Topic(parameters, parameters.enriched),
+        )
+        return start(spark, writer, parameters, "enrich", fills)
 
     def begin_second() -> StreamingQuery:
         sums = sum_up(read_stream(spark, parameters, parameters.enriched), table.schema, parameters)
-        return start(write_stream(sums, parameters, parameters.sums), parameters, "sum-up")
+        writer, fills = write_stream(sums, parameters, parameters.sums), Topic(parameters, parameters.sums)
+        return start(spark, writer, parameters, "sum-up", fills)
 
     raw, summed = finish_in_turn(parameters, begin_first, begin_second)
     found = {"raw": raw.total(), "refused": raw.total("refused"), "enriched": summed.total()}

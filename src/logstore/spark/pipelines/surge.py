@@ -19,8 +19,8 @@ With a longer ``lateness`` prices of past windows are corrected, and a correctio
 cell: for replays, where all that is wanted is the same windows as a batch computes. Records more than ten seconds
 ahead of the clock when they are read are left out: one of them would close the windows of everybody.
 
-A micro-batch that was killed is run again before any later one, and writes its prices again: the topic may hold a
-price twice in a row, and its newest record of a cell is the same.
+A micro-batch that was killed is run again before any later one. Its prices are in the topic once where the store is
+a directory; through a broker a price may be there twice in a row, and the newest record of a cell is the same.
 
 A cell in which nothing happens keeps its price until something does: free drivers have to report at least once in
 a window.
@@ -32,18 +32,21 @@ micro-batch, and so the time to the next price when there is much to catch up wi
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.outputs import Checkpoint
 from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import FORMAT, ensure_topics, place_options, read_stream
+from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+STAGE = "prices"
 REQUESTS = "ride-requests"
 DRIVERS = "driver-positions"
 PRICES = "prices"
@@ -155,13 +158,14 @@ def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQ
     limit = {"maxBytesPerTrigger": str(parameters.max_bytes)} if parameters.max_bytes else {}
     records = read_stream(spark, parameters, parameters.requests, parameters.drivers, **limit)
     prices = prices_of(events_of(records, parameters), parameters)
-    options = place_options(parameters) | {"topic": parameters.prices}
+    checkpoint = os.path.join(parameters.checkpoint, STAGE)
 
     # Spark lets no sink written in Python have update mode, but each micro-batch of it be written as a batch.
-    def write(changed: DataFrame, _batch: int) -> None:
-        price_records(changed).write.format(FORMAT).options(**options).mode("append").save()
+    def write(changed: DataFrame, number: int) -> None:
+        query = Checkpoint.read(changed.sparkSession, checkpoint).query
+        write_batch(price_records(changed), parameters, parameters.prices, query, number)
 
-    return start(prices.writeStream.outputMode("update").foreachBatch(write), parameters, "prices")
+    return start(spark, prices.writeStream.outputMode("update").foreachBatch(write), parameters, STAGE)
 
 
 def prepare(parameters: SurgeParameters) -> None:

@@ -93,3 +93,11 @@ def write_stream(frame: DataFrame, parameters: Parameters, topic: str, **options
     """A stream with columns key and value into a topic, exactly once where the store is a directory."""
     found = place_options(parameters) | {"topic": topic}
     return frame.writeStream.format(FORMAT).options(**found | options)
+
+
+def write_batch(frame: DataFrame, parameters: Parameters, topic: str, query: str, number: int) -> None:
+    """A micro-batch of a query, in foreachBatch, into a topic: once where the store is a directory."""
+    options = place_options(parameters) | {"topic": topic}
+    if parameters.path:
+        options |= {"query": query, "batch": str(number)}
+    frame.write.format(FORMAT).options(**options).mode("append").save()

@@ -1,0 +1,117 @@
+"""CSV files of a stream, read by the names in their headers.
+
+Spark takes the columns of a stream of CSV files by place, and passes over their headers: a file with its columns in
+another order gives values under wrong names, without an error. So Spark's stream only says here which files a
+micro-batch has; they are read as a batch, those with the same header together. Driver only.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from logstore.errors import SparkQueryError
+from logstore.spark.pipelines import hadoop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def files_of_batch(spark: SparkSession, checkpoint: str, number: int) -> list[str]:
+    """The files of a micro-batch, oldest first, as the checkpoint of the query lists them."""
+    first, last = _end_of(spark, checkpoint, number - 1) + 1, _end_of(spark, checkpoint, number)
+    found: list[tuple[int, str]] = []
+    for batch in range(first, last + 1):
+        log = f"{checkpoint}/sources/0/{batch}"
+        path = log if hadoop.exists(spark, log) else f"{log}.compact"
+        # The first line is a version; a compacted file has all batches up to its own.
+        entries = [json.loads(line) for line in hadoop.read_text(spark, path).splitlines()[1:]]
+        found += [(each["timestamp"], unquote(each["path"])) for each in entries if each["batchId"] == batch]
+    return [path for _, path in sorted(found)]
+
+
+def _end_of(spark: SparkSession, checkpoint: str, number: int) -> int:
+    """The newest entry of the source's own log that belongs to a micro-batch."""
+    if number < 0:
+        return -1
+    last = hadoop.read_text(spark, f"{checkpoint}/offsets/{number}").splitlines()[-1]
+    return -1 if last == "-" else int(json.loads(last)["logOffset"])
+
+
+def header_of(spark: SparkSession, path: str) -> tuple[str, ...] | None:
+    """The names in the first line of a file that is not blank; None if there is none.
+
+    Raises:
+        SparkQueryError: a name is there twice, or there is none at some place.
+    """
+    line = hadoop.first_line(spark, path)
+    if line is None:
+        return None
+    names = next(csv.reader([line]))
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not all(names):
+        problem = f"column {', '.join(map(repr, twice))} twice" if twice else "a column without a name"
+        raise SparkQueryError(f"{path}: its header has {problem}: {line.strip():.200}")
+    return tuple(names)
+
+
+def read_by_name(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame | None:
+    """The rows of files with the columns of ``schema``, whatever their order in each file; None without a row.
+
+    Raises:
+        SparkQueryError: the header of a file has other names; both are said.
+    """
+    from pyspark.sql.types import StructType
+
+    headers: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        header = header_of(spark, path)
+        if header is not None:
+            _check(path, header, schema)
+            headers.setdefault(header, []).append(hadoop.without_patterns(path))
+    found: DataFrame | None = None
+    for header, group in headers.items():
+        in_place = StructType([schema[name] for name in header])
+        rows = rows_of(spark, group, in_place, **options).select(*map(quoted, (*schema.names, *EXTRA)))
+        found = rows if found is None else found.unionByName(rows)
+    return found
+
+
+#: What is read beside the columns of a file: the line, if it does not fit, and where it is from.
+CORRUPT, FILE = EXTRA = ("_logstore_line", "_logstore_file")
+
+
+def rows_of(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame:
+    """Rows with the columns as they lie in the files, and `EXTRA`."""
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("csv").options(**options, columnNameOfCorruptRecord=CORRUPT)
+    rows = reader.schema(with_corrupt(schema)).load(list(paths))
+    return rows.select("*", F.col("_metadata.file_path").alias(FILE))
+
+
+def with_corrupt(schema: StructType) -> StructType:
+    """A schema with a column for lines that do not fit it."""
+    from pyspark.sql.types import StructType
+
+    return StructType(schema.fields).add(CORRUPT, "string")
+
+
+def quoted(name: str) -> str:
+    """A column's name where an expression is expected."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _check(path: str, header: Sequence[str], schema: StructType) -> None:
+    missing = [name for name in schema.names if name not in header]
+    more = [name for name in header if name not in schema.names]
+    if missing or more:
+        parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(more)} besides"] * bool(more)
+        raise SparkQueryError(
+            f"{path}: its header {' and '.join(parts)}; the columns are {', '.join(schema.names)}. Mend the file, "
+            "or begin anew with another schema, checkpoint and topic"
+        )

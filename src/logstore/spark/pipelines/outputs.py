@@ -1,0 +1,216 @@
+"""What the queries of a pipeline fill, held against their checkpoints before they start.
+
+Spark's file sink passes over a micro-batch whose number it has, and the sink of a topic does the same. That is what
+makes a killed run whole again; but with another checkpoint, or one of yesterday, it loses rows and says nothing. So
+an output belongs to the query that has begun to fill it, and a query is refused whose checkpoint
+
+- is new, where the output is not;
+- is another one than the output was filled with: a directory says in ``_logstore.json`` by which query it is;
+- is behind its output, or the output behind it: one of the two was restored from a copy, or emptied.
+
+This module alone compares checkpoints and outputs. Driver only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import uuid
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logstore.errors import CheckpointMismatchError
+from logstore.records import TopicPartition
+from logstore.spark.backend import Backend
+from logstore.spark.options import ReadOptions
+from logstore.spark.pipelines import hadoop
+from logstore.spark.pipelines.parameters import Parameters
+from logstore.spark.pipelines.topics import place_options
+from logstore.spark.reading import backend_of
+from logstore.store import inbox
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: What says by which query a directory is filled. Spark passes over names that begin so.
+CLAIM = "_logstore.json"
+
+#: Names of the files that Spark keeps for micro-batches: 12, or 9.compact for all up to that one.
+_BATCH = re.compile(r"(\d+)(\.compact)?")
+
+_IDENTITIES = uuid.UUID("1c8c2f7e-8a0c-4a0c-9f0b-6f1d6f1f8f5a")
+
+
+class Checkpoint(NamedTuple):
+    """How far a query has come, as its checkpoint says."""
+
+    path: str
+    query: str  #: Spark's id of the query; "" before its first start
+    begun: int  #: the newest micro-batch that was begun, -1 before the first
+    ended: int  #: the newest that has ended
+
+    @property
+    def is_new(self) -> bool:
+        return self.begun < 0
+
+    @classmethod
+    def read(cls, spark: SparkSession, path: str) -> Checkpoint:
+        metadata = f"{path}/metadata"
+        query = json.loads(hadoop.read_text(spark, metadata))["id"] if hadoop.exists(spark, metadata) else ""
+        return cls(path, query, newest(spark, f"{path}/offsets"), newest(spark, f"{path}/commits"))
+
+
+def newest(spark: SparkSession, log: str) -> int:
+    """The newest micro-batch that one of Spark's logs has, -1 if none."""
+    found = (_BATCH.fullmatch(name) for name in hadoop.names(spark, log))
+    return max((int(match[1]) for match in found if match), default=-1)
+
+
+class Output(ABC):
+    """Something that one query fills."""
+
+    @abstractmethod
+    def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        """Refuse a checkpoint that does not belong to it.
+
+        Raises:
+            CheckpointMismatchError: it is another one, or behind; nothing was started, and nothing has changed.
+        """
+
+    def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        """What has to be done before the first start of a query that fills it."""
+        return
+
+    def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
+        """Say that it belongs to a query, which has just been started.
+
+        Raises:
+            CheckpointMismatchError: it belongs to another one, which was started in the same moment.
+        """
+        return
+
+
+class Directory(Output):
+    """A directory of Spark's file sink."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        written = newest(spark, f"{self.path}/_spark_metadata")
+        owner = self._owner(spark)
+        by = f", the query of checkpoint {owner['checkpoint']}" if owner else ""
+        if checkpoint.is_new:
+            if written >= 0:
+                raise CheckpointMismatchError(
+                    f"{self.path} was filled by another run{by}, up to its micro-batch {written}; checkpoint "
+                    f"{checkpoint.path} is new, and as many of its micro-batches would be lost. {_advice(owner)}"
+                )
+        elif owner and owner["query"] != checkpoint.query:
+            raise CheckpointMismatchError(
+                f"{self.path} was filled by another run{by}, and not by that of {checkpoint.path}. {_advice(owner)}"
+            )
+        elif written > checkpoint.begun:
+            raise CheckpointMismatchError(
+                f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and {self.path} has "
+                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Put the "
+                "newest one back; or begin anew, with a new checkpoint and a new directory"
+            )
+        elif written < checkpoint.ended:
+            raise CheckpointMismatchError(
+                f"{self.path} has no micro-batch {checkpoint.ended}, and checkpoint {checkpoint.path} says that it "
+                "is in: was the directory emptied, or restored from a copy? Put the newest one back; or begin "
+                "anew, with a new checkpoint and a new directory"
+            )
+
+    def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
+        owner = self._owner(spark)
+        if owner is not None and owner["query"] != query and newest(spark, f"{self.path}/_spark_metadata") < 0:
+            # Of a run that has found nothing to write.
+            hadoop.delete(spark, f"{self.path}/{CLAIM}")
+            owner = None
+        if owner is None:
+            with contextlib.suppress(FileExistsError):
+                words = json.dumps({"query": query, "checkpoint": checkpoint})
+                hadoop.write_text(spark, f"{self.path}/{CLAIM}", words + "\n")
+            owner = self._owner(spark)
+        if owner is None or owner["query"] != query:
+            raise CheckpointMismatchError(f"{self.path} is being filled by another run. {_advice(owner)}")
+
+    def _owner(self, spark: SparkSession) -> dict[str, Any] | None:
+        """None: nobody has begun, or a run of an earlier version."""
+        claim = f"{self.path}/{CLAIM}"
+        found: dict[str, Any] | None = (
+            json.loads(hadoop.read_text(spark, claim)) if hadoop.exists(spark, claim) else None
+        )
+        return found
+
+
+def _advice(owner: dict[str, Any] | None) -> str:
+    back = f" {owner['checkpoint']}" if owner else ""
+    return f"Go on with its own checkpoint{back}; or give another directory for this one"
+
+
+class Topic(Output):
+    """A topic of the pipeline's store.
+
+    ``source`` names what it is filled with where others may fill it too; by default one query fills it alone.
+    """
+
+    def __init__(self, parameters: Parameters, name: str, source: str = "") -> None:
+        self.parameters = parameters
+        self.name = name
+        self.source = source
+
+    def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        if not checkpoint.is_new:
+            self._check_not_behind(checkpoint)
+        elif not self.source:
+            self._check_empty(checkpoint)
+        else:
+            self._check_unknown(checkpoint)
+
+    def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        if self.source and self.parameters.path and not checkpoint.query:
+            # Spark takes the id that it finds: so the query is known again when its checkpoint is lost.
+            hadoop.write_text(spark, f"{checkpoint.path}/metadata", json.dumps({"id": self._query()}))
+
+    def _check_not_behind(self, checkpoint: Checkpoint) -> None:
+        done = inbox.newest_batch(self.parameters.path, checkpoint.query) if self.parameters.path else -1
+        if done > checkpoint.begun:
+            raise CheckpointMismatchError(
+                f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and topic {self.name} "
+                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. Put "
+                "the newest one back; or begin anew, with a new checkpoint and a new topic"
+            )
+
+    def _check_empty(self, checkpoint: Checkpoint) -> None:
+        backend = self._backend()
+        places = [TopicPartition(self.name, number) for number in range(backend.topic(self.name).partitions)]
+        if any(backend.latest(places).values()):
+            raise CheckpointMismatchError(
+                f"topic {self.name} has been written, and checkpoint {checkpoint.path} is new: what is in it "
+                "would be written a second time. Go on with the checkpoint that it was written with; or give "
+                "another topic, or delete this one first"
+            )
+
+    def _check_unknown(self, checkpoint: Checkpoint) -> None:
+        # A broker knows no queries.
+        done = inbox.newest_batch(self.parameters.path, self._query()) if self.parameters.path else -1
+        if done >= 0:
+            raise CheckpointMismatchError(
+                f"topic {self.name} has been written from {self.source} by another run, up to its micro-batch "
+                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. Go on "
+                "with the checkpoint of that run; or give another topic, or delete this one first"
+            )
+
+    def _query(self) -> str:
+        """The id of the query that fills this topic from this source."""
+        return str(uuid.uuid5(_IDENTITIES, f"{self.source}\n{self._backend().topic(self.name).id}"))
+
+    def _backend(self) -> Backend:
+        return backend_of(ReadOptions.of(place_options(self.parameters) | {"subscribe": self.name}))
+
+
+__all__ = ["CLAIM", "Checkpoint", "Directory", "Output", "Topic", "newest"]
