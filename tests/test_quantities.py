@@ -164,3 +164,17 @@ def test_words_are_read_from_variables_and_toml_and_refused_in_a_server_properti
     file.write_text("log.retention.hours=7\nlogstore.disk.budget=10GiB\n")
     loaded = StoreConfig.load(file)
     assert (loaded.log.retention_ms, loaded.disk_budget) == (7 * 3_600_000, 10 << 30)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "said"),
+    [
+        (duration_ms, "30 minuets", "found '30 minuets'; perhaps 30 minutes"),
+        (duration_ms, "1.5 huors", "perhaps 1.5 hours"),
+        (size_bytes, "10Gip", "perhaps 10 gib"),
+        (duration_ms, "soon", "found 'soon'$"),
+    ],
+)
+def test_the_nearest_right_form_is_named(read, text, said):
+    with pytest.raises(ValueError, match=said):
+        read(text)

@@ -75,10 +75,21 @@ def _scaled(text: str, units: dict[str, int], expected: str) -> int:
     found = _WORD.fullmatch(text.strip())
     unit = None if found is None else units.get(found[3].lower())
     if found is None or unit is None or (found[2] and not found[3]):
-        raise ValueError(f"expected {expected}, found {text!r}")
+        raise ValueError(f"expected {expected}, found {text!r}{_hint(found, units)}")
     fraction = found[2] or ""
     divisor: int = 10 ** len(fraction)
     return -(-int(found[1] + fraction) * unit // divisor)
+
+
+def _hint(found: re.Match[str] | None, units: dict[str, int]) -> str:
+    """What was probably meant, where the unit is misspelt."""
+    import difflib  # only here, and it is not small
+
+    near = [] if found is None else difflib.get_close_matches(found[3].lower(), filter(None, units), 1)
+    if found is None or not near:
+        return ""
+    number = found[1] + (f".{found[2]}" if found[2] else "")
+    return f"; perhaps {number} {near[0]}"
 
 
 def time_ms(text: str, now_ms: int, zone: tzinfo | None = None) -> int:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 import logstore
+from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import activity
 from logstore.spark.pipelines.activity import ActivityParameters
+from logstore.spark.pipelines.parameters import interval_of
 from tests.spark.pipelines import visitors
 from tests.spark.pipelines.visitors import Event, Session
 
@@ -46,6 +49,44 @@ def test_records_of_nobody_and_from_the_future_are_in_no_session(spark: SparkSes
     events = [Event("searches", "a", visitors.START_MS), Event("searches", "a", 4_000_000_000_000)]
     frame = frame_of(spark, events, nobody=[Event("searches", "", visitors.START_MS)])
     assert sessions_in(activity.sessions_of(frame)) == visitors.sessions_of(events[:1])
+
+
+@pytest.mark.parametrize("length", ["30 minutes", "30m", "1800s", "0.5 hours"])
+def test_a_gap_is_what_its_words_say(tmp_path: Path, length: str) -> None:
+    parameters = places(tmp_path, gap=length)
+    assert interval_of(parameters.gap) == "1800000 milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"gap": "30 minuets"}, "gap: expected a time such as .*, found '30 minuets'; perhaps 30 minutes"),
+        ({"gap": "30"}, "gap: expected a unit with the number"),
+        ({"gap": "0m"}, "gap: expected more than 0, found '0m'"),
+        ({"lateness": "soon"}, "lateness: expected a time such as"),
+        ({"sessions": "searches"}, "sessions: searches is named by activities already"),
+        ({"activities": ("a", "a")}, "activities: a is named by itself already"),
+        ({"activities": ()}, "activities: expected names of topics"),
+    ],
+)
+def test_wrong_parameters_are_named(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSettingError, match=said):
+        places(tmp_path, **wrong)
+
+
+def test_what_is_no_text_is_in_no_table_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """Parquet with other bytes in a column of text is a file that pandas and DuckDB do not read."""
+    parameters = places(tmp_path, activities=("views",))
+    with logstore.open(parameters.path, environ={}) as store:
+        topic = store.create_topic("views", 1)
+        for key, value in ((b"a", b"ok"), (b"\xff\x00", b"ok"), (b"a", b"\xfe\xfe"), (None, None)):
+            topic.append(value, key=key)
+    counts = activity.run(spark, parameters).counts
+    assert (counts["records counted"], counts["records in the warehouse"], counts["refused"]) == (4, 2, 2)
+    (file,) = (each for each in (tmp_path / "warehouse" / "records").rglob("*.parquet"))
+    table = pyarrow.parquet.read_table(file)
+    table.validate(full=True)
+    assert sorted(table["offset"].to_pylist()) == [0, 3]
 
 
 # --- the whole, with topics and files ----------------------------------------------------------

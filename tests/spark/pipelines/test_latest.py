@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pandas as pd
 import pytest
 
 import logstore
-from logstore.errors import InvalidSettingError
+from logstore.errors import CheckpointMismatchError, InvalidSettingError
 from logstore.spark.pipelines import latest
 from tests.spark.pipelines.topic_contents import records_of
 
@@ -64,7 +66,7 @@ def test_each_key_has_its_last_value_run_after_run(engine: Any, tmp_path: Path) 
     for count in (400, 30):
         change(told, rng, count)
         report = latest.run(engine, told)
-        assert report.counts == {"records": count, "keyless": 0, "rows": len(expected(told))}
+        assert report.counts == {"records": count, "keyless": 0, "refused": 0, "rows": len(expected(told))}
         assert as_dict(told) == expected(told)
     before = rows(told)
     assert latest.run(engine, told).counts["records"] == 0
@@ -121,19 +123,123 @@ def test_offsets_decide_within_a_partition_and_times_between_them(spark: Any) ->
         ("came back", None, 2, 6, 100),
         ("came back", "new", 2, 7, 100),
     ]
+    wanted = {"later offset, older time": "new", "moved": "new", "came back": "new"}
     for order in (changes, changes[::-1]):
-        found = {row.key: row.value for row in latest.merge(None, frame_of(spark, order)).collect()}
-        assert found == {"later offset, older time": "new", "moved": "new", "came back": "new"}
-    table = latest.merge(None, frame_of(spark, changes[::2]))
-    found = {row.key: row.value for row in latest.merge(table, frame_of(spark, changes[1::2])).collect()}
-    assert found == {"later offset, older time": "new", "moved": "new", "came back": "new"}
+        assert table_of(latest.merge(None, frame_of(spark, order))) == wanted
+    known = latest.merge(None, frame_of(spark, changes[::2]))
+    assert table_of(latest.merge(known, frame_of(spark, changes[1::2]))) == wanted
+
+
+def table_of(changes: Any) -> dict[str, str]:
+    rows, _ = latest.rows_of(changes)
+    return {row.key: row.value for row in rows.collect()}
+
+
+def test_however_the_topic_is_cut_into_runs_the_table_is_that_of_the_whole(engine: Any, tmp_path: Path) -> None:
+    """Keys in several partitions, times that go back, tombstones; histories cut at random, parts done again."""
+    rng = random.Random(7)
+    for turn in range(6):
+        history, offsets = [], [0, 0, 0]
+        for _ in range(60):
+            partition = rng.randrange(3)
+            value = None if rng.random() < 0.4 else f"{rng.randrange(10**6)}"
+            history.append((f"k{rng.randrange(5)}", value, partition, offsets[partition], rng.randrange(20)))
+            offsets[partition] += 1
+        last: dict[tuple[str, int], Any] = {}
+        for key, value, partition, _, seconds in history:
+            last[key, partition] = (seconds, partition, value)
+        newest = {key: max(each for (other, _), each in last.items() if other == key) for key, _ in last}
+        wanted = {key: value for key, (_, _, value) in newest.items() if value is not None}
+        # A run takes what is next of each partition, as much as it likes; some are done again.
+        table, left = str(tmp_path / f"table-{turn}"), [[row for row in history if row[2] == n] for n in range(3)]
+        while any(left):
+            batch = []
+            for rows in left:
+                count = rng.choice([0, 5, 20])
+                batch += rows[:count]
+                del rows[:count]
+            if batch:
+                for _ in range(rng.choice([1, 1, 2])):
+                    made = latest.merge(latest.read(engine, table), frame_of(engine, batch))
+                    latest.write(made, table, latest.Made("s", "t", "", "", 0))
+        known = latest.read(engine, table)
+        assert known is not None
+        assert table_of(known) == wanted
+        assert table_of(latest.merge(None, frame_of(engine, history))) == wanted
+        version = latest.table_path(table)
+        assert {row.key: row.value for row in pd.read_parquet(version).itertuples(index=False)} == wanted
+
+
+@pytest.mark.parametrize("schema", ["", "name STRING, age INT"])
+def test_what_is_no_text_or_no_json_of_the_schema_is_refused_and_the_good_value_stays(
+    engine: Any, tmp_path: Path, schema: str
+) -> None:
+    told = parameters(tmp_path, schema=schema)
+    good = json.dumps({"name": "anna", "age": 7}).encode()
+    broken = (
+        [b"\xff\xfe"] if not schema else [b"\xff", b'{"name":', b'{"name": "b", "age": "7"}', b"", b"[1]", b"null"]
+    )
+    with logstore.open(told.path, environ={}) as store:
+        topic = store.create_topic("users", 3)
+        topic.append(good, key=b"k", partition=0)
+        topic.append(good, key=b"gone", partition=0)
+        for value in broken:
+            topic.append(value, key=b"k", partition=0)
+        topic.append(good, key=b"\xff\x00", partition=0)
+        topic.append(None, key=b"\xff\x00", partition=0)
+        topic.append(None, key=b"gone", partition=0)
+    assert latest.run(engine, told).counts == {
+        "records": 5 + len(broken),
+        "keyless": 0,
+        "refused": 2 + len(broken),
+        "rows": 1,
+    }
+    (row,) = rows(told).itertuples(index=False)
+    assert (row.key, row.offset) == ("k", 0)
+
+
+def test_a_table_of_another_topic_schema_or_day_is_refused(engine: Any, tmp_path: Path) -> None:
+    told = parameters(tmp_path)
+    change(told, random.Random(9), 20)
+    latest.run(engine, told)
+    version = Path(latest.table_path(told.table) or "")
+    shutil.copytree(version, tmp_path / "yesterday")
+    change(told, random.Random(10), 20)
+    latest.run(engine, told)
+    with logstore.open(told.path, environ={}) as store:
+        store.create_topic("other", 1).append(b"v", key=b"k")
+    fresh = str(tmp_path / "fresh")
+    with pytest.raises(CheckpointMismatchError, match="is that of topic users"):
+        latest.run(engine, dataclasses.replace(told, topic="other", checkpoint=fresh))
+    with pytest.raises(InvalidSettingError, match="has the columns key string, value string; make it anew"):
+        latest.run(engine, dataclasses.replace(told, schema="name STRING", checkpoint=fresh))
+    before = as_dict(told)
+    assert before == expected(told)
+
+    current = Path(latest.table_path(told.table) or "")
+    shutil.rmtree(current)
+    shutil.copytree(tmp_path / "yesterday", current)
+    with pytest.raises(CheckpointMismatchError, match=r"lacks micro-batch \d.*--rebuild"):
+        latest.run(engine, told)
+    shutil.rmtree(told.table)
+    with pytest.raises(CheckpointMismatchError, match=r"there is no table.*--rebuild"):
+        latest.run(engine, told)
+    latest.run(engine, dataclasses.replace(told, rebuild=True))
+    assert latest.run(engine, told).counts["records"] == 0
+    assert as_dict(told) == before
+
+    # A second checkpoint fills the same table; the first one is behind it then, or ahead, and nobody knows which.
+    latest.run(engine, dataclasses.replace(told, checkpoint=fresh))
+    with pytest.raises(CheckpointMismatchError, match="made with another checkpoint"):
+        latest.run(engine, told)
 
 
 def test_bytes_stay_bytes_and_records_without_a_key_are_no_rows(spark: Any, tmp_path: Path) -> None:
     records = frame_of(spark, [("k", "v", 0, 0, 1), (None, "v", 0, 1, 1)]).selectExpr(  # type: ignore[list-item]
         "unhex(hex(key)) key", "X'FF00' value", "partition", "offset", "timestamp"
     )
-    (row,) = latest.merge(None, latest.changes(records, parameters(tmp_path, text=False))).collect()
+    table, _ = latest.rows_of(latest.merge(None, latest.changes(records, parameters(tmp_path, text=False))))
+    (row,) = table.collect()
     assert (bytes(row.key), bytes(row.value)) == (b"k", b"\xff\x00")
 
 
@@ -154,6 +260,15 @@ def test_a_version_takes_the_place_of_another_in_one_step(tmp_path: Path) -> Non
 
 
 def test_wrong_parameters_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for wrong, named in [
+        ({"schema": "name STRING, `Key` INT"}, "schema: expected no field key"),
+        ({"schema": "timestamp LONG, offset LONG"}, "schema: expected no field offset or timestamp"),
+        ({"schema": "a INT", "text": False}, "schema: expected text for it"),
+        ({"table": str(tmp_path / "file")}, "table: expected a directory, found"),
+    ]:
+        with pytest.raises(InvalidSettingError, match=named):
+            parameters(tmp_path, **wrong)
     with pytest.raises(InvalidSettingError, match="table: expected a directory on a file system"):
         parameters(tmp_path, table="hdfs://host/table")
     with pytest.raises(InvalidSettingError, match="rebuild: expected to be used without continuous"):

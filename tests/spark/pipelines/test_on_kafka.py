@@ -95,7 +95,7 @@ def test_surge(engine: SparkSession, kafka: Topics, tmp_path: Path) -> None:
     for name in (surge.REQUESTS, surge.DRIVERS):
         rows = [(0, sign.key, sign.value, sign.at_ms, ()) for sign in signs if sign.topic == name]
         kafka.write(name, rows)
-    assert surge.run(engine, told).counts == {"records": len(signs), "late windows": 0}
+    assert surge.run(engine, told).counts == {"records": len(signs), "refused": 0, "late windows": 0}
     prices = [json.loads(value or b"") for *_, value, _ in kafka.read(surge.PRICES)]
     newest = {(p["cell"], p["end"]): city.Price(p["demand"], p["supply"], p["price"]) for p in prices}
     assert newest == city.prices(signs, told.window_s, told.slide_s, told.cap)
@@ -198,5 +198,10 @@ def test_latest(engine: SparkSession, kafka: Topics, tmp_path: Path) -> None:
         of_latest.change(told, rng, count)
         kafka.publish(told.path, told.topic)
         report = latest.run(engine, by(kafka, told))
-        assert report.counts == {"records": count, "keyless": 0, "rows": len(of_latest.expected(told))}
+        assert report.counts == {
+            "records": count,
+            "keyless": 0,
+            "refused": 0,
+            "rows": len(of_latest.expected(told)),
+        }
         assert of_latest.as_dict(told) == of_latest.expected(told)

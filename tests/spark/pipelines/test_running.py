@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import logstore
-from logstore.errors import SparkQueryError
+from logstore.errors import CheckpointMismatchError, SparkQueryError
 from logstore.spark.pipelines import files, latest, stopping
 from logstore.spark.pipelines.running import Counts, finish, plainly, reason_of
 from logstore.spark.pipelines.stopping import SIGNALS, stoppable
@@ -116,11 +116,18 @@ def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(en
         if not topic_id:
             latest.run(engine, told)
     before = latest.table_path(told.table)
+    with pytest.raises(CheckpointMismatchError, match="topic 't' was deleted and made again"):
+        latest.run(engine, told)
+    assert latest.table_path(told.table) == before
+    # What the table has of the earlier one would win over what comes.
+    going_on = dataclasses.replace(told, fail_on_data_loss=False)
+    with pytest.raises(CheckpointMismatchError, match="make it anew"):
+        latest.run(engine, going_on)
+    latest.run(engine, dataclasses.replace(told, rebuild=True))
     said = message_of(latest.run, engine, told)
     assert said.startswith("topic 't' was deleted and made again")
     assert "\n" not in said
-    assert latest.table_path(told.table) == before
-    assert latest.run(engine, dataclasses.replace(told, fail_on_data_loss=False)).counts["records"] == 1
+    assert latest.run(engine, going_on).counts["records"] == 1
 
 
 class Spark:

@@ -102,6 +102,58 @@ def test_both_stages_give_what_pandas_gives(engine: Any, tmp_path: Path) -> None
     check(told, orders)
 
 
+def test_values_of_another_type_are_refused_and_counted(engine: Any, tmp_path: Path) -> None:
+    told = given(tmp_path)
+    good = {"order": 1, "item": "tea", "cents": 5, "time": 100}
+    wrong = [
+        {**good, "cents": "12"},
+        {**good, "cents": 1.5},
+        {**good, "time": "100"},
+        {**good, "item": 3, "cents": [1]},
+        [good],
+        None,
+    ]
+    with logstore.open(told["path"], environ={}) as store:
+        topic = store.create_topic("orders", 2)
+        for value in (good, *wrong, {**good, "order": 2, "time": END_MS}):
+            topic.append(json.dumps(value).encode(), key=b"k")
+        for data in (b"", b'{"order": 1', b'{"order": 1, "item": "\xff\xfe", "cents": 1, "time": 1}'):
+            topic.append(data, key=b"k")
+        topic.append(None, key=b"k")
+    counts = stages.run(engine, stages.StagesParameters(**told)).counts
+    assert (counts["raw"], counts["refused"], counts["enriched"]) == (12, 10, 2)
+    (row,) = values_of(told["path"], told["sums"])
+    assert (row["count"], row["sum"]) == (1, 5)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_that_would_multiply_records_is_refused_and_its_keys_are_named(
+    engine: Any, tmp_path: Path, kind: str
+) -> None:
+    told = given(tmp_path, table=str(tmp_path / f"twice.{kind}"))
+    table = pd.concat([ITEMS, ITEMS[:1], ITEMS[:1], ITEMS[1:2]])
+    table.to_csv(told["table"], index=False) if kind == "csv" else table.to_parquet(told["table"])
+    with pytest.raises(InvalidSettingError, match=r"has item 'tea' \(3 rows\), 'ink' \(2 rows\) more than once"):
+        stages.run(engine, stages.StagesParameters(**told))
+    assert records_of(told["path"], "orders-enriched") == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"table": "/no/such/table.csv"}, "table: cannot read /no/such/table.csv: "),
+        ({"group": ("shelf", "rack")}, r"group: no field 'rack' in the values and the table \(cents, item"),
+        ({"amount": "euros"}, "amount: no field 'euros' in"),
+    ],
+)
+def test_fields_and_tables_that_are_not_there_are_named(
+    engine: Any, tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
+    told = given(tmp_path, **wrong)
+    with pytest.raises(InvalidSettingError, match=said):
+        stages.run(engine, stages.StagesParameters(**told))
+
+
 @pytest.mark.row("U3", "D5")
 @pytest.mark.crash
 @pytest.mark.slow

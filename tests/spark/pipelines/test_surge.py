@@ -66,6 +66,19 @@ def test_what_is_no_request_and_no_driver_is_left_out(spark: SparkSession, tmp_p
     assert sorted((row["cell"], row["driver"]) for row in events.fillna("-").collect()) == [("a", "-"), ("a", "d")]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"lateness": "1 minuet"}, "lateness: .*; perhaps 1 minute"),
+        ({"requests": "x", "drivers": "x"}, "drivers: x is named by requests already; give another topic"),
+        ({"prices": surge.DRIVERS}, "prices: driver-positions is named by drivers already"),
+    ],
+)
+def test_wrong_parameters_are_named(tmp_path: Path, wrong: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidSettingError, match=said):
+        parameters_in(tmp_path, **wrong)
+
+
 def test_a_window_is_a_multiple_of_its_slide(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettingError, match=r"window_s: expected a multiple of slide_s \(7\), found 60"):
         parameters_in(tmp_path, slide_s=7)
@@ -89,7 +102,7 @@ def test_a_replay_in_micro_batches_gives_the_prices_of_a_batch(spark: SparkSessi
             store.create_topic(name, 1).append_many(rows)
     parameters = parameters_in(tmp_path, lateness="1 minute", max_offsets=len(signs) // 3, partitions=1)
     counts = surge.run(spark, parameters).counts
-    assert counts == {"records": len(signs), "late windows": 0}
+    assert counts == {"records": len(signs), "refused": 0, "late windows": 0}
 
     prices = written(tmp_path / "store")
     newest = {(str(p["cell"]), p["end"]): city.Price(p["demand"], p["supply"], p["price"]) for p in prices}

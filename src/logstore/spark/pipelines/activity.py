@@ -29,8 +29,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import Directory, Topic
+from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
+from logstore.spark.pipelines.values import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +56,13 @@ class ActivityParameters(Parameters):
     gap: str = parameter("30 minutes", "A pause longer than this ends a session.")
     lateness: str = parameter("10 minutes", "How far behind the newest record others may come and still count.")
 
+    def __post_init__(self) -> None:
+        Parameters.__post_init__(self)
+        self.require("activities", bool(self.activities), "names of topics")
+        self.require_duration("gap", at_least_ms=1)
+        self.require_duration("lateness")
+        self.require_different("activities", "sessions", "counts")
+
 
 def sessions_of(
     records: DataFrame,
@@ -67,7 +76,8 @@ def sessions_of(
     ``records`` has the columns of a topic (`key`, `topic`, `timestamp`). The result has one row for each
     session: ``user``, ``start`` and ``end`` (times of its first and last record), ``events``, and ``did``, a struct
     with the number of records of each activity. Two records exactly ``gap`` apart belong to the same session.
-    Records without a key belong to nobody, and are left out, as are those from the future.
+    Records without a key, or with one that is no text, belong to nobody, and are left out, as are those from the
+    future.
 
     The same function does for a batch, where ``lateness`` has no effect, and for a stream in append mode.
     """
@@ -77,7 +87,8 @@ def sessions_of(
     # One count, then sums: in the state, fields are called after their function; `open_sessions` reads the count.
     counts = [F.sum((F.col("topic") == activity).cast("bigint")).alias(activity) for activity in activities]
     return (
-        records.where(f"key is not null and timestamp <= current_timestamp() + interval '{lateness}'")
+        records.where(is_text("key"))
+        .where(f"key is not null and timestamp <= current_timestamp() + interval '{lateness}'")
         .select(F.col("key").cast("string").alias("user"), "topic", "timestamp")
         .withWatermark("timestamp", lateness)
         .groupBy(window, "user")
@@ -148,11 +159,14 @@ def count_records(counts: DataFrame) -> DataFrame:
 def warehouse_rows(records: DataFrame) -> DataFrame:
     """Every record with its place: ``user``, ``at``, ``value``, ``partition``, ``offset``, ``topic``, ``day``.
 
-    (topic, partition, offset) is a key of this table.
+    (topic, partition, offset) is a key of this table. Records whose key or value is no text (UTF-8) are left out,
+    and counted as ``refused``.
     """
     from pyspark.sql import functions as F
 
-    return records.select(
+    good = is_text("key") & is_text("value")
+    counted = records.observe("warehouse", F.count_if(~good).alias("refused"), F.count_if(good).alias("records"))
+    return counted.where(good).select(
         F.col("key").cast("string").alias("user"),
         F.col("timestamp").alias("at"),
         F.col("value").cast("string").alias("value"),
@@ -185,7 +199,10 @@ def start_sessions(spark: SparkSession, parameters: ActivityParameters) -> Strea
     """Activity to the topic of sessions."""
     records = read_stream(spark, parameters, *parameters.activities)
     sessions = sessions_of(
-        records, gap=parameters.gap, lateness=parameters.lateness, activities=parameters.activities
+        records,
+        gap=interval_of(parameters.gap),
+        lateness=interval_of(parameters.lateness),
+        activities=parameters.activities,
     )
     writer = write_stream(session_records(sessions), parameters, parameters.sessions)
     fills = Topic(parameters, parameters.sessions)
@@ -236,7 +253,8 @@ def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
         "activity",
         {
             "records counted": counter.total(),
-            "records in the warehouse": warehouse.total(),
+            "records in the warehouse": warehouse.total("records"),
+            "refused": warehouse.total("refused"),
             "sessions": table.total(),
             "late records": sessions.total("late"),
         },

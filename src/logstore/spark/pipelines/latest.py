@@ -3,7 +3,8 @@
 The topic may be compacted or not: a table is what is left when only the last record of each key counts, and a
 record without a value (a tombstone) deletes its key. "Last" goes by offset within a partition; a key whose records
 lie in several partitions, as after partitions were added, has the value of the partition with its newest timestamp.
-Records without a key are left out and counted.
+Records without a key are left out and counted as ``keyless``; those whose key or value is no text (UTF-8), or no
+JSON of the ``schema``, as ``refused``: the good value before them stays.
 
 The table is a directory on a file system with symbolic links: ``current`` leads to the version to be read, and a
 new version takes its place in one step, so that a reader sees a table before or after a micro-batch and nothing in
@@ -13,8 +14,11 @@ between. The version before is kept for those who are reading it; `table_path` n
                                      take value's place
     partition, offset, timestamp     of the record that the row comes from
 
-Every micro-batch merges what is new into the table and writes it anew. Doing one again gives the same table, so
-restarts and kills leave no trace. ``rebuild`` makes the table from the whole topic instead, in one batch.
+Every micro-batch merges what is new into the table and writes it anew. Beside the rows, in ``_others``, a version
+keeps the last record of a key in every other partition, and tombstones: so what comes later is compared with all
+that was there, and however the topic is cut into runs, the table is the same. Doing a micro-batch again gives the
+same table, so restarts and kills leave no trace, nor does a lost checkpoint. ``rebuild`` makes the table from the
+whole topic instead, in one batch.
 
 Event time plays no part.
 
@@ -24,21 +28,31 @@ large (``max_offsets`` 0, a long ``interval_s``) where the table is.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from logstore.errors import NotALogError
+from logstore.errors import CheckpointMismatchError, InvalidSettingError, NotALogError
 from logstore.paths import local_path
+from logstore.spark.options import ReadOptions
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.outputs import CLAIM, Checkpoint, Output
 from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream
+from logstore.spark.pipelines.topics import ensure_topics, place_options, read_batch, read_stream
+from logstore.spark.pipelines.values import fields_of, is_text, names_of
+from logstore.spark.reading import backend_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+STAGE = "latest"
+
+#: The directory of a version for what is no row of the table. Readers of Parquet pass over names that begin so.
+OTHERS = "_others"
 
 #: Columns of a record that the table keeps: a merge needs them to tell which is the later one.
 ORIGIN = ("partition", "offset", "timestamp")
@@ -57,6 +71,10 @@ class LatestParameters(Parameters):
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
         self.require("table", _is_local(self.table), "a directory on a file system with symbolic links")
+        self.require("schema", self.text or not self.schema, "text for it: leave out no-text")
+        clashes = sorted({"key", *ORIGIN} & {name.lower() for name in names_of(self.schema)})
+        self.require("schema", not clashes, f"no field {' or '.join(clashes)}: the table has a column of that name")
+        self.require("table", not is_file(self.table), "a directory")
         self.require("rebuild", not (self.rebuild and self.continuous), "to be used without continuous")
 
 
@@ -64,40 +82,59 @@ class LatestParameters(Parameters):
 
 
 def changes(records: DataFrame, parameters: LatestParameters) -> DataFrame:
-    """Records of the topic as changes: the table's columns, and ``deleted``. Those without a key are left out."""
+    """Records of the topic as changes: the table's columns, and ``deleted``.
+
+    Those without a key, and those that are refused, are left out and counted.
+    """
     from pyspark.sql import functions as F
 
-    counts = F.count(F.lit(1)).alias("records"), F.count_if(F.col("key").isNull()).alias("keyless")
-    kept = records.observe("changes", *counts).where(F.col("key").isNotNull())
-    deleted = F.col("value").isNull().alias("deleted")
+    has_key, deleted = F.col("key").isNotNull(), F.col("value").isNull().alias("deleted")
+    counts = F.count(F.lit(1)).alias("records"), F.count_if(~has_key).alias("keyless")
     if not parameters.text:
+        kept = records.observe("changes", *counts, F.sum(F.lit(0)).alias("refused")).where(has_key)
         return kept.select("key", "value", *ORIGIN, deleted)
-    key, text = F.col("key").cast("string").alias("key"), F.col("value").cast("string")
-    if not parameters.schema:
-        return kept.select(key, text.alias("value"), *ORIGIN, deleted)
-    fields = F.from_json(text, parameters.schema).alias("fields")
-    return kept.select(key, fields, *ORIGIN, deleted).select("key", "fields.*", *ORIGIN, "deleted")
+    text = F.col("value").cast("string")
+    good, value, columns = is_text("key") & is_text("value"), text.alias("value"), ["value"]
+    if parameters.schema:
+        fields, fits = fields_of(text, parameters.schema)
+        good, value, columns = good & (F.col("value").isNull() | fits), fields.alias("value"), ["value.*"]
+    read = records.select(F.col("key").cast("string"), value, *ORIGIN, deleted, good.alias("good"))
+    refused = F.count_if(has_key & ~F.col("good")).alias("refused")
+    kept = read.observe("changes", *counts, refused).where(has_key & F.col("good"))
+    return kept.select("key", *columns, *ORIGIN, "deleted")
 
 
-def last_of(rows: DataFrame) -> DataFrame:
-    """The last change of each key; a deletion, too, is one."""
+def merge(known: DataFrame | None, new: DataFrame) -> DataFrame:
+    """The last change of each key in each partition, after more changes; a deletion, too, is one."""
     from pyspark.sql import functions as F
 
-    whole = F.struct(*(name for name in rows.columns if name != "key"))
-    in_partition = rows.groupBy("key", "partition").agg(F.max_by(whole, "offset").alias("row"))
-    latest = F.max_by("row", F.struct("row.timestamp", "row.partition")).alias("row")
-    return in_partition.groupBy("key").agg(latest).select("key", "row.*")
+    rows = new if known is None else known.unionByName(new)
+    whole = F.struct(*(name for name in rows.columns if name not in ("key", "partition")))
+    # By key alone: what follows needs no second shuffle.
+    last = rows.repartition("key").groupBy("key", "partition").agg(F.max_by(whole, "offset").alias("row"))
+    return last.select("key", "partition", "row.*").select(rows.columns)
 
 
-def merge(table: DataFrame | None, new: DataFrame) -> DataFrame:
-    """The table (None: there is none yet) after these changes."""
+def rows_of(changes: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """What `merge` gives as the rows of the table, and the rest: tombstones, and changes of other partitions."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    rows = new if table is None else table.withColumn("deleted", F.lit(False)).unionByName(new)
-    return last_of(rows).where(~F.col("deleted")).drop("deleted")
+    newest_first = Window.partitionBy("key").orderBy(F.desc("timestamp"), F.desc("partition"))
+    is_row = (F.row_number().over(newest_first) == 1) & ~F.col("deleted")
+    marked = changes.withColumn("is_row", is_row)
+    return marked.where("is_row").drop("is_row", "deleted"), marked.where("not is_row").drop("is_row")
 
 
 # -- versions of the table
+
+
+def is_file(table: str) -> bool:
+    """Whether a file is where the table is to be."""
+    try:
+        return os.path.isfile(local_path(table))
+    except NotALogError:
+        return False
 
 
 def _is_local(table: str) -> bool:
@@ -130,13 +167,105 @@ def publish(table: str, version: str) -> None:
             shutil.rmtree(old, ignore_errors=True)  # what is left goes next time
 
 
-def write(frame: DataFrame, table: str) -> None:
-    """Write rows as the new version of a table. One writer at a time."""
+class Made(NamedTuple):
+    """What a version of the table was made of."""
+
+    store: str
+    topic: str
+    topic_id: str
+    query: str  #: whose micro-batch made it; "" of one that was rebuilt without a checkpoint
+    batch: int  #: the newest micro-batch that is in it
+
+    @classmethod
+    def of(cls, table: str) -> Made | None:
+        """That of the current version; None if there is none, or an earlier program has made it."""
+        version = table_path(table)
+        claim = None if version is None else Path(version, CLAIM)
+        return cls(**json.loads(claim.read_text())) if claim is not None and claim.exists() else None
+
+
+class Table(Output):
+    """The table as what one topic fills."""
+
+    def __init__(self, parameters: LatestParameters) -> None:
+        self.parameters = parameters
+
+    def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        table, name = self.parameters.table, self.parameters.topic
+        version, made = table_path(table), Made.of(table)
+        if version is None:
+            if checkpoint.ended >= 0:
+                raise CheckpointMismatchError(
+                    f"there is no table in {table}, and checkpoint {checkpoint.path} says that it was made: was it "
+                    "removed? Make it anew from the whole topic (--rebuild)"
+                )
+        elif made is not None:
+            now = self.of_today(checkpoint)
+            if (made.store, made.topic) != (now.store, now.topic):
+                raise CheckpointMismatchError(
+                    f"the table in {table} is that of topic {made.topic} in {made.store}; give another directory"
+                )
+            if made.topic_id != now.topic_id:
+                raise CheckpointMismatchError(
+                    f"topic {name!r} was deleted and made again, and the table in {table} is that of the earlier "
+                    "one; make it anew (--rebuild), and go on with a new checkpoint"
+                )
+            self._check_made(made, checkpoint)
+
+    def _check_made(self, made: Made, checkpoint: Checkpoint) -> None:
+        if checkpoint.is_new:
+            return  # it reads the topic from its beginning, and to merge a record again changes nothing
+        if made.query != checkpoint.query:
+            problem = f"was made with another checkpoint than {checkpoint.path}"
+        elif made.batch < checkpoint.ended:
+            problem = f"lacks micro-batch {checkpoint.ended} of checkpoint {checkpoint.path} (from a copy?)"
+        else:
+            return
+        raise CheckpointMismatchError(
+            f"the table in {self.parameters.table} {problem}: records would be missing. Make it anew from the "
+            "whole topic (--rebuild)"
+        )
+
+    def of_today(self, checkpoint: Checkpoint, batch: int | None = None) -> Made:
+        """What a version is made of that is written now."""
+        options = place_options(self.parameters)
+        topic_id = (
+            backend_of(ReadOptions.of(options | {"subscribe": self.parameters.topic}))
+            .topic(self.parameters.topic)
+            .id
+        )
+        store = self.parameters.bootstrap or os.path.realpath(local_path(self.parameters.path))
+        newest = checkpoint.ended if batch is None else batch
+        return Made(store, self.parameters.topic, topic_id, checkpoint.query, newest)
+
+
+def write(changes: DataFrame, table: str, made: Made) -> None:
+    """Write what `merge` gives as the new version of a table. One writer at a time."""
     version = uuid.uuid4().hex
-    versions = Path(local_path(table), "versions")
-    versions.mkdir(parents=True, exist_ok=True)
-    frame.write.parquet(str(versions / version))
+    place = Path(local_path(table), "versions", version)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    kept = changes.persist()
+    try:
+        rows, others = rows_of(kept)
+        rows.write.parquet(str(place))
+        others.write.parquet(str(place / OTHERS))
+    finally:
+        kept.unpersist()
+    (place / CLAIM).write_text(json.dumps(made._asdict()) + "\n")
     publish(table, version)
+
+
+def read(spark: SparkSession, table: str) -> DataFrame | None:
+    """What the current version was written from; None if there is none."""
+    from pyspark.sql import functions as F
+
+    version = table_path(table)
+    if version is None:
+        return None
+    rows = spark.read.parquet(version).withColumn("deleted", F.lit(False))
+    others = Path(version, OTHERS)
+    # Versions that were written by earlier programs have none.
+    return rows.unionByName(spark.read.parquet(str(others))) if others.exists() else rows
 
 
 # -- the whole
@@ -146,20 +275,42 @@ def write(frame: DataFrame, table: str) -> None:
 def run(spark: SparkSession, parameters: LatestParameters) -> Report:
     """Merge what is new into the table, or make it anew."""
     ensure_topics(parameters, parameters.topic)
+    table = Table(parameters)
+    checkpoint = os.path.join(parameters.checkpoint, STAGE)
     if parameters.rebuild:
+        # Before the topic is read: what the checkpoint has is in it.
+        made = table.of_today(Checkpoint.read(spark, checkpoint))
         records = read_batch(spark, parameters, parameters.topic)
-        write(merge(None, changes(records, parameters)), parameters.table)
+        write(merge(None, changes(records, parameters)), parameters.table, made)
         return Report("latest", {"rows": _row_count(spark, parameters)})
 
-    def apply(batch: DataFrame, _batch_id: int) -> None:
-        before = table_path(parameters.table)
-        table = None if before is None else batch.sparkSession.read.parquet(before)
-        write(merge(table, batch), parameters.table)
+    def apply(batch: DataFrame, number: int) -> None:
+        spark = batch.sparkSession
+        made = table.of_today(Checkpoint.read(spark, checkpoint), number)
+        write(merge(read(spark, parameters.table), batch), parameters.table, made)
 
     new = changes(read_stream(spark, parameters, parameters.topic), parameters)
-    (counts,) = finish(start(spark, new.writeStream.foreachBatch(apply), parameters, "latest"))
-    found = {name: counts.total(name) for name in ("records", "keyless")}
+    _check_columns(read(spark, parameters.table), new, parameters.table)
+    (counts,) = finish(start(spark, new.writeStream.foreachBatch(apply), parameters, STAGE, table))
+    found = {name: counts.total(name) for name in ("records", "keyless", "refused")}
     return Report("latest", found | {"rows": _row_count(spark, parameters)})
+
+
+def _check_columns(known: DataFrame | None, new: DataFrame, table: str) -> None:
+    """Refuse to merge into a table with other columns.
+
+    Raises:
+        InvalidSettingError: they are another schema's.
+    """
+    if known is None:
+        return
+    before, after = (
+        {each.name: each.dataType.simpleString() for each in frame.schema.fields} for frame in (known, new)
+    )
+    if before != after:
+        found = ", ".join(f"{name} {kind}" for name, kind in before.items() if name not in (*ORIGIN, "deleted"))
+        problem = f"the table in {table} has the columns {found}; make it anew with the new schema (--rebuild)"
+        raise InvalidSettingError({"schema": problem})
 
 
 def _row_count(spark: SparkSession, parameters: LatestParameters) -> int:

@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from logstore.errors import InvalidSettingError
+from logstore.quantities import duration_ms
 
 
 def parameter(default: Any = MISSING, help: str = "", *, scale: bool = False) -> Any:
@@ -67,6 +68,40 @@ class Parameters:
         """
         if not holds:
             raise InvalidSettingError({name: f"expected {expected}, found {getattr(self, name)!r}"})
+
+    def require_duration(self, name: str, at_least_ms: int = 0) -> None:
+        """Refuse a parameter that is no time such as ``30m`` or ``30 minutes``.
+
+        Raises:
+            InvalidSettingError: it is none, or shorter than it has to be.
+        """
+        text = getattr(self, name)
+        self.require(name, not text.strip().isdigit(), "a unit with the number, such as 30s or 30 minutes")
+        try:
+            holds = duration_ms(text) >= at_least_ms
+        except ValueError as error:
+            raise InvalidSettingError({name: str(error)}) from None
+        self.require(name, holds, "more than 0")
+
+    def require_different(self, *names: str) -> None:
+        """Refuse one name of a topic for two purposes.
+
+        Raises:
+            InvalidSettingError: a topic is named by two of these parameters.
+        """
+        seen: dict[str, str] = {}
+        for name in names:
+            value = getattr(self, name)
+            for topic in value if isinstance(value, tuple) else (value,):
+                if topic in seen:
+                    other = seen[topic] if seen[topic] != name else "itself"
+                    raise InvalidSettingError({name: f"{topic} is named by {other} already; give another topic"})
+                seen[topic] = name
+
+
+def interval_of(text: str) -> str:
+    """A time such as ``30m`` or ``30 minutes`` as Spark has it."""
+    return f"{duration_ms(text)} milliseconds"
 
 
 class Parameter(NamedTuple):

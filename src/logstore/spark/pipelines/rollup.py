@@ -43,6 +43,7 @@ from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import Directory, Topic
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+from logstore.spark.pipelines.values import fields_of, is_text
 
 if TYPE_CHECKING:
     import pandas
@@ -73,6 +74,7 @@ class RollupParameters(Parameters):
         self.require("delay_s", self.delay_s >= 0, "0 or more")
         self.require("ahead_s", self.ahead_s >= 0, "0 or more")
         self.require("digits", 0 <= self.digits <= 12, "0 to 12")
+        self.require("output", bool(self.output), "a directory")
         lengths = [seconds_of(level) for level in self.levels]
         self.require("levels", bool(lengths), "at least one")
         holds = all(longer > shorter and longer % shorter == 0 for shorter, longer in pairwise(lengths))
@@ -82,8 +84,8 @@ class RollupParameters(Parameters):
         return f"{self.topic}-{level}"
 
 
-def seconds_of(level: str) -> int:
-    """A length such as 10s, 1m, 1h or 1d in seconds.
+def seconds_of(level: str, name: str = "levels") -> int:
+    """A length such as 10s, 1m, 1h or 1d in seconds; ``name`` is the parameter that has it.
 
     Raises:
         InvalidSettingError: it is none.
@@ -92,7 +94,7 @@ def seconds_of(level: str) -> int:
     60
     """
     if re.fullmatch(r"[1-9][0-9]{0,5}[smhd]", level) is None:  # it is a part of a topic's name, so in one spelling
-        raise InvalidSettingError({"levels": f"expected a number with s, m, h or d, such as 10s, found {level!r}"})
+        raise InvalidSettingError({name: f"expected a number with s, m, h or d, such as 10s, found {level!r}"})
     return duration_ms(level) // 1_000
 
 
@@ -103,11 +105,12 @@ def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
     """Records of the metrics topic as (series, start, count, sum, ...), each a value of its own at its time."""
     from pyspark.sql import functions as F
 
-    value = F.from_json(F.col("value").cast("string"), "time LONG, value DOUBLE")
-    read = records.select(F.col("key").cast("string").alias("series"), value.alias("v"), "timestamp")
+    value, is_json = fields_of(F.col("value").cast("string"), "time LONG, value DOUBLE")
+    is_read = (is_json & is_text("key") & is_text("value")).alias("is_read")
+    read = records.select(F.col("key").cast("string").alias("series"), value.alias("v"), "timestamp", is_read)
     units = F.round(F.col("v.value") * F.lit(float(10**digits))).cast("long")
     fits = F.abs(F.col("v.value")) < F.lit(2.0**62 / 10**digits)
-    good = F.col("series").isNotNull() & plausible("v.time", ahead_s) & fits
+    good = F.col("is_read") & F.col("series").isNotNull() & plausible("v.time", ahead_s) & fits
     observed = read.observe("metrics", F.count_if(~F.coalesce(good, F.lit(False))).alias("refused"))
     kept = observed.where(good).select("series", F.col("v.time").alias("start"), units.alias("units"))
     one = F.lit(1).cast("long").alias("count")

@@ -33,11 +33,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.csv_files import quoted
 from logstore.spark.pipelines.outputs import Topic
 from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
-from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.running import finish_in_turn, reason_of, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+from logstore.spark.pipelines.values import fields_of, is_text, names_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +71,12 @@ class StagesParameters(Parameters):
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
-        seconds_of(self.window)
+        seconds_of(self.window, "window")
+        self.require_different("raw", "enriched", "sums")
+        names = names_of(self.schema)
+        for field in ("on", "amount", "time"):
+            # What is added up may come from the table.
+            self.require(field, field == "amount" or getattr(self, field) in names, f"one of {', '.join(names)}")
         self.require("group", bool(self.group), "at least one field")
         self.require("delay_s", self.delay_s >= 0, "0 or more")
         self.require("ahead_s", self.ahead_s >= 0, "0 or more")
@@ -76,19 +84,46 @@ class StagesParameters(Parameters):
 
 
 def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
-    """The table that the values are joined with."""
-    if parameters.table.endswith(".csv"):
-        return spark.read.csv(parameters.table, header=True, inferSchema=True)
-    return spark.read.parquet(parameters.table)
+    """The table that the values are joined with.
+
+    Raises:
+        InvalidSettingError: there is no such table, it lacks a field that is asked for, or has two rows for one
+            value of the field that it is joined on: each would be joined, and counted.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    path, on = parameters.table, parameters.on
+    try:
+        table = (
+            spark.read.csv(path, header=True, inferSchema=True)
+            if path.endswith(".csv")
+            else spark.read.parquet(path)
+        )
+    except AnalysisException as error:
+        raise InvalidSettingError({"table": f"cannot read {path}: {reason_of(str(error))}"}) from error
+    known = {*names_of(parameters.schema), *table.columns}
+    for name, field in [("on", on), ("amount", parameters.amount), *(("group", each) for each in parameters.group)]:
+        if field not in (table.columns if name == "on" else known):
+            where = "the table" if name == "on" else "the values and the table"
+            raise InvalidSettingError({name: f"no field {field!r} in {where} ({', '.join(sorted(known))})"})
+    twice = table.where(F.col(quoted(on)).isNotNull()).groupBy(quoted(on)).count().where("count > 1")
+    rows = twice.orderBy(F.desc("count"), quoted(on)).limit(3).collect()
+    if rows:
+        found = ", ".join(f"{row[0]!r} ({row[1]} rows)" for row in rows)
+        problem = f"{path} has {on} {found} more than once: its records would be multiplied; keep one row for each"
+        raise InvalidSettingError({"table": problem})
+    return table
 
 
 def enrich(records: DataFrame, table: DataFrame, parameters: StagesParameters) -> DataFrame:
     """Raw records as enriched ones, with their keys."""
     from pyspark.sql import functions as F
 
-    fields = F.from_json(F.col("value").cast("string"), parameters.schema).alias("v")
-    parsed = records.select(F.col("key").alias(_KEY), fields, "timestamp")
-    good = F.coalesce(plausible(f"v.{parameters.time}", parameters.ahead_s), F.lit(False))
+    fields, fits = fields_of(F.col("value").cast("string"), parameters.schema)
+    is_read = (fits & is_text("value")).alias("is_read")
+    parsed = records.select(F.col("key").alias(_KEY), fields.alias("v"), "timestamp", is_read)
+    good = F.col("is_read") & F.coalesce(plausible(f"v.{parameters.time}", parameters.ahead_s), F.lit(False))
     kept = parsed.observe("raw", F.count_if(~good).alias("refused")).where(good).select(f"`{_KEY}`", "v.*")
     joined = kept.join(table, parameters.on, "left")
     value = F.to_json(F.struct(*(name for name in joined.columns if name != _KEY)))

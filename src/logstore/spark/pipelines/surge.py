@@ -39,8 +39,10 @@ from typing import TYPE_CHECKING
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import Checkpoint
+from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_batch
+from logstore.spark.pipelines.values import fields_of, is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,6 +74,8 @@ class SurgeParameters(Parameters):
         Parameters.__post_init__(self)
         self.require("slide_s", self.slide_s >= 1, "1 or more")
         self.require("window_s", self.window_s >= self.slide_s, "at least slide_s")
+        self.require_duration("lateness")
+        self.require_different("requests", "drivers", "prices")
         self.require("cap", self.cap >= 1, "1 or more")
         self.require("max_bytes", self.max_bytes >= 0, "0 or more")
         if self.window_s % self.slide_s:
@@ -81,22 +85,27 @@ class SurgeParameters(Parameters):
 
 
 def events_of(records: DataFrame, parameters: SurgeParameters) -> DataFrame:
-    """Records of both topics as events: ``timestamp``, ``cell``, ``driver`` (null for a request)."""
+    """Records of both topics as events: ``timestamp``, ``cell``, ``driver`` (null for a request).
+
+    Those whose value is no such JSON, or which are from the future, are left out and counted as ``refused``.
+    """
     from pyspark.sql import functions as F
 
-    value = F.from_json(F.col("value").cast("string"), "cell string, driver string")
+    value, fits = fields_of(F.col("value").cast("string"), "cell string, driver string")
     is_driver = F.col("topic") == parameters.drivers
-    return (
-        records.where(f"timestamp <= current_timestamp() + interval '{AHEAD}'")
-        .select("timestamp", is_driver.alias("is_driver"), value.alias("value"))
-        .select(
-            "timestamp",
-            F.col("value.cell").alias("cell"),
-            F.when(F.col("is_driver"), F.col("value.driver")).alias("driver"),
-            "is_driver",
-        )
-        .where("cell is not null and (not is_driver or driver is not null)")
+    read = records.select(
+        "timestamp",
+        value["cell"].alias("cell"),
+        F.when(is_driver, value["driver"]).alias("driver"),
+        is_driver.alias("is_driver"),
+        (fits & is_text("value")).alias("fits"),
     )
+    good = F.expr(
+        "fits and cell is not null and (not is_driver or driver is not null) "
+        f"and timestamp <= current_timestamp() + interval '{AHEAD}'"
+    )
+    counted = read.observe("events", F.count_if(~F.coalesce(good, F.lit(False))).alias("refused"))
+    return counted.where(good).drop("fits")
 
 
 def prices_of(events: DataFrame, parameters: SurgeParameters) -> DataFrame:
@@ -111,7 +120,7 @@ def prices_of(events: DataFrame, parameters: SurgeParameters) -> DataFrame:
     window = F.window("timestamp", f"{parameters.window_s} seconds", f"{parameters.slide_s} seconds")
     ratio = F.col("demand") / F.greatest("supply", F.lit(1))
     return (
-        events.withWatermark("timestamp", parameters.lateness)
+        events.withWatermark("timestamp", interval_of(parameters.lateness))
         .groupBy(window.alias("window"), "cell")
         .agg(
             F.count_if(~F.col("is_driver")).alias("demand"),
@@ -179,4 +188,7 @@ def run(spark: SparkSession, parameters: SurgeParameters) -> Report:
     """Price what there is, or go on pricing if ``continuous``."""
     prepare(parameters)
     (counts,) = finish(start_prices(spark, parameters))
-    return Report("surge", {"records": counts.total(), "late windows": counts.total("late")})
+    return Report(
+        "surge",
+        {"records": counts.total(), "refused": counts.total("refused"), "late windows": counts.total("late")},
+    )
