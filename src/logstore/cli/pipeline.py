@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from logstore.cli import terminal
 from logstore.cli.place import json_option
+from logstore.errors import LogstoreError, SparkQueryError
 from logstore.spark.pipelines import Parameter, Pipeline, get, names, parameters_of
 
 #: Options that are not a parameter of the pipeline, but of the session that it runs in.
-_SESSION = ("master", "shuffle_partitions", "rocksdb", "spark_settings")
+_SESSION = ("master", "shuffle_partitions", "rocksdb", "spark_settings", "spark_log")
 
 
 class _Pipelines(click.Group):
@@ -130,13 +137,18 @@ def _session_options() -> list[click.Parameter]:
             metavar="KEY=VALUE",
             help="A setting of Spark; may be repeated.",
         ),
+        click.Option(
+            ["--spark-log"],
+            metavar="FILE",
+            help="Where Spark's own log goes, - for the terminal; by default a file that is kept if the run fails.",
+        ),
     ]
 
 
 def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
     from logstore.cli.place import parse_settings
 
-    master, shuffle_partitions, rocksdb, words = (given.pop(name) for name in _SESSION)
+    master, shuffle_partitions, rocksdb, words, log = (given.pop(name) for name in _SESSION)
     settings = {key: str(value) for key, value in parse_settings(words).items()}
     if given.get("bootstrap") and given.get("path"):
         # The directory may come from the environment; what is said on the command line wins.
@@ -148,16 +160,59 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
     from logstore.spark.pipelines.session import session
     from logstore.spark.pipelines.stopping import end, stoppable
 
-    spark = session(
-        f"logstore {found.name}",
-        master=master,
-        shuffle_partitions=shuffle_partitions,
-        rocksdb=rocksdb,
-        settings=settings,
-    )
-    try:
-        with plainly(), stoppable(spark, continuous=parameters.continuous):
-            report = found.run(spark, parameters)
-    finally:
-        end(spark)
+    with _spark_log(log) as speaking:
+        with plainly(), speaking:
+            spark = session(
+                f"logstore {found.name}",
+                master=master,
+                shuffle_partitions=shuffle_partitions,
+                rocksdb=rocksdb,
+                settings=settings,
+            )
+        try:
+            with plainly(), stoppable(spark, continuous=parameters.continuous):
+                report = found.run(spark, parameters)
+        finally:
+            end(spark)
     terminal.print_json({"pipeline": report.pipeline, **report.counts})
+
+
+@contextlib.contextmanager
+def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager[None]]:
+    """Where Spark's own log goes, to be held open while it is started; named where Spark has failed.
+
+    Raises:
+        SparkQueryError: with the name of the log behind what failed it.
+    """
+    if wanted == "-":
+        yield contextlib.nullcontext()
+        return
+    from logstore.spark.pipelines.session import speaking_into
+
+    if wanted is None:
+        file, log = tempfile.mkstemp(prefix="logstore-spark-", suffix=".log")
+        os.close(file)
+    else:
+        log = wanted
+    # What PySpark says of errors besides raising them.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    is_needed = True
+    try:
+        yield speaking_into(log)
+        is_needed = False
+    except SparkQueryError as error:
+        reason = _why_not_started(log) if "JAVA_GATEWAY_EXITED" in str(error) else ""
+        raise SparkQueryError(f"{reason or error} [Spark's log: {log}]") from error
+    except (LogstoreError, KeyboardInterrupt):
+        is_needed = False
+        raise
+    finally:
+        if wanted is None and not is_needed:
+            os.unlink(log)
+
+
+def _why_not_started(log: str) -> str:
+    """What Java has said last before it ended; "" if nothing."""
+    with open(log, errors="replace") as file:
+        said = re.findall(r"^(?:Exception in thread \S+ |Error: |Caused by: )(.+)$", file.read(), re.MULTILINE)
+    return f"Spark did not start: {said[-1]}" if said else ""

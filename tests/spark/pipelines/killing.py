@@ -104,6 +104,11 @@ class Going:
             assert time.monotonic() < until, self._run.said[-4000:]
             time.sleep(0.1)
 
+    def wait(self, timeout_s: float = 300) -> tuple[int, str]:
+        """Until it ends by itself. Its status and what it printed."""
+        out, _ = self._process.communicate(timeout=timeout_s)
+        return self._process.returncode, out
+
     def end(self, number: signal.Signals, timeout_s: float = 120) -> tuple[int, str]:
         """Send it a signal, Ctrl-C to all its processes, as a terminal does. Its status and what it printed."""
         if number == signal.SIGINT:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +15,12 @@ from typing import Any
 import pytest
 
 import logstore
-from logstore.errors import CheckpointMismatchError, SparkQueryError
+from logstore.errors import CheckpointMismatchError, InvalidSettingError, SparkQueryError
 from logstore.spark.pipelines import files, latest, stopping
-from logstore.spark.pipelines.running import Counts, finish, plainly, reason_of
+from logstore.spark.pipelines.reasons import reason_of
+from logstore.spark.pipelines.running import Counts, finish, plainly
 from logstore.spark.pipelines.stopping import SIGNALS, stoppable
+from tests.spark import sessions
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.topic_contents import records_of
 from tests.waiting import wait_for
@@ -78,8 +83,22 @@ def test_when_one_query_fails_the_others_are_stopped() -> None:
     [
         ("[X] at y\n  Caused by: logstore.errors.DataLossError: t-0: gone\n  at z", "t-0: gone"),
         ("[X] java.lang.RuntimeError: no\nUnknownTopicError: there is no topic t\n", "there is no topic t"),
-        ("[COLUMN] There is no column `x`.\n'Project\n+- y", "[COLUMN] There is no column `x`."),
-        ("ValueError: not ours\nmore", "ValueError: not ours"),
+        (
+            "[COLUMN] There is no column `x`. SQLSTATE: 42703; line 1 pos 0;\n'Project\n+- y",
+            "[COLUMN] There is no column `x`.",
+        ),
+        ("ValueError: not ours\n\tat x", "ValueError: not ours"),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [CAST] '1x' is no INT.\n"
+            "== SQL ==\nx\n=== Streaming Query ===\n",
+            "[CAST] '1x' is no INT.",
+        ),
+        ("An error occurred while calling o1.load.\n: java.io.IOException: no route\n\tat x", "no route"),
+        (
+            "[FOREACH] An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+            '  File "a.py", line 1, in f\npyspark.errors.AnalysisException: [AMBIGUOUS] `x` is ambiguous.\n\n\tat y',
+            "[AMBIGUOUS] `x` is ambiguous.",
+        ),
         ("", "Spark has failed without saying why"),
     ],
 )
@@ -94,14 +113,46 @@ def message_of(run: Any, spark: Any, parameters: Any) -> str:
     return str(raised.value)
 
 
-def test_a_column_that_is_not_there_is_named(engine: Any, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
+def in_files(tmp_path: Path, **more: Any) -> files.FilesParameters:
+    (tmp_path / "in").mkdir(exist_ok=True)
     (tmp_path / "in" / "a.csv").write_text("a,b\n1,2\n")
     places = {"path": tmp_path / "store", "checkpoint": tmp_path / "checkpoint", "source": tmp_path / "in"}
-    told = files.FilesParameters(topic="t", key="c", **{name: str(path) for name, path in places.items()})
-    said = message_of(files.run, engine, told)
-    assert "`c`" in said
-    assert "\n" not in said
+    return files.FilesParameters(**{"topic": "t", **{name: str(path) for name, path in places.items()}, **more})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"key": "c"}, "key: .*`c`.* cannot be resolved.*`a`, `b`"),
+        ({"value": "a +"}, "value: .*Syntax error"),
+        ({"timestamp": "nope(a)"}, "timestamp: .*`nope`"),
+        ({"columns": ("a", "c")}, "columns: .*`c`"),
+        ({"schema": "a NOTYPE"}, 'schema: .*"NOTYPE"'),
+        ({"schema": "a INT, a INT"}, "schema: it has a twice"),
+        ({"source": "/no/such/place", "schema": "a INT"}, "source: .*/no/such/place"),
+    ],
+)
+def test_the_parameter_that_is_wrong_is_named(
+    engine: Any, tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidSettingError, match=said) as raised:
+        files.run(engine, in_files(tmp_path, **wrong))
+    assert "\n" not in str(raised.value)
+
+
+def test_the_reason_comes_first_with_the_file_or_place(engine: Any, tmp_path: Path) -> None:
+    """Where Spark has a function in Python, a file and a call from Python in its way."""
+    assert message_of(files.run, engine, in_files(tmp_path, value="1 / (a - 1)")).startswith("[DIVIDE_BY_ZERO]")
+
+    (tmp_path / "parquet").mkdir()
+    (tmp_path / "parquet" / "a.parquet").write_text("not at all" * 10)
+    broken = in_files(tmp_path, format="parquet", source=str(tmp_path / "parquet"), checkpoint=str(tmp_path / "c"))
+    for each in (broken, dataclasses.replace(broken, schema="a INT")):
+        assert re.match(r"file:\S+/a\.parquet is not a Parquet file", message_of(files.run, engine, each))
+
+    (tmp_path / "file").touch()
+    on_file = in_files(tmp_path, checkpoint=str(tmp_path / "file" / "c"))
+    assert message_of(files.run, engine, on_file) == f"Parent path is not a directory: file:{tmp_path}/file"
 
 
 @pytest.mark.timeout(600)
@@ -253,6 +304,35 @@ def test_a_command_ends_at_once_and_without_stack_traces_and_the_next_goes_on(tm
         status, report = going.end(signal.SIGTERM)
     assert status == 0, run.said
     assert json.loads(report)["pipeline"] == "files"
-    assert not any(word in run.said for word in ("KeyboardInterrupt", "py4j")), run.said
+    # Cut off, and stopped: there is nothing to say, and Spark's own log is not the user's.
+    assert run.said == ""
     found = [json.loads(record.value) for record in records_of(tmp_path / "store", "t")]
     assert sorted(int(each["a"]) for each in found) == list(range(lines))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_that_fails_says_so_in_one_line_and_where_sparks_log_is(tmp_path: Path) -> None:
+    told = in_files(tmp_path)
+    places = {"path": told.path, "checkpoint": told.checkpoint, "source": told.source}
+    run = killing.Run(tmp_path, "files", topic="t", partitions=1, value="1 / (a - 1)", **places)
+    with run.going_on() as going:
+        assert going.wait() == (1, "")
+    said = re.fullmatch(r"error: \[DIVIDE_BY_ZERO\].* \[Spark's log: (\S+)\]\n", run.said)
+    assert said, run.said
+    log = Path(said[1])
+    assert "DIVIDE_BY_ZERO" in log.read_text()
+    log.unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "logstore.cli", "pipeline", "run", "files", "--master", "lokal"]
+    words += ["--source", "in", "--topic", "t", "--dir", str(tmp_path / "d"), "--checkpoint", str(tmp_path / "c")]
+    words += ["--spark-log", str(tmp_path / "log")]
+    done = subprocess.run(words, capture_output=True, text=True, env=sessions.environment(), check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"error: Spark did not start: .*Master must .*\[Spark's log: \S+/log\]\n", done.stderr), (
+        done.stderr
+    )

@@ -35,8 +35,10 @@ from urllib.parse import unquote
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, csv_files, hadoop, misfits, parameter, pipeline
 from logstore.spark.pipelines.outputs import Checkpoint, Topic
+from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, write_batch, write_stream
+from logstore.spark.pipelines.values import checked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -87,6 +89,22 @@ def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
     return rows.select(*records)
 
 
+def check_expressions(rows: DataFrame, parameters: FilesParameters) -> None:
+    """Refuse an expression that is none over the columns of the files, before anything is read.
+
+    Raises:
+        InvalidSettingError: the parameter is named.
+    """
+    from pyspark.errors import AnalysisException
+
+    for name in ("key", "value", "timestamp", "columns"):
+        given = getattr(parameters, name)
+        try:
+            rows.selectExpr(*map(csv_files.quoted, given) if name == "columns" else [given] * bool(given))
+        except AnalysisException as error:
+            raise InvalidSettingError({name: reason_of(error)}) from error
+
+
 # -- columns
 
 
@@ -101,7 +119,7 @@ def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType:
     if parameters.format == "text":
         return StructType.fromDDL("value STRING")
     if parameters.schema:
-        return StructType.fromDDL(parameters.schema)
+        return checked(parameters.schema)
     kept = os.path.join(parameters.checkpoint, "columns")
     # Asked for first: Spark tells of a path that is not there with a stack trace.
     if hadoop.exists(spark, kept):
@@ -157,7 +175,12 @@ def _options(parameters: FilesParameters) -> dict[str, str]:
 
 
 def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -> DataFrame:
-    """The files as a stream of rows, with `csv_files.EXTRA` where lines may not fit."""
+    """The files as a stream of rows, with `csv_files.EXTRA` where lines may not fit.
+
+    Raises:
+        InvalidSettingError: there is no such directory.
+    """
+    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
     has_lines = parameters.format in ("csv", "json")
@@ -165,7 +188,10 @@ def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -
     reader = reader.option("columnNameOfCorruptRecord", csv_files.CORRUPT)
     if parameters.files_per_trigger:
         reader = reader.option("maxFilesPerTrigger", parameters.files_per_trigger)
-    rows = reader.schema(csv_files.with_corrupt(schema) if has_lines else schema).load(parameters.source)
+    try:
+        rows = reader.schema(csv_files.with_corrupt(schema) if has_lines else schema).load(parameters.source)
+    except AnalysisException as error:
+        raise InvalidSettingError({"source": reason_of(error)}) from error
     return rows.select("*", F.col("_metadata.file_path").alias(csv_files.FILE)) if has_lines else rows
 
 
@@ -188,6 +214,7 @@ def run(spark: SparkSession, parameters: FilesParameters) -> Report:
     ensure_topics(parameters, parameters.topic)
     schema = schema_of(spark, parameters)
     rows = read(spark, parameters, schema)
+    check_expressions(rows, parameters)
     records = transform(fitting(rows, parameters), parameters)
     where = hadoop.qualified(spark, parameters.source)
     fills = Topic(parameters, parameters.topic, source=f"{where}/{parameters.glob}".rstrip("/"))

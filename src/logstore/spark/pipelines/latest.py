@@ -43,7 +43,7 @@ from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import CLAIM, Checkpoint, Output
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, place_options, read_batch, read_stream
-from logstore.spark.pipelines.values import fields_of, is_text, names_of
+from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of
 from logstore.spark.reading import backend_of
 
 if TYPE_CHECKING:
@@ -274,6 +274,8 @@ def read(spark: SparkSession, table: str) -> DataFrame | None:
 @pipeline("latest", "A changelog topic into a Parquet table of the latest value for each key.", LatestParameters)
 def run(spark: SparkSession, parameters: LatestParameters) -> Report:
     """Merge what is new into the table, or make it anew."""
+    if parameters.schema:
+        checked(parameters.schema)
     ensure_topics(parameters, parameters.topic)
     table = Table(parameters)
     checkpoint = os.path.join(parameters.checkpoint, STAGE)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore import errors
 from logstore.errors import SparkQueryError
 from logstore.spark.pipelines.outputs import Checkpoint, Output
 from logstore.spark.pipelines.parameters import Parameters
+from logstore.spark.pipelines.reasons import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,21 +155,4 @@ def plainly() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SparkQueryError(reason_of(str(error))) from error
-
-
-#: The name of an error, and what it says up to the end of the line.
-_NAMED = re.compile(r"\b(?:[a-z_]+\.)*([A-Z]\w+Error): (.+)")
-
-
-def reason_of(text: str) -> str:
-    """What matters of a message of Spark: the error of ours in it, else its first line.
-
-    >>> reason_of("[STREAM_FAILED] Query [id = 1] ... logstore.errors.DataLossError: t-0 was deleted\\n  at ...")
-    't-0 was deleted'
-    """
-    for name, what in _NAMED.findall(text):
-        if isinstance(getattr(errors, name, None), type):
-            return str(what).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else "Spark has failed without saying why"
+        raise SparkQueryError(reason_of(error)) from error

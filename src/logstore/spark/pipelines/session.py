@@ -5,7 +5,10 @@ This module alone decides its settings. Who has a session of his own passes that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from logstore.spark import java
@@ -22,8 +25,28 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.metricsEnabled": "true",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
 }
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@contextlib.contextmanager
+def speaking_into(log: str) -> Iterator[None]:
+    """Have what is started inside ``with`` write its standard error, and so Spark its log, to the end of a file.
+
+    What this process writes there meanwhile goes with it.
+    """
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.dup2(file, 2)
+        os.close(file)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def session(

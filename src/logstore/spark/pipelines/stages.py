@@ -37,10 +37,11 @@ from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.csv_files import quoted
 from logstore.spark.pipelines.outputs import Topic
+from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
-from logstore.spark.pipelines.running import finish_in_turn, reason_of, start
+from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
-from logstore.spark.pipelines.values import fields_of, is_text, names_of
+from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +102,7 @@ def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
             else spark.read.parquet(path)
         )
     except AnalysisException as error:
-        raise InvalidSettingError({"table": f"cannot read {path}: {reason_of(str(error))}"}) from error
+        raise InvalidSettingError({"table": f"cannot read {path}: {reason_of(error)}"}) from error
     known = {*names_of(parameters.schema), *table.columns}
     for name, field in [("on", on), ("amount", parameters.amount), *(("group", each) for each in parameters.group)]:
         if field not in (table.columns if name == "on" else known):
@@ -153,6 +154,7 @@ def sum_up(records: DataFrame, table: StructType, parameters: StagesParameters) 
 @pipeline("stages", "Raw to enriched to aggregated topic, each stage exactly once through kills.", StagesParameters)
 def run(spark: SparkSession, parameters: StagesParameters) -> Report:
     """Bring both stages up to date, one after the other; or with ``continuous`` keep them so, at once."""
+    checked(parameters.schema)
     ensure_topics(parameters, parameters.raw, parameters.enriched, parameters.sums)
     table = read_table(spark, parameters)
 

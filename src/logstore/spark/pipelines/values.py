@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from logstore.errors import InvalidSettingError
+from logstore.spark.pipelines.reasons import reason_of
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import StructType
 
 #: What is filled, beside the fields, of a value that does not fit them.
 _MISFIT = "_logstore_misfit"
@@ -29,6 +33,27 @@ def fields_of(text: Column, schema: str) -> tuple[Column, Column]:
     found = F.from_json(text, f"{schema}, {_MISFIT} STRING", {"columnNameOfCorruptRecord": _MISFIT})
     fits = F.coalesce(found[_MISFIT].isNull() & found.isNotNull(), F.lit(False))
     return found.dropFields(_MISFIT), fits
+
+
+def checked(schema: str) -> StructType:
+    """The columns of Spark's DDL. Needs a session.
+
+    Raises:
+        InvalidSettingError: it is none, or names a column twice.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructType
+
+    try:
+        found = StructType.fromDDL(schema)
+    except AnalysisException as error:
+        raise InvalidSettingError({"schema": reason_of(error)}) from error
+    if not isinstance(found, StructType):
+        raise InvalidSettingError({"schema": f"expected columns such as a INT, b STRING, found {schema!r}"})
+    twice = sorted({name for name in found.names if found.names.count(name) > 1})
+    if twice:
+        raise InvalidSettingError({"schema": f"it has {', '.join(twice)} twice"})
+    return found
 
 
 def names_of(schema: str) -> list[str]:

@@ -1,0 +1,79 @@
+"""Why Spark has failed, in a line: what its errors, plans and stack traces come from.
+
+What was raised first lies at the bottom: below the query that ended, below the task, below a call between Python
+and Java. That comes first here; what Spark says of it, such as the file that it was reading, follows in brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from logstore import errors
+
+#: An error of Python's in a traceback: its class, and what it says up to the end of the line.
+_RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+#: One of ours anywhere in a text: Java's messages have it in the middle of a line.
+_NAMED = re.compile(r"\b(?:[a-z_]+\.)*([A-Z]\w+Error): (.+)")
+
+#: What stands before a message: Spark's word for a query that has ended, a call from Python, a class of Java's.
+_BEFORE = (
+    re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: "),
+    re.compile(r"^An error occurred while calling \S+\s*:\s*"),
+    re.compile(r"^(?:[a-z_$][\w$]*\.)+[A-Z][\w$]*: "),
+)
+#: What stands behind one.
+_BEHIND = re.compile(r"\n\s*at |\n=+ |\nCaused by: |\n'|\n\+- |\n\s*File \"")
+_STATE = re.compile(r"\s*;?\s*SQLSTATE: \w{5}(?:; line \d+ pos \d+)?;?")
+
+_LONGEST = 600
+
+
+def reason_of(error: BaseException | str) -> str:
+    """What matters of an error of Spark: the one of ours in it, the innermost of Python's, or of Java's.
+
+    >>> reason_of("[STREAM_FAILED] Query [id = 1] ... logstore.errors.DataLossError: t-0 was deleted\\n  at ...")
+    't-0 was deleted'
+    """
+    texts = [str(error), *_causes_of(error)]
+    for text in texts:
+        for name, what in _NAMED.findall(text):
+            if isinstance(getattr(errors, name, None), type):
+                return str(what).strip()
+    for text in texts:
+        # In the function of a foreachBatch, say; behind it may be what Java says of that.
+        if "Traceback (most recent call last)" in text and (raised := _RAISED.findall(text)):
+            name, what = raised[-1]
+            if not name.startswith("Py4J"):
+                return _plain(what)
+    found = [plain for plain in map(_plain, texts) if plain]
+    if not found:
+        return "Spark has failed without saying why"
+    first, innermost = found[0], found[-1]
+    if innermost in first:
+        return first
+    return innermost if first in innermost else f"{innermost} ({first})"
+
+
+def _causes_of(error: BaseException | str) -> Iterator[str]:
+    """What Java says of each error below one, the innermost last."""
+    from py4j.protocol import Py4JError
+
+    java: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    try:
+        while java is not None and (java := java.getCause()) is not None:
+            if message := java.getMessage():
+                yield str(message)
+    except (Py4JError, ConnectionError):
+        return  # Java is gone
+
+
+def _plain(text: str) -> str:
+    """A message in a line, without what stands before and behind it."""
+    text = text.strip()
+    for _ in range(4):
+        for pattern in _BEFORE:
+            text = pattern.sub("", text)
+    text = _BEHIND.split(text, maxsplit=1)[0]
+    return " ".join(_STATE.sub("", text).split())[:_LONGEST]
