@@ -57,6 +57,19 @@ def list_pipelines(as_json: bool) -> None:
 
 
 @pipeline.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+def written(directory: str) -> None:
+    """The files of Parquet in DIRECTORY that count, a line each, for readers that do not know Spark's own list.
+
+    What a killed run has left in the directory is not among them.
+    """
+    from logstore.spark.pipelines.written import files_of
+
+    for path in files_of(directory):
+        terminal.line(path)
+
+
+@pipeline.command()
 @click.argument("name", type=click.Choice(names()))
 @json_option
 def describe(name: str, as_json: bool) -> None:

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 import logstore
-from logstore.errors import ArchiveIncompleteError, CheckpointMismatchError
+from logstore.errors import ArchiveIncompleteError, CheckpointMismatchError, NotALogError
 from logstore.spark.pipelines import Parameters, activity, archive, archives, files, get, rollup, stages
 from logstore.spark.pipelines.outputs import CLAIM
+from logstore.spark.pipelines.written import files_of
 from tests.spark.pipelines.topic_contents import records_of
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
@@ -268,3 +270,26 @@ def test_an_archive_that_has_fewer_records_than_its_checkpoint_says_ends_the_run
     with pytest.raises(ArchiveIncompleteError, match=r"archive has 0 records of t-\d at offsets 0 to"):
         life.run(engine, "archive")
     assert not any(each.records for each in archives.read_ranges(engine, life.told.archive).values())
+
+
+def test_other_readers_find_what_counts_though_a_killed_run_has_left_files(engine: Any, tmp_path: Path) -> None:
+    """Twelve runs, so that Spark's list has been put together once, and a file that no run has finished."""
+    life = life_of("archive", tmp_path)
+    life.told = replace(life.told, max_offsets=10)
+    for turn in range(6):
+        life.fill(turn)
+    life.run(engine, "archive")
+    records = tmp_path / "archive" / "records"
+    assert any(each.name.endswith(".compact") for each in (records / "_spark_metadata").iterdir())
+    found = files_of(records)
+    shutil.copy(found[0], Path(found[0]).with_name("part-of-a-killed-run.zstd.parquet"))
+    assert sorted(map(str, records.rglob("*.parquet"))) != sorted(found)
+    offsets = Counter(
+        (str(Path(path).parent), offset)
+        for path in found
+        for offset in pyarrow.parquet.ParquetFile(path).read(["offset"])["offset"].to_pylist()
+    )
+    assert len(offsets) == 6 * EACH
+    assert set(offsets.values()) == {1}
+    with pytest.raises(NotALogError, match="no stream of Spark has written files here"):
+        files_of(tmp_path)

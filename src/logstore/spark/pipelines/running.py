@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore.errors import SparkQueryError
+from logstore.errors import LogstoreError, SparkQueryError
 from logstore.spark.pipelines.outputs import Checkpoint, Output
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.pipelines.reasons import reason_of
@@ -149,10 +149,14 @@ def plainly() -> Iterator[None]:
     Raises:
         SparkQueryError: Spark has raised; what it raised is the cause.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except LogstoreError:
+        raise  # also that PySpark is missing
+    except Exception as error:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if not isinstance(error, (PySparkException, Py4JError)):
+            raise
         raise SparkQueryError(reason_of(error)) from error
