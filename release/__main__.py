@@ -4,18 +4,23 @@
 2. auditwheel, abi3audit, check-wheel-contents, twine check;
 3. publish to a throw-away private index that also holds a stranger's `logstore` 1.0.0, install from it on each
    Python by `--index-url`, and run the tour;
-4. bill of materials and checksums, beside the files in `dist/`.
+   On an older Python, for which ours does not exist, the stranger's must be what pip takes there, and nothing once
+   the index lacks it: so the page says;
+4. bill of materials for each extra, known weaknesses, checksums, beside the files in `dist/`.
+
+With `--twice` everything is built a second time, and the release fails if a byte differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from release import build, checks, index, interpreters, trial
+from release import build, checks, index, interpreters, materials, same, trial
 from release.commands import ReleaseError, run, say
 from release.interpreters import ABI3, WHEELS, text_of
 from release.stranger import write_wheel
@@ -27,17 +32,18 @@ TOUR = ROOT / "examples" / "tour.py"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make release", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where what has passed is left")
+    parser.add_argument("--twice", action="store_true", help="build everything twice, and compare the bytes")
     options = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="logstore-release-") as work:
-            release(ROOT, Path(work), options.out)
+            release(ROOT, Path(work), options.out, twice=options.twice)
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def release(repository: Path, work: Path, out: Path) -> None:
+def release(repository: Path, work: Path, out: Path, *, twice: bool = False) -> None:
     """Leave the files of a release in ``out``, which is emptied first; nothing is there if a step fails."""
     shutil.rmtree(out, ignore_errors=True)
     pythons, lacking = interpreters.find()
@@ -46,36 +52,75 @@ def release(repository: Path, work: Path, out: Path) -> None:
     if lacking:
         say(f"release: not on this machine, so without a wheel: Python {', '.join(text_of(v) for v in lacking)}")
 
-    source, tracked, _ = build.clone_of(repository, work)
-    say("build: source distribution")
-    sdist = build.build_sdist(source, tracked, work)
-    repaired = work / "repaired"
-    repaired.mkdir()
-    for version, python in pythons.items():
-        for abi3 in [False] + [True] * (version == ABI3):
-            say(f"build: wheel for Python {text_of(version)}{' and later (abi3)' * abi3}")
-            wheel = build.build_wheel(python, version, sdist, tracked, work, abi3=abi3)
-            checks.repair(wheel, repaired)
-    files = [sdist, *sorted(repaired.glob("*.whl"))]
+    os.umask(0o022)  # what is packed has the rights of the files that were unpacked for it
+    files, seconds = build_all(repository, work / "first", pythons)
+    if twice:
+        say("build: all of it a second time")
+        again, _ = build_all(repository, work / "second", pythons)
+        differences = [text for pair in zip(files, again, strict=True) if (text := same.difference(*pair))]
+        if differences:
+            raise ReleaseError("two builds of one commit are not the same:\n" + "\n".join(differences))
     say("check: manylinux, stable ABI, contents, metadata")
     checks.check(files)
 
     with index.serve(work) as private:
         installed = publish_and_try(private, files, pythons, work)
+        try_older(private, interpreters.older(), work)
         say("bill of materials, known weaknesses, checksums")
-        stem = sdist.name.removesuffix(".tar.gz")
-        materials = work / f"{stem}.cdx.json"
-        checks.write_bill_of_materials(installed.python, materials)
-        checks.audit_dependencies(next((installed.python.parent.parent / "lib").glob("python*/site-packages")))
+        version = max(pythons)
+        wheel = next(path for path in files if f"-cp{version[0]}{version[1]}-cp" in path.name)
+        packages = materials.resolved(pythons[version], wheel)
+        stem = files[0].name.removesuffix(".tar.gz")
+        listed = work / f"{stem}.cdx.json"
+        digests = [(path.name, checks.digest_of(path)) for path in files]
+        listed.write_text(materials.bill(installed.version, digests, packages, seconds))
+        if problem := materials.audit(packages, work):
+            say(f"pip-audit: not asked ({problem})")
 
     staged = work / "dist"
     staged.mkdir()
-    kept = [Path(shutil.copy(path, staged)) for path in [*files, materials]]
+    kept = [Path(shutil.copy(path, staged)) for path in [*files, listed]]
     checks.write_sums(kept, staged / "SHA256SUMS")
     shutil.copytree(staged, out)
     for path in sorted(out.iterdir()):
         print(f"{path.stat().st_size:>12,}  {path.name}")
     say(f"to publish: twine upload --repository-url <your index> {out.name}/*.whl {out.name}/*.tar.gz")
+
+
+def build_all(repository: Path, work: Path, pythons: dict[interpreters.Version, Path]) -> tuple[list[Path], int]:
+    """(the source distribution and the wheels, the time of the commit)."""
+    work.mkdir()
+    source, tracked, seconds = build.clone_of(repository, work)
+    say("build: source distribution")
+    sdist = build.build_sdist(source, tracked, work, seconds)
+    repaired = work / "repaired"
+    repaired.mkdir()
+    for version, python in pythons.items():
+        for abi3 in [False] + [True] * (version == ABI3):
+            say(f"build: wheel for Python {text_of(version)}{' and later (abi3)' * abi3}")
+            wheel = build.build_wheel(python, version, sdist, tracked, work, seconds, abi3=abi3)
+            checks.repair(wheel, repaired, seconds)
+    return [sdist, *sorted(repaired.glob("*.whl"))], seconds
+
+
+def try_older(private: index.PrivateIndex, older: tuple[interpreters.Version, Path] | None, work: Path) -> None:
+    """What a Python takes for which there is no logstore: the stranger's, until the index has none.
+
+    Raises:
+        ReleaseError: it is not so.
+    """
+    if older is None:
+        say("try: there is no older Python on this machine, so what it takes was not tried")
+        return
+    version, python = older
+    say(f"try: Python {text_of(version)}, for which there is none of ours")
+    if (taken := trial.taken(python, private.url, work / "older")) != "1.0.0":
+        raise ReleaseError(
+            f"Python {text_of(version)} took {taken}, not the stranger's 1.0.0: docs/howto/private-index.md"
+        )
+    (private.folder / "logstore-1.0.0-py3-none-any.whl").unlink()
+    if (taken := trial.taken(python, private.url, work / "none")) is not None:
+        raise ReleaseError(f"Python {text_of(version)} took {taken} from an index that has none for it")
 
 
 def publish_and_try(

@@ -47,6 +47,16 @@ def is_usable(path: Path, version: Version) -> bool:
     return done.returncode == 0
 
 
+def older() -> tuple[Version, Path] | None:
+    """An interpreter that is too old for logstore, with pip; the newest that there is."""
+    for version in ((3, 10), (3, 9), (3, 8)):
+        for path in candidates(version):
+            done = subprocess.run([path, "-I", "-m", "pip", "--version"], capture_output=True, check=False)
+            if done.returncode == 0:
+                return version, path
+    return None
+
+
 def find(versions: Iterable[Version] = WHEELS) -> tuple[dict[Version, Path], list[Version]]:
     """(the first usable interpreter of each version, the versions that this machine lacks)."""
     found: dict[Version, Path] = {}

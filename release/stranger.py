@@ -8,12 +8,18 @@ import zipfile
 from pathlib import Path
 
 
-def write_wheel(folder: Path, version: str, *, name: str = "logstore", tag: str = "py3-none-any") -> Path:
-    """A wheel that pip accepts. Its one module says who it is: ``WHO = "<name> <version>"``."""
+def write_wheel(
+    folder: Path, version: str, *, name: str = "logstore", tag: str = "py3-none-any", python: str = ""
+) -> Path:
+    """A wheel that pip accepts, with ``python`` on such a Python only.
+
+    Its one module says who it is: ``WHO = "<name> <version>"``.
+    """
+    needs = f"Requires-Python: {python}\n" if python else ""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}/__init__.py": f'WHO = "{name} {version}"\n',
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: logstore release\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }
     record = "".join(f"{path},sha256={_digest(text)},{len(text)}\n" for path, text in files.items())

@@ -56,6 +56,19 @@ def _pip_install(inside: Path, index_url: str, what: str | Path) -> None:
     )
 
 
+def taken(python: Path, index_url: str, folder: Path) -> str | None:
+    """Which version pip takes for the bare name on that Python; None if there is none for it."""
+    command = (python, "-m", "pip", "--isolated", "download", "--quiet", "--no-deps", "--no-cache-dir")
+    try:
+        run(*command, "--dest", folder, "--index-url", index_url, "logstore")
+    except ReleaseError as error:
+        if "No matching distribution" in str(error):
+            return None
+        raise
+    (file,) = folder.iterdir()
+    return file.name.split("-")[1]
+
+
 def run_tour(installed: Installed, tour: Path, directory: Path) -> str:
     """The tour's output, run where nothing of the source tree can be imported."""
     directory.mkdir(parents=True)

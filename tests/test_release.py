@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import http.server
 import importlib.metadata
+import io
+import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import threading
+import time
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.tags import Tag, cpython_tags
@@ -27,7 +33,9 @@ pytestmark = pytest.mark.skipif(not (ROOT / "release").exists(), reason="no sour
 from release.checks import write_sums  # noqa: E402
 from release.contents import complaints_of_sdist, complaints_of_wheel  # noqa: E402
 from release.interpreters import ABI3, WHEELS, find, text_of  # noqa: E402
+from release.materials import EXTRAS, bill, licence_of, packages_of, requirements  # noqa: E402
 from release.news import section_of, with_section  # noqa: E402
+from release.same import difference, rewrite_sdist, rewrite_wheel  # noqa: E402
 from release.stranger import write_wheel  # noqa: E402
 
 OURS = importlib.metadata.version("logstore")
@@ -111,6 +119,125 @@ def test_the_sums_are_what_sha256sum_reads(tmp_path: Path) -> None:
     assert (tmp_path / "SHA256SUMS").read_text() == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.whl\n"
     )
+
+
+# --- the same bytes from the same commit -------------------------------------------------------
+
+COMMITTED = 1_793_000_000
+
+
+def write_sdist(path: Path, names: list[str], when: int, mode: int) -> Path:
+    path.parent.mkdir()
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            member = tarfile.TarInfo(f"logstore-1/{name}")
+            member.size, member.mtime, member.mode, member.uid, member.uname = (
+                len(name),
+                when,
+                mode,
+                when,
+                f"u{when}",
+            )
+            archive.addfile(member, io.BytesIO(name.encode()))
+    return path
+
+
+def write_zip(path: Path, names: list[str], when: int, mode: int) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name in names:
+            entry = zipfile.ZipInfo(name, time.gmtime(when)[:6])
+            entry.external_attr = mode << 16
+            archive.writestr(entry, name)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "rewrite", "name"),
+    [(write_sdist, rewrite_sdist, "logstore-1.tar.gz"), (write_zip, rewrite_wheel, "logstore-1-py3-none-any.whl")],
+    ids=["sdist", "wheel"],
+)
+def test_two_builds_of_one_commit_have_the_same_bytes(tmp_path: Path, write: Any, rewrite: Any, name: str) -> None:
+    names = ["a.py", "b/c.py", "logstore-1.dist-info/RECORD", "z.py"]
+    first = write(tmp_path / "1" / name, names, 1_793_100_000, 0o644)
+    second = write(tmp_path / "2" / name, names[::-1], 1_793_200_000, 0o600)
+    assert difference(first, second).endswith("its order, times or packing differ")
+    for path in (first, second):
+        rewrite(path, COMMITTED)
+    assert difference(first, second) == ""
+    other = write(tmp_path / "3" / name, [*names, "new.py"], 1_793_100_000, 0o644)
+    rewrite(other, COMMITTED)
+    assert "new.py differ" in difference(first, other)
+    if name.endswith(".whl"):
+        with zipfile.ZipFile(first) as wheel:
+            assert wheel.namelist()[-1].endswith("RECORD")
+            assert {entry.date_time for entry in wheel.infolist()} == {time.gmtime(COMMITTED)[:6]}
+
+
+# --- the bill of materials ---------------------------------------------------------------------
+
+#: What pip reports of an install, shortened.
+REPORT = {
+    "install": [
+        {"metadata": {"name": "logstore", "version": "2026.11.0"}, "download_info": {}},
+        {
+            "metadata": {
+                "name": "Pandas",
+                "version": "2.2.3",
+                "requires_dist": ["numpy>=1.26; python_version>'3'"],
+            },
+            "download_info": {"archive_info": {"hashes": {"sha256": "b" * 64}}},
+        },
+        {
+            "metadata": {"name": "numpy", "version": "2.1", "license_expression": "BSD-3-Clause"},
+            "download_info": {"archive_info": {"hashes": {"sha256": "a" * 64}}},
+        },
+    ]
+}
+
+
+def test_ours_is_no_entry_of_what_is_looked_up() -> None:
+    """Its name on the public index is a stranger's: what is said of that package is not said of ours."""
+    packages = {f"{each.name}=={each.version}": each for each in packages_of(REPORT, "tables")}
+    assert sorted(packages) == ["numpy==2.1", "pandas==2.2.3"]
+    assert requirements(packages) == "numpy==2.1\npandas==2.2.3\n"
+    assert packages["pandas==2.2.3"].needs == {"numpy"}
+
+
+@pytest.mark.parametrize(
+    ("about", "licence"),
+    [
+        ({"license_expression": "MIT", "license": "other"}, "MIT"),
+        ({"classifier": ["License :: OSI Approved :: BSD License", "Topic :: X"]}, "BSD License"),
+        ({"license": "Apache 2.0\n\nwhole text"}, "Apache 2.0"),
+        ({}, ""),
+    ],
+)
+def test_the_licence_is_what_the_metadata_say(about: dict[str, Any], licence: str) -> None:
+    assert licence_of(about) == licence
+
+
+def test_the_bill_has_a_subject_without_a_package_url_and_its_packages_with_their_hashes() -> None:
+    pytest.importorskip("cyclonedx", reason="cyclonedx is missing: make release installs it")
+    packages = {f"{each.name}=={each.version}": each for each in packages_of(REPORT, "tables")}
+    text = bill("2026.11.0", [("logstore-2026.11.0.tar.gz", "c" * 64)], packages, COMMITTED)
+    assert text == bill("2026.11.0", [("logstore-2026.11.0.tar.gz", "c" * 64)], packages, COMMITTED)
+    found = json.loads(text)
+    subject = found["metadata"]["component"]
+    assert (subject["name"], "purl" in subject) == ("logstore", False)
+    assert subject["externalReferences"][0]["hashes"][0]["content"] == "c" * 64
+    listed = {each["name"]: each for each in found["components"]}
+    assert listed.keys() == {"numpy", "pandas"}
+    assert listed["numpy"]["hashes"][0]["content"] == "a" * 64
+    assert listed["numpy"]["licenses"] == [{"license": {"id": "BSD-3-Clause"}}]
+    assert listed["pandas"]["properties"] == [{"name": "logstore:extra", "value": "tables"}]
+    assert {"ref": "pandas==2.2.3", "dependsOn": ["numpy==2.1"]} in found["dependencies"]
+
+
+def test_every_extra_is_a_users_and_in_the_bill_or_for_work_on_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ours = {"bench", "demo", "docs", "interop", "lint", "release", "spark-kafka", "spark-test", "test"}
+    assert set(project["optional-dependencies"]) == ours | set(EXTRAS)
 
 
 # --- which file an installer takes -------------------------------------------------------------
@@ -286,6 +413,19 @@ def test_a_second_index_decides_by_the_number_alone(indexes: tuple[Path, str], t
     assert taken(tmp_path, "--index-url", f"{url}/private") == OURS
     (tmp_path / "taken").rename(tmp_path / "before")
     assert taken(tmp_path, "--index-url", f"{url}/private", "--extra-index-url", f"{url}/public") == "9999.0.0"
+
+
+@needs_pip
+def test_on_a_python_without_ours_the_strangers_is_taken_in_silence(
+    indexes: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Why the index must not have the stranger's at all, as the page says: the higher version is no help there."""
+    root, url = indexes
+    publish(root, "private", "1.0.0")
+    write_wheel(root / "private" / "logstore", "2026.11.0", python=">=99")
+    assert taken(tmp_path, "--index-url", f"{url}/private") == "1.0.0"
+    page = (ROOT / "docs" / "howto" / "private-index.md").read_text()
+    assert "takes the stranger's 1.0.0 in silence" in page
 
 
 def test_no_command_of_ours_names_a_second_index() -> None:
