@@ -30,6 +30,7 @@ from examples.show import DemoError, expect
 from logstore.spark import java
 from logstore.spark.pipelines import Parameters, files
 from logstore.spark.pipelines.files import FilesParameters
+from logstore.spark.pipelines.outputs import Directory, Topic
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
 
@@ -195,7 +196,8 @@ def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
         F.to_json(F.struct(*DELAY)).cast("binary").alias("value"),
         F.col("hour.start").alias("timestamp"),
     )
-    return start(write_stream(records, parameters, place.topic("delays")), parameters, "join")
+    topic = place.topic("delays")
+    return start(spark, write_stream(records, parameters, topic), parameters, "join", Topic(parameters, topic))
 
 
 def start_table(spark: SparkSession, place: Place) -> Any:
@@ -209,7 +211,8 @@ def start_table(spark: SparkSession, place: Place) -> Any:
         columns=",".join((*DELAY, "timestamp", "partition", "offset")),
     )
     writer = rows.writeStream.format("parquet").partitionBy("origin")
-    return start(writer.option("path", str(place.directory / "delays")), parameters, "table")
+    path = str(place.directory / "delays")
+    return start(spark, writer.option("path", path), parameters, "table", Directory(path))
 
 
 # --- the figures -------------------------------------------------------------------------------

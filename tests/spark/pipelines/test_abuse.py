@@ -1,0 +1,249 @@
+"""What users and machines do to pipelines: each of it to each pipeline, and the page's table is what comes of it.
+
+`make test` does a part, `LOGSTORE_ABUSE=all` and `make soak` all. Kills, Ctrl-C and two at once start processes;
+lost and old checkpoints are in test_outputs.py, which fills two rows of the same table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import logstore
+from logstore.errors import LogstoreError, SparkQueryError
+from logstore.spark.pipelines.running import plainly
+from tests.spark.pipelines.lives import LIVES, Archive, Files, Life, life_of
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.row("U13")]
+
+ALL = os.environ.get("LOGSTORE_ABUSE") == "all"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "pipelines" / "abuse.md"
+
+#: Row of the table -> what is done; it returns what comes of it in words, having compared every output with plain
+#: Python.
+ABUSES: dict[str, Callable[[Life, Any], str]] = {}
+
+
+def abuse(title: str) -> Callable[[Callable[[Life, Any], str]], Callable[[Life, Any], str]]:
+    def register(do: Callable[[Life, Any], str]) -> Callable[[Life, Any], str]:
+        ABUSES[title] = do
+        return do
+
+    return register
+
+
+@abuse("run twice")
+def twice(life: Life, engine: Any) -> str:
+    life.fill(0)
+    life.run(engine)
+    before = life.written(engine)
+    life.run(engine)
+    assert life.written(engine) == before
+    life.check(engine)
+    return "the second has nothing to do" if life.name != "restore" else "the same again, into another store"
+
+
+@abuse("killed between the output's commit and Spark's")
+def redone(life: Life, engine: Any) -> str:
+    life.fill(0)
+    life.run(engine)
+    for commits in (life.root / "checkpoint").glob("*/commits"):
+        newest = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+        (commits / f"{newest}").unlink()
+        (commits / f".{newest}.crc").unlink(missing_ok=True)
+    life.fill(1)
+    life.run(engine)
+    life.check(engine)
+    return "done again, and there once"
+
+
+@abuse("records of long ago")
+def late(life: Life, engine: Any) -> str:
+    for turn in range(2):
+        life.fill(turn)
+        life.run(engine)
+    life.add(*life.late(2))
+    counts = life.run(engine).counts
+    life.check(engine)
+    if life.name in ("rollup", "stages"):
+        assert counts.get("late", 0) + counts.get("10s late", 0) == 1
+        return "a row of their own with `late`: true"
+    if life.name == "activity":
+        assert counts["late records"] == 1
+        return "counted and in the warehouse, in no session, `late records`"
+    if life.name == "surge":
+        assert counts["late windows"] == 2
+        return "in no price, `late windows`"
+    return {"latest": "the later offset wins", "files": "taken"}.get(life.name, "archived, as all are")
+
+
+@abuse("nothing to read")
+def empty(life: Life, engine: Any) -> str:
+    if isinstance(life, Files):
+        with pytest.raises(LogstoreError, match=r"no files in .* give schema"):
+            life.run(engine)
+        life.put("empty.csv", [])
+        (life.root / "in" / "none.csv").touch()
+        assert life.run(engine).counts == {"records": 0, "refused": 0}
+    else:
+        with logstore.open(life.told.path, environ={}) as store:
+            store.create_topic(life.source, 2)
+        assert not any(life.run(engine).counts[name] for name in life.run(engine).counts if name not in ("topics",))
+    life.fill(0)
+    life.run(engine)
+    life.check(engine)
+    return "ends, and goes on when there is something"
+
+
+@abuse("malformed")
+def malformed(life: Life, engine: Any) -> str:
+    life.fill(0)
+    if isinstance(life, Files):
+        (life.root / "in" / "bad.csv").write_text("id,text\n1,a\n2\n3,b,c\n")
+        with pytest.raises(SparkQueryError, match=r"bad\.csv, line \d: it has \d fields"), plainly():
+            life.run(engine)
+        assert life.written(engine) == {"lines": {}}
+        life.told = type(life.told)(**{**vars(life.told), "strict": False})
+    misfits = life.misfits(0)
+    if misfits:
+        life.add(*misfits)
+    counts = life.run(engine).counts
+    life.fill(1)
+    life.run(engine)
+    life.check(engine)
+    if isinstance(life, Files):
+        assert counts["refused"] == 2
+        return "ends the run with file and line; `--no-strict`: left out, `refused`"
+    if isinstance(life, Archive):
+        return "bytes are bytes: archived as they are"
+    assert counts["refused"] == len(misfits)
+    return "left out, `refused`"
+
+
+@abuse("another schema than before")
+def changed(life: Life, engine: Any) -> str:
+    life.fill(0)
+    life.run(engine)
+    if isinstance(life, Files):
+        file = life.put("other.csv", [("7", "1", "x")], ("id", "more", "text"))
+        with pytest.raises(SparkQueryError, match=r"other\.csv: its header has more besides"), plainly():
+            life.run(engine)
+        file.write_text("text,id\nx,7\n")
+        life.run(engine)
+        life.check(engine)
+        return "columns in another order: by name; other columns end the run with file and difference"
+    key, value, at = life.value(1, "more")
+    with contextlib.suppress(ValueError):
+        value = json.dumps({**json.loads(value or b""), "more": {"of": ["it"]}}).encode()
+    life.add((key, value, at))
+    life.run(engine)
+    life.check(engine)
+    if life.name in ("rollup", "stages", "surge"):
+        return "a field more is passed over, of another type `refused`"
+    return {"latest": "any text is a value; `--schema`: as before, other columns are refused"}.get(
+        life.name, "any value is one"
+    )
+
+
+@abuse("any text: emoji, right to left, quotes, NUL, line breaks")
+def unicode(life: Life, engine: Any) -> str:
+    texts = ["žluťoučký 🐎", "‏שלום", 'a "quoted", \\ one', "x" * 300, "\u2028\u00a0"]
+    if not isinstance(life, Files):
+        texts += ["\x00nul", "line\nbreak\r\n\ttab"]
+    life.add(*(life.value(0, text) for text in texts))
+    life.fill(1)
+    life.run(engine)
+    life.fill(2)
+    life.run(engine)
+    life.check(engine)
+    return (
+        "as it is"
+        if not isinstance(life, Files)
+        else "as it is; line breaks inside a field are not CSV of this kind"
+    )
+
+
+@abuse("a line of 900 kB")
+def huge(life: Life, engine: Any) -> str:
+    key, value, at = life.value(0, "x")
+    text = (value or b"").replace(b"x", b"x" * 900_000)
+    life.add((key, text if value != key or life.name == "files" else value * 900_000, at))
+    life.fill(1)
+    life.run(engine)
+    life.fill(2)
+    life.run(engine)
+    life.check(engine)
+    return "as any other"
+
+
+@abuse("directories that are missing, or hold something else")
+def directories(life: Life, engine: Any) -> str:
+    for name in ("archive/records", "warehouse/records", "rollup/10s", "table"):
+        (life.root / name).mkdir(parents=True)
+        (life.root / name / "README.txt").write_text("of somebody")
+    life.told = type(life.told)(**{**vars(life.told), "checkpoint": str(life.root / "a" / "b" / "c")})
+    life.fill(0)
+    life.run(engine)
+    life.check(engine)
+    assert all(path.read_text() == "of somebody" for path in life.root.rglob("README.txt"))
+    return "made; other files stay as they are"
+
+
+@abuse("another time zone")
+def zone(life: Life, engine: Any) -> str:
+    before = engine.conf.get("spark.sql.session.timeZone")
+    life.fill(0)
+    life.run(engine)
+    engine.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        life.fill(1)
+        life.run(engine)
+        life.check(engine)
+    finally:
+        engine.conf.set("spark.sql.session.timeZone", before)
+    return "the same figures" + ("; `day` is that of the zone" if life.name == "activity" else "")
+
+
+@abuse("partitions are added")
+def added(life: Life, engine: Any) -> str:
+    life.fill(0)
+    life.run(engine)
+    with logstore.open(life.told.path, environ={}) as store:
+        store[life.source or "lines"].add_partitions(5)
+    for turn in (1, 2):
+        life.fill(turn)
+        life.run(engine)
+    life.check(engine)
+    return "read from their beginning" if life.source else "written, too"
+
+
+SOME = {"files", "latest"}
+CELLS = [(title, name) for title in ABUSES for name in LIVES if ALL or name in SOME]
+
+
+@pytest.mark.parametrize(("title", "name"), CELLS)
+def test_what_is_done_to_a_pipeline_leaves_what_plain_python_computes(
+    engine: Any, tmp_path: Path, title: str, name: str
+) -> None:
+    assert ABUSES[title](life_of(name, tmp_path), engine) == table_of_page()[title][name]
+
+
+def table_of_page() -> dict[str, dict[str, str]]:
+    """Row and pipeline -> what the page says."""
+    rows = [line.strip().strip("|").split("|") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    head, *body = [[cell.strip() for cell in row] for row in rows if not set("".join(row)) <= set("-: ")]
+    names = [cell.strip("`") for cell in head[1:]]
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in body}
+
+
+def test_the_table_has_each_abuse_of_each_pipeline() -> None:
+    table = table_of_page()
+    more = {"killed at any point", "Ctrl-C", "two at once", "lost checkpoint", "old checkpoint"}
+    assert table.keys() == ABUSES.keys() | more
+    assert all(row.keys() == LIVES.keys() and all(row.values()) for row in table.values())
