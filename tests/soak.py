@@ -79,6 +79,12 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_PIPELINE_KILLS": str(options.pipeline_kills)},
             SPARK,
         ),
+        Step(
+            "Spark's pipelines: everything that is done to them",
+            ("tests/spark/pipelines/test_abuse.py",),
+            {"LOGSTORE_ABUSE": "all"},
+            SPARK,
+        ),
         Step("Spark: the flights on a cluster", ("tests/spark/soak_cluster.py",), {}, SPARK),
         Step(
             f"aio: {options.aio_rounds} rounds of polls and cancellations",

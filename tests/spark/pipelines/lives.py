@@ -6,6 +6,7 @@ What is computed here knows the topics and files, and nothing of Spark.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
@@ -28,6 +29,7 @@ from logstore.spark.pipelines import (
     stages,
     surge,
 )
+from tests.spark.pipelines import killing
 from tests.spark.pipelines.city import Price, Sign, prices
 from tests.spark.pipelines.topic_contents import records_of, rows_of
 
@@ -88,6 +90,19 @@ class Life(ABC):
         report: Report = get(self.name).run(engine, self.told)
         return report
 
+    def as_process(self, engine: Any) -> killing.Run:
+        """The same run as a command."""
+        return killing.Run(self.root, self.name, **self.options(self.told))
+
+    def options(self, told: Any) -> dict[str, Any]:
+        """What differs from the defaults, as the command has it."""
+        found = {}
+        for each in dataclasses.fields(told):
+            value = getattr(told, each.name)
+            if value != each.default:
+                found[each.name] = ",".join(value) if isinstance(value, tuple) else value
+        return found
+
     def written(self, engine: Any) -> dict[str, Counter[Any]]:
         """Every record and row of the outputs, with how often it is there."""
         found: dict[str, Counter[Any]] = {}
@@ -145,14 +160,18 @@ class Files(Life):
         return text.encode(), text.encode(), 0
 
     def check(self, engine: Any) -> None:
+        csv.field_size_limit(1 << 30)
         wanted: Counter[Any] = Counter()
         for path in (self.root / "in").glob("*.csv"):
             with path.open(newline="", encoding="utf-8") as file:
                 for row in csv.DictReader(file):
                     if None not in row and None not in row.values():
-                        wanted[row["id"].encode(), json.dumps({k: v for k, v in row.items() if v})] += 1
+                        wanted[
+                            row["id"].encode(), json.dumps({k: v for k, v in row.items() if v}, sort_keys=True)
+                        ] += 1
         lines = records_of(self.told.path, "lines")
-        assert Counter((line.key, json.dumps(json.loads(line.value or b""))) for line in lines) == wanted
+        found = ((line.key, json.dumps(json.loads(line.value or b""), sort_keys=True)) for line in lines)
+        assert Counter(found) == wanted
 
 
 class Archive(Life):
@@ -186,6 +205,12 @@ class Restore(Archive):
         place = self.root / f"restored-{len(list(self.root.glob('restored-*')))}"
         self.back = restore.RestoreParameters(archive=self.told.archive, path=str(place))
         return restore.run(engine, self.back)
+
+    def as_process(self, engine: Any) -> killing.Run:
+        archive.run(engine, self.told)
+        # The checkpoint that is not needed tells how far it has come, as it does of the others.
+        self.back = restore.RestoreParameters(archive=self.told.archive, path=str(self.root / "restored"))
+        return killing.Run(self.root, self.name, **self.options(self.back), checkpoint=str(self.root / "none"))
 
     def check(self, engine: Any) -> None:
         assert rows_of(self.back.path, "t") == rows_of(self.told.path, "t")

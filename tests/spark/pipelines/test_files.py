@@ -216,6 +216,11 @@ def test_what_is_found_is_text_unless_types_are_to_be_guessed(engine: Any, tmp_p
         ),
         ("csv", ["id,price", "1,1.5", "2", "3,3.5"], r"a\.csv, line 3: it has 1 fields, and the header 2"),
         ("csv", ["price,id", "1.5,1", "2.5,2,9", "3.5,3"], r"a\.csv, line 3: it has 3 fields, and the header 2"),
+        (
+            "csv",
+            ["id,price", "1,1.5", "2," + "9" * 200_000 + "x", "3,3.5"],
+            r"line 3: column price: expected double",
+        ),
         ("json", ['{"id":1}', '{"id":2,', '{"id":3}'], r"a\.json, line 2: no JSON: "),
         (
             "json",

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.timeout(600)  # on a busy machine
 STAGES = {
     "archive": ["archive"],
     "activity": ["sessions", "sessions-table", "warehouse"],
+    "surge": ["prices"],
     "rollup": ["sum-10s", "load-10s"],
     "stages": ["enrich", "sum-up"],
     "files": ["files"],
@@ -49,8 +50,9 @@ def test_a_lost_or_an_old_checkpoint_loses_and_doubles_nothing(engine: Any, tmp_
     for stage in STAGES[name]:
         state = checkpoint / stage
         state.rename(tmp_path / "newest")
-        with pytest.raises(CheckpointMismatchError, match="new"):
-            life.run(engine)
+        if name != "surge":
+            with pytest.raises(CheckpointMismatchError, match="new"):
+                life.run(engine)
         shutil.rmtree(state, ignore_errors=True)
         shutil.copytree(tmp_path / "old" / stage, state)
         with pytest.raises(CheckpointMismatchError, match="has come to micro-batch"):
@@ -68,6 +70,22 @@ def test_a_lost_or_an_old_checkpoint_loses_and_doubles_nothing(engine: Any, tmp_
     for output, rows in after.items():
         assert between[output] <= rows
         assert before[output] < rows
+
+
+def test_prices_come_again_with_a_new_checkpoint_and_end_as_they_were(engine: Any, tmp_path: Path) -> None:
+    life = life_of("surge", tmp_path)
+    for turn in range(3):
+        life.fill(turn)
+        life.run(engine)
+    before = records_of(life.told.path, life.told.prices)
+    shutil.rmtree(tmp_path / "checkpoint")
+    life.run(engine)
+    after = records_of(life.told.path, life.told.prices)
+    assert len(after) > len(before)
+    newest = [
+        {record.key: json.loads(record.value or b"")["price"] for record in found} for found in (before, after)
+    ]
+    assert newest[0] == newest[1]
 
 
 def assert_once(written: dict[str, Counter[Any]]) -> None:

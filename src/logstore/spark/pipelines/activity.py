@@ -214,8 +214,8 @@ def start_counter(spark: SparkSession, parameters: ActivityParameters) -> Stream
     counts = counts_of(read_stream(spark, parameters, *parameters.activities))
     writer = write_stream(count_records(counts), parameters, parameters.counts)
     # A sink written in Python takes no update mode; complete is the same here, where all rows change in the end.
-    # Whatever its checkpoint is, the newest counts come last.
-    return start(spark, writer.outputMode("complete"), parameters, "counter")
+    fills = Topic(parameters, parameters.counts, again=True)
+    return start(spark, writer.outputMode("complete"), parameters, "counter", fills)
 
 
 def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:

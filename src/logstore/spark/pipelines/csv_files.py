@@ -51,12 +51,21 @@ def header_of(spark: SparkSession, path: str) -> tuple[str, ...] | None:
     line = hadoop.first_line(spark, path)
     if line is None:
         return None
-    names = next(csv.reader([line]))
+    names = fields_of(line)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not all(names):
         problem = f"column {', '.join(map(repr, twice))} twice" if twice else "a column without a name"
         raise SparkQueryError(f"{path}: its header has {problem}: {line.strip():.200}")
     return tuple(names)
+
+
+def fields_of(line: str) -> list[str]:
+    """The fields of a line, however long they are."""
+    before = csv.field_size_limit(max(len(line), 1))
+    try:
+        return next(csv.reader([line]), [])
+    finally:
+        csv.field_size_limit(before)
 
 
 def read_by_name(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame | None:

@@ -7,7 +7,6 @@ looks for its number and for the column that is wrong. Driver only, but for `rai
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -85,7 +84,7 @@ def _number_of(spark: SparkSession, path: str, line: str) -> int | None:
 def _csv_problem(spark: SparkSession, path: str, line: str, schema: StructType) -> str:
     from pyspark.sql import functions as F
 
-    fields, header = next(csv.reader([line]), []), csv_files.header_of(spark, path) or ()
+    fields, header = csv_files.fields_of(line), csv_files.header_of(spark, path) or ()
     if len(fields) != len(header):
         return f"it has {len(fields)} fields, and the header {len(header)}"
     casts = [F.lit(text).try_cast(schema[name].dataType) for name, text in zip(header, fields, strict=True)]

@@ -155,20 +155,22 @@ def _advice(owner: dict[str, Any] | None) -> str:
 class Topic(Output):
     """A topic of the pipeline's store.
 
-    ``source`` names what it is filled with where others may fill it too; by default one query fills it alone.
+    ``source`` names what it is filled with where others may fill it too; by default one query fills it alone. With
+    ``again`` a new checkpoint may fill it once more: the newest record of a key is all that counts.
     """
 
-    def __init__(self, parameters: Parameters, name: str, source: str = "") -> None:
+    def __init__(self, parameters: Parameters, name: str, source: str = "", *, again: bool = False) -> None:
         self.parameters = parameters
         self.name = name
         self.source = source
+        self.again = again
 
     def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
         if not checkpoint.is_new:
             self._check_not_behind(checkpoint)
-        elif not self.source:
+        elif not self.source and not self.again:
             self._check_empty(checkpoint)
-        else:
+        elif self.source:
             self._check_unknown(checkpoint)
 
     def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:

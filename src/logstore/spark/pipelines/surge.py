@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import Checkpoint
+from logstore.spark.pipelines.outputs import Checkpoint, Topic
 from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_batch
@@ -174,7 +174,8 @@ def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQ
         query = Checkpoint.read(changed.sparkSession, checkpoint).query
         write_batch(price_records(changed), parameters, parameters.prices, query, number)
 
-    return start(spark, prices.writeStream.outputMode("update").foreachBatch(write), parameters, STAGE)
+    writer = prices.writeStream.outputMode("update").foreachBatch(write)
+    return start(spark, writer, parameters, STAGE, Topic(parameters, parameters.prices, again=True))
 
 
 def prepare(parameters: SurgeParameters) -> None:
