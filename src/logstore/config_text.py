@@ -19,6 +19,7 @@ PREFIX = "LOGSTORE_"
 #: built, tested and fuzzed.
 NOT_SETTINGS = frozenset(
     {
+        "LOGSTORE_ABUSE",
         "LOGSTORE_CONFIG",
         "LOGSTORE_DIR",
         "LOGSTORE_AIO_ROUNDS",

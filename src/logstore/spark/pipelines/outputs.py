@@ -176,7 +176,8 @@ class Topic(Output):
     def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
         if self.source and self.parameters.path and not checkpoint.query:
             # Spark takes the id that it finds: so the query is known again when its checkpoint is lost.
-            hadoop.write_text(spark, f"{checkpoint.path}/metadata", json.dumps({"id": self._query()}))
+            with contextlib.suppress(FileExistsError):  # of two that are started at once
+                hadoop.write_text(spark, f"{checkpoint.path}/metadata", json.dumps({"id": self._query()}))
 
     def _check_not_behind(self, checkpoint: Checkpoint) -> None:
         done = inbox.newest_batch(self.parameters.path, checkpoint.query) if self.parameters.path else -1
