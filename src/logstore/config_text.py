@@ -19,9 +19,9 @@ PREFIX = "LOGSTORE_"
 #: built, tested and fuzzed.
 NOT_SETTINGS = frozenset(
     {
-        "LOGSTORE_ABUSE",
         "LOGSTORE_CONFIG",
         "LOGSTORE_DIR",
+        "LOGSTORE_ABUSE",
         "LOGSTORE_AIO_ROUNDS",
         "LOGSTORE_CUTS",
         "LOGSTORE_DROPS",
