@@ -37,11 +37,26 @@ from logstore.records import RecordMetadata
 
 _logger = logging.getLogger(__name__)
 
+cdef extern from *:
+    """
+    /* Under the stable ABI a type is opaque: its futures are made and freed as Python does it. */
+    static int keep_memory(PyTypeObject *kind, void (*freed)(void *)) {
+    #ifdef Py_LIMITED_API
+        (void)kind;
+        (void)freed;
+    #else
+        if (kind->tp_flags & Py_TPFLAGS_HAVE_GC)
+            return -1;
+        kind->tp_free = freed;
+    #endif
+        return 0;
+    }
+    """
+    int keep_memory(PyTypeObject *kind, void (*freed)(void *) noexcept)
+
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
-        unsigned long tp_flags
-        void (*tp_free)(void *) noexcept
-    const unsigned long Py_TPFLAGS_HAVE_GC
+        pass
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
     object PyObject_Init(void *memory, PyTypeObject *kind)
     void PyObject_Free(void *memory)
@@ -463,8 +478,8 @@ cdef SendFuture new_future():
     return <SendFuture>PyObject_Init(memory, <PyTypeObject *>SendFuture)
 
 
-(<PyTypeObject *>SendFuture).tp_free = free_future
-assert not (<PyTypeObject *>SendFuture).tp_flags & Py_TPFLAGS_HAVE_GC, "its memory would have a header in front"
+if keep_memory(<PyTypeObject *>SendFuture, free_future):
+    raise AssertionError("the memory of a future would have a header in front")
 
 
 cdef int put(object made, Py_ssize_t index, object item) except -1:
