@@ -249,7 +249,12 @@ cdef _call(call, future):
 
 
 cdef class _Plain:
-    """The first base of `SendFuture`: Cython wants a compiled one there."""
+    """The first base of `SendFuture`: Cython wants a compiled one there.
+
+    It has the room for weak references: under the stable ABI Cython gives a class room for these, or for a dict.
+    """
+
+    cdef object __weakref__
 
 
 @cython.final
@@ -296,7 +301,6 @@ cdef class SendFuture(_Plain, Future):
     cdef int32_t _index
     cdef int64_t _timestamp_ms
     cdef dict __dict__                       # of the base: without room for it Python would not let us derive
-    cdef object __weakref__
 
     def __init__(self):
         raise TypeError("a SendFuture comes from Producer.send")
