@@ -2,7 +2,7 @@
 
 pip says which packages an install would take, from the metadata that they publish, and installs none of them. Ours
 is the subject of the bill and no entry of it. It has no package URL: that of its name on the public index is a
-stranger's package, and whoever looks our weaknesses up by it finds his.
+stranger's package, and a look-up of known weaknesses by that URL would find the stranger's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def resolved(python: Path, wheel: Path) -> dict[str, Package]:
             what,
         )
         for package in packages_of(json.loads(run(*command)), extra):
-            # Extras that cannot be had together bring different versions, and each of them is somebody's.
+            # Two extras may resolve to different versions of one package; the bill lists both.
             key = f"{package.name}=={package.version}"
             extras = found[key].extras if key in found else frozenset()
             found[key] = package._replace(extras=package.extras | extras)

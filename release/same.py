@@ -1,6 +1,6 @@
 """The same bytes from the same commit: archives without the time, the order and the rights of the day.
 
-Whoever builds a release again, from the same commit with the same tools, can hold it against the published sums.
+A user who builds the release again, from the same commit with the same tools, can compare the published checksums.
 Rewrites a finished archive in place; what is in it does not change.
 """
 
@@ -18,7 +18,7 @@ _FIRST_ZIP_TIME = 315_532_800
 
 
 def rewrite_sdist(path: Path, seconds: int) -> None:
-    """A ``.tar.gz`` with everything as of that time, in the order of its names, of nobody."""
+    """A ``.tar.gz`` with every entry at that time, sorted by name, without an owner."""
     with tarfile.open(path) as before:
         members = [(member, _data(before, member)) for member in sorted(before, key=lambda member: member.name)]
     packed = io.BytesIO()

@@ -76,8 +76,7 @@ def sessions_of(
     ``records`` has the columns of a topic (`key`, `topic`, `timestamp`). The result has one row for each
     session: ``user``, ``start`` and ``end`` (times of its first and last record), ``events``, and ``did``, a struct
     with the number of records of each activity. Two records exactly ``gap`` apart belong to the same session.
-    Records without a key, or with one that is no text, belong to nobody, and are left out, as are those from the
-    future.
+    Records without a key, with a key that is not text, or from the future are left out.
 
     The same function does for a batch, where ``lateness`` has no effect, and for a stream in append mode.
     """

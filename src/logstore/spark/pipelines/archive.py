@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import ArchiveIncompleteError
 from logstore.records import TopicPartition
-from logstore.spark.options import ReadOptions
+from logstore.spark.offsets import Standing, offsets_json
 from logstore.spark.pipelines import Parameters, Report, archives, hadoop, parameter, pipeline
 from logstore.spark.pipelines.archives import Archived, Described
 from logstore.spark.pipelines.outputs import Checkpoint, Directory
 from logstore.spark.pipelines.running import finish, setting, start
-from logstore.spark.pipelines.topics import place_options, read_batch, read_stream
-from logstore.spark.reading import backend_of
+from logstore.spark.pipelines.topics import backend, read_batch, read_stream
 from logstore.store import open_store
 
 if TYPE_CHECKING:
@@ -71,8 +70,8 @@ def topics_of(parameters: ArchiveParameters) -> dict[str, Described]:
     Raises:
         UnknownTopicError: one of them is missing.
     """
-    backend = backend_of(_options(parameters))
-    facts = {name: backend.topic(name) for name in parameters.topics}
+    store_facts = backend(parameters, *parameters.topics)
+    facts = {name: store_facts.topic(name) for name in parameters.topics}
     settings: dict[str, Mapping[str, str]] = {name: {} for name in facts}
     if parameters.path:
         with open_store(parameters.path, read_only=True) as store:
@@ -92,7 +91,7 @@ def begin(spark: SparkSession, parameters: ArchiveParameters) -> dict[TopicParti
     )
     ranges = archives.read_ranges(spark, parameters.archive)
     places = [TopicPartition(name, n) for name, each in topics.items() for n in range(each.partitions)]
-    firsts = backend_of(_options(parameters)).earliest([tp for tp in places if tp not in ranges])
+    firsts = backend(parameters, *parameters.topics).earliest([tp for tp in places if tp not in ranges])
     new = {tp: Archived(topics[tp.topic].topic_id, first, first, 0) for tp, first in firsts.items()}
     archives.add_ranges(spark, parameters.archive, new)
     return {tp: each for tp, each in (ranges | new).items() if tp in places}
@@ -107,7 +106,7 @@ def note_ranges(
         ArchiveIncompleteError: the archive has fewer records than can be read in what the checkpoint says is in it.
             Nothing was noted.
     """
-    ends = archived_ends(spark, f"{parameters.checkpoint}/{STAGE}")
+    ends = archived_ends(spark, parameters.checkpoint_of(STAGE))
     added = {
         tp: Archived(each.topic_id, each.end, ends[tp], 0)
         for tp, each in ranges.items()
@@ -134,23 +133,18 @@ def visible_records(
 
     if not ranges:
         return {}
-    backend = backend_of(_options(parameters))
     topics = {tp.topic for tp in ranges}
-    places = [TopicPartition(name, n) for name in topics for n in range(backend.topic(name).partitions)]
-    earliest = backend.earliest(places)
-    starts: dict[str, dict[str, int]] = {name: {} for name in topics}
-    ends: dict[str, dict[str, int]] = {name: {} for name in topics}
-    for tp in places:
-        start = end = earliest[tp]
-        if tp in ranges and ranges[tp].end > start:
-            start, end = max(ranges[tp].start, start), ranges[tp].end
-        starts[tp.topic][str(tp.partition)], ends[tp.topic][str(tp.partition)] = start, end
+    facts = backend(parameters, *topics)
+    places = [TopicPartition(name, n) for name in topics for n in range(facts.topic(name).partitions)]
+    earliest = facts.earliest(places)
+    starts = {tp: max(ranges[tp].start, first) if tp in ranges else first for tp, first in earliest.items()}
+    ends = {tp: max(ranges[tp].end, first) if tp in ranges else first for tp, first in earliest.items()}
     records = read_batch(
         spark,
         parameters,
         *sorted(topics),
-        startingOffsets=json.dumps(starts),
-        endingOffsets=json.dumps(ends),
+        startingOffsets=json.dumps(offsets_json(starts)),
+        endingOffsets=json.dumps(offsets_json(ends)),
         failOnDataLoss="false",
     )
     counts = records.groupBy("topic", "partition").agg(F.count(F.lit(1)).alias("records")).collect()
@@ -159,22 +153,12 @@ def visible_records(
 
 def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, int]:
     """Up to where a query has gone in its last finished micro-batch, as its checkpoint says; empty if in none."""
-    finished = [int(name) for name in hadoop.names(spark, f"{checkpoint}/commits") if name.isdigit()]
-    if not finished:
+    ended = Checkpoint.read(spark, checkpoint).ended
+    if ended < 0:
         return {}
-    text = hadoop.read_text(spark, f"{checkpoint}/offsets/{max(finished)}")
-    # The last line is what the source wrote: {topic: {partition: offset}, "@...": what it keeps besides}.
-    offsets = json.loads(text.splitlines()[-1])
-    return {
-        TopicPartition(topic, int(number)): end
-        for topic, partitions in offsets.items()
-        if not topic.startswith("@")
-        for number, end in partitions.items()
-    }
-
-
-def _options(parameters: ArchiveParameters) -> ReadOptions:
-    return ReadOptions.of(place_options(parameters) | {"subscribe": ",".join(parameters.topics)})
+    # The last line is what the source wrote.
+    text = hadoop.read_text(spark, f"{checkpoint}/offsets/{ended}")
+    return dict(Standing.of_json(json.loads(text.splitlines()[-1])).offsets)
 
 
 # --- the query ---------------------------------------------------------------------------------
@@ -184,14 +168,11 @@ def start_archive(
     spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
 ) -> StreamingQuery:
     """Records to the table ``records``."""
-    starts: dict[str, dict[str, int]] = {}
-    for tp, each in ranges.items():
-        starts.setdefault(tp.topic, {})[str(tp.partition)] = each.end
     records = read_stream(
         spark,
         parameters,
         *parameters.topics,
-        startingOffsets=json.dumps(starts),
+        startingOffsets=json.dumps(offsets_json({tp: each.end for tp, each in ranges.items()})),
         includeHeaders="true",
         maxRecordsPerPartition=str(parameters.records_per_task),
     )
@@ -213,7 +194,7 @@ def _records(parameters: ArchiveParameters) -> Directory:
 def run(spark: SparkSession, parameters: ArchiveParameters) -> Report:
     """Archive what has come since the last run."""
     # Before anything is noted of it.
-    _records(parameters).check(spark, Checkpoint.read(spark, f"{parameters.checkpoint}/{STAGE}"))
+    _records(parameters).check(spark, Checkpoint.read(spark, parameters.checkpoint_of(STAGE)))
     ranges = begin(spark, parameters)
     ranges = _beyond(ranges, note_ranges(spark, parameters, ranges))  # of a run that was killed before it could
     try:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from logstore.errors import SparkQueryError
 from logstore.spark.pipelines import hadoop
+from logstore.spark.pipelines.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,11 +109,6 @@ def with_corrupt(schema: StructType) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType(schema.fields).add(CORRUPT, "string")
-
-
-def quoted(name: str) -> str:
-    """A column's name where an expression is expected."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _check(path: str, header: Sequence[str], schema: StructType) -> None:

@@ -34,11 +34,11 @@ from urllib.parse import unquote
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, csv_files, hadoop, misfits, parameter, pipeline
-from logstore.spark.pipelines.outputs import Checkpoint, Topic
+from logstore.spark.pipelines.outputs import Topic, query_of
 from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, write_batch, write_stream
-from logstore.spark.pipelines.values import checked
+from logstore.spark.pipelines.values import checked, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -100,7 +100,7 @@ def check_expressions(rows: DataFrame, parameters: FilesParameters) -> None:
     for name in ("key", "value", "timestamp", "columns"):
         given = getattr(parameters, name)
         try:
-            rows.selectExpr(*map(csv_files.quoted, given) if name == "columns" else [given] * bool(given))
+            rows.selectExpr(*map(quoted, given) if name == "columns" else [given] * bool(given))
         except AnalysisException as error:
             raise InvalidSettingError({name: reason_of(error)}) from error
 
@@ -147,7 +147,7 @@ def _found(spark: SparkSession, parameters: FilesParameters) -> StructType | Non
             if header is None:
                 return None
             if not parameters.guess:
-                return StructType.fromDDL(", ".join(f"{csv_files.quoted(name)} STRING" for name in header))
+                return StructType.fromDDL(", ".join(f"{quoted(name)} STRING" for name in header))
             return spark.read.csv(hadoop.without_patterns(path), inferSchema=True, **options).schema
         if parameters.format == "json" and not parameters.guess:
             options["primitivesAsString"] = "true"
@@ -237,12 +237,12 @@ def write_csv(spark: SparkSession, parameters: FilesParameters, schema: StructTy
     """Write the files of a micro-batch into the topic, once; how many records, and refused lines."""
     from pyspark.sql import Observation
 
-    checkpoint = os.path.join(parameters.checkpoint, STAGE)
+    checkpoint = parameters.checkpoint_of(STAGE)
     paths = csv_files.files_of_batch(spark, checkpoint, number)
     rows = csv_files.read_by_name(spark, paths, schema, **_options(parameters))
     if rows is None:
         return {}
     seen = Observation("lines")
-    query = Checkpoint.read(spark, checkpoint).query
-    write_batch(transform(fitting(rows, parameters, seen), parameters), parameters, parameters.topic, query, number)
+    records = transform(fitting(rows, parameters, seen), parameters)
+    write_batch(records, parameters, parameters.topic, query_of(spark, checkpoint), number)
     return {name: int(count or 0) for name, count in seen.get.items()}

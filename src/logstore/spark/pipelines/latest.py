@@ -38,13 +38,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import CheckpointMismatchError, InvalidSettingError, NotALogError
 from logstore.paths import local_path
-from logstore.spark.options import ReadOptions
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import CLAIM, Checkpoint, Output
 from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import ensure_topics, place_options, read_batch, read_stream
+from logstore.spark.pipelines.topics import backend, ensure_topics, read_batch, read_stream
 from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of
-from logstore.spark.reading import backend_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,11 +68,12 @@ class LatestParameters(Parameters):
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
-        self.require("table", _is_local(self.table), "a directory on a file system with symbolic links")
+        place = _local(self.table)
+        self.require("table", place is not None, "a directory on a file system with symbolic links")
         self.require("schema", self.text or not self.schema, "text for it: leave out no-text")
         clashes = sorted({"key", *ORIGIN} & {name.lower() for name in names_of(self.schema)})
         self.require("schema", not clashes, f"no field {' or '.join(clashes)}: the table has a column of that name")
-        self.require("table", not is_file(self.table), "a directory")
+        self.require("table", not os.path.isfile(place or ""), "a directory")
         self.require("rebuild", not (self.rebuild and self.continuous), "to be used without continuous")
 
 
@@ -129,20 +128,12 @@ def rows_of(changes: DataFrame) -> tuple[DataFrame, DataFrame]:
 # -- versions of the table
 
 
-def is_file(table: str) -> bool:
-    """Whether a file is where the table is to be."""
+def _local(table: str) -> str | None:
+    """The directory of a table on this machine's file systems; None if it is elsewhere."""
     try:
-        return os.path.isfile(local_path(table))
+        return local_path(table)
     except NotALogError:
-        return False
-
-
-def _is_local(table: str) -> bool:
-    try:
-        local_path(table)
-    except NotALogError:
-        return False
-    return True
+        return None
 
 
 def table_path(table: str | os.PathLike[str]) -> str | None:
@@ -226,17 +217,12 @@ class Table(Output):
             "whole topic (--rebuild)"
         )
 
-    def of_today(self, checkpoint: Checkpoint, batch: int | None = None) -> Made:
-        """What a version is made of that is written now."""
-        options = place_options(self.parameters)
-        topic_id = (
-            backend_of(ReadOptions.of(options | {"subscribe": self.parameters.topic}))
-            .topic(self.parameters.topic)
-            .id
-        )
+    def of_today(self, checkpoint: Checkpoint) -> Made:
+        """What a version is made of that has all that the checkpoint has ended."""
+        topic = self.parameters.topic
         store = self.parameters.bootstrap or os.path.realpath(local_path(self.parameters.path))
-        newest = checkpoint.ended if batch is None else batch
-        return Made(store, self.parameters.topic, topic_id, checkpoint.query, newest)
+        topic_id = backend(self.parameters, topic).topic(topic).id
+        return Made(store, topic, topic_id, checkpoint.query, checkpoint.ended)
 
 
 def write(changes: DataFrame, table: str, made: Made) -> None:
@@ -278,7 +264,7 @@ def run(spark: SparkSession, parameters: LatestParameters) -> Report:
         checked(parameters.schema)
     ensure_topics(parameters, parameters.topic)
     table = Table(parameters)
-    checkpoint = os.path.join(parameters.checkpoint, STAGE)
+    checkpoint = parameters.checkpoint_of(STAGE)
     if parameters.rebuild:
         # Before the topic is read: what the checkpoint has is in it.
         made = table.of_today(Checkpoint.read(spark, checkpoint))
@@ -288,7 +274,7 @@ def run(spark: SparkSession, parameters: LatestParameters) -> Report:
 
     def apply(batch: DataFrame, number: int) -> None:
         spark = batch.sparkSession
-        made = table.of_today(Checkpoint.read(spark, checkpoint), number)
+        made = table.of_today(Checkpoint.read(spark, checkpoint))._replace(batch=number)
         write(merge(read(spark, parameters.table), batch), parameters.table, made)
 
     new = changes(read_stream(spark, parameters, parameters.topic), parameters)

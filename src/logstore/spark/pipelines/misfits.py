@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import SparkQueryError
 from logstore.spark.pipelines import csv_files, hadoop
+from logstore.spark.pipelines.reasons import is_of_spark
 from logstore.spark.pipelines.running import setting
 
 if TYPE_CHECKING:
@@ -38,13 +39,10 @@ def told(spark: SparkSession, format: str, schema: StructType) -> Iterator[None]
     Raises:
         SparkQueryError: file, line, column, what was expected and found, and what to do.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        found = _found_in(str(error))
+    except Exception as error:
+        found = _found_in(str(error)) if is_of_spark(error) else None
         if found is None:
             raise
         what = _csv_problem if format == "csv" else _json_problem

@@ -15,19 +15,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import uuid
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.errors import CheckpointMismatchError
 from logstore.records import TopicPartition
-from logstore.spark.backend import Backend
-from logstore.spark.options import ReadOptions
 from logstore.spark.pipelines import hadoop
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.spark.pipelines.topics import place_options
-from logstore.spark.reading import backend_of
+from logstore.spark.pipelines.topics import backend
+from logstore.spark.pipelines.written import BATCH, LOG
 from logstore.store import inbox
 
 if TYPE_CHECKING:
@@ -35,9 +32,6 @@ if TYPE_CHECKING:
 
 #: What says by which query a directory is filled. Spark passes over names that begin so.
 CLAIM = "_logstore.json"
-
-#: Names of the files that Spark keeps for micro-batches: 12, or 9.compact for all up to that one.
-_BATCH = re.compile(r"(\d+)(\.compact)?")
 
 _IDENTITIES = uuid.UUID("1c8c2f7e-8a0c-4a0c-9f0b-6f1d6f1f8f5a")
 
@@ -56,14 +50,18 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def read(cls, spark: SparkSession, path: str) -> Checkpoint:
-        metadata = f"{path}/metadata"
-        query = json.loads(hadoop.read_text(spark, metadata))["id"] if hadoop.exists(spark, metadata) else ""
+        query = query_of(spark, path) if hadoop.exists(spark, f"{path}/metadata") else ""
         return cls(path, query, newest(spark, f"{path}/offsets"), newest(spark, f"{path}/commits"))
+
+
+def query_of(spark: SparkSession, checkpoint: str) -> str:
+    """Spark's id of the query that was started with a checkpoint."""
+    return str(json.loads(hadoop.read_text(spark, f"{checkpoint}/metadata"))["id"])
 
 
 def newest(spark: SparkSession, log: str) -> int:
     """The newest micro-batch that one of Spark's logs has, -1 if none."""
-    found = (_BATCH.fullmatch(name) for name in hadoop.names(spark, log))
+    found = (BATCH.fullmatch(name) for name in hadoop.names(spark, log))
     return max((int(match[1]) for match in found if match), default=-1)
 
 
@@ -98,7 +96,7 @@ class Directory(Output):
         self.path = path
 
     def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
-        written = newest(spark, f"{self.path}/_spark_metadata")
+        written = newest(spark, f"{self.path}/{LOG}")
         owner = self._owner(spark)
         by = f", the query of checkpoint {owner['checkpoint']}" if owner else ""
         if checkpoint.is_new:
@@ -126,7 +124,7 @@ class Directory(Output):
 
     def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
         owner = self._owner(spark)
-        if owner is not None and owner["query"] != query and newest(spark, f"{self.path}/_spark_metadata") < 0:
+        if owner is not None and owner["query"] != query and newest(spark, f"{self.path}/{LOG}") < 0:
             # Of a run that has found nothing to write.
             hadoop.delete(spark, f"{self.path}/{CLAIM}")
             owner = None
@@ -168,10 +166,10 @@ class Topic(Output):
     def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
         if not checkpoint.is_new:
             self._check_not_behind(checkpoint)
-        elif not self.source and not self.again:
-            self._check_empty(checkpoint)
         elif self.source:
             self._check_unknown(checkpoint)
+        elif not self.again:
+            self._check_empty(checkpoint)
 
     def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
         if self.source and self.parameters.path and not checkpoint.query:
@@ -189,9 +187,9 @@ class Topic(Output):
             )
 
     def _check_empty(self, checkpoint: Checkpoint) -> None:
-        backend = self._backend()
-        places = [TopicPartition(self.name, number) for number in range(backend.topic(self.name).partitions)]
-        if any(backend.latest(places).values()):
+        facts = backend(self.parameters, self.name)
+        places = [TopicPartition(self.name, number) for number in range(facts.topic(self.name).partitions)]
+        if any(facts.latest(places).values()):
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written, and checkpoint {checkpoint.path} is new: what is in it "
                 "would be written a second time. Go on with the checkpoint that it was written with; or give "
@@ -210,10 +208,9 @@ class Topic(Output):
 
     def _query(self) -> str:
         """The id of the query that fills this topic from this source."""
-        return str(uuid.uuid5(_IDENTITIES, f"{self.source}\n{self._backend().topic(self.name).id}"))
+        return str(
+            uuid.uuid5(_IDENTITIES, f"{self.source}\n{backend(self.parameters, self.name).topic(self.name).id}")
+        )
 
-    def _backend(self) -> Backend:
-        return backend_of(ReadOptions.of(place_options(self.parameters) | {"subscribe": self.name}))
 
-
-__all__ = ["CLAIM", "Checkpoint", "Directory", "Output", "Topic", "newest"]
+__all__ = ["CLAIM", "Checkpoint", "Directory", "Output", "Topic", "query_of"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
@@ -59,6 +60,10 @@ class Parameters:
         self.require("interval_s", self.interval_s >= 0, "0 or more")
         self.require("partitions", self.partitions >= 1, "1 or more")
         self.require("max_offsets", self.max_offsets >= 0, "0 or more")
+
+    def checkpoint_of(self, stage: str) -> str:
+        """Where the query of that name keeps its own state."""
+        return os.path.join(self.checkpoint, stage)
 
     def require(self, name: str, holds: bool, expected: str) -> None:
         """Refuse a parameter that is out of range.

@@ -56,6 +56,14 @@ def reason_of(error: BaseException | str) -> str:
     return innermost if first in innermost else f"{innermost} ({first})"
 
 
+def is_of_spark(error: BaseException) -> bool:
+    """Whether PySpark, or the gateway to Java, has raised it. Needs PySpark."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException | Py4JError)
+
+
 def _causes_of(error: BaseException | str) -> Iterator[str]:
     """What Java says of each error below one, the innermost last."""
     from py4j.protocol import Py4JError

@@ -6,14 +6,13 @@ This module alone decides how a query of a pipeline begins and ends. Driver only
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import LogstoreError, SparkQueryError
 from logstore.spark.pipelines.outputs import Checkpoint, Output
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.spark.pipelines.reasons import reason_of
+from logstore.spark.pipelines.reasons import is_of_spark, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +67,7 @@ def start(
         if parameters.continuous
         else {"availableNow": True}
     )
-    checkpoint = os.path.join(parameters.checkpoint, stage)
+    checkpoint = parameters.checkpoint_of(stage)
     if fills is not None:
         found = Checkpoint.read(spark, checkpoint)
         fills.check(spark, found)
@@ -154,9 +153,6 @@ def plainly() -> Iterator[None]:
     except LogstoreError:
         raise  # also that PySpark is missing
     except Exception as error:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        if not isinstance(error, (PySparkException, Py4JError)):
+        if not is_of_spark(error):
             raise
         raise SparkQueryError(reason_of(error)) from error

@@ -35,13 +35,12 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.csv_files import quoted
 from logstore.spark.pipelines.outputs import Topic
 from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
 from logstore.spark.pipelines.running import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
-from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of
+from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,9 +74,8 @@ class StagesParameters(Parameters):
         seconds_of(self.window, "window")
         self.require_different("raw", "enriched", "sums")
         names = names_of(self.schema)
-        for field in ("on", "amount", "time"):
-            # What is added up may come from the table.
-            self.require(field, field == "amount" or getattr(self, field) in names, f"one of {', '.join(names)}")
+        for field in ("on", "time"):
+            self.require(field, getattr(self, field) in names, f"one of {', '.join(names)}")
         self.require("group", bool(self.group), "at least one field")
         self.require("delay_s", self.delay_s >= 0, "0 or more")
         self.require("ahead_s", self.ahead_s >= 0, "0 or more")

@@ -32,13 +32,12 @@ micro-batch, and so the time to the next price when there is much to catch up wi
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import Checkpoint, Topic
+from logstore.spark.pipelines.outputs import Topic, query_of
 from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_batch
@@ -167,11 +166,11 @@ def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQ
     limit = {"maxBytesPerTrigger": str(parameters.max_bytes)} if parameters.max_bytes else {}
     records = read_stream(spark, parameters, parameters.requests, parameters.drivers, **limit)
     prices = prices_of(events_of(records, parameters), parameters)
-    checkpoint = os.path.join(parameters.checkpoint, STAGE)
+    checkpoint = parameters.checkpoint_of(STAGE)
 
     # Spark lets no sink written in Python have update mode, but each micro-batch of it be written as a batch.
     def write(changed: DataFrame, number: int) -> None:
-        query = Checkpoint.read(changed.sparkSession, checkpoint).query
+        query = query_of(changed.sparkSession, checkpoint)
         write_batch(price_records(changed), parameters, parameters.prices, query, number)
 
     writer = prices.writeStream.outputMode("update").foreachBatch(write)

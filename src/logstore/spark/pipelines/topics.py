@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
 from logstore.settings import Setting
+from logstore.spark.backend import Backend
+from logstore.spark.options import ReadOptions
 from logstore.spark.pipelines.parameters import Parameters
+from logstore.spark.reading import backend_of
 from logstore.store import open_briefly, open_store
 from logstore.wire.client import Client, NewTopic
 
@@ -27,6 +30,11 @@ def place_options(parameters: Parameters) -> dict[str, str]:
     if parameters.bootstrap:
         return {"kafka.bootstrap.servers": parameters.bootstrap}
     return {"path": parameters.path}
+
+
+def backend(parameters: Parameters, *topics: str) -> Backend:
+    """What tells the facts of topics of the store. Do not close it."""
+    return backend_of(ReadOptions.of(place_options(parameters) | {"subscribe": ",".join(topics)}))
 
 
 def ensure_topics(

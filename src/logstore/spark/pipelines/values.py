@@ -56,6 +56,11 @@ def checked(schema: str) -> StructType:
     return found
 
 
+def quoted(name: str) -> str:
+    """A column's name where an expression is expected."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def names_of(schema: str) -> list[str]:
     """The names of the columns in Spark's DDL, such as ``a INT, `b c` STRUCT<d: INT, e: INT>``; needs no Spark.
 

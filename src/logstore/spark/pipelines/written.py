@@ -19,8 +19,10 @@ from urllib.parse import unquote, urlsplit
 from logstore.errors import NotALogError
 from logstore.paths import local_path
 
-_LOG: Final = "_spark_metadata"
-_BATCH: Final = re.compile(r"(\d+)(\.compact)?")
+#: Where Spark's file sink keeps its list, in the directory that it writes.
+LOG: Final = "_spark_metadata"
+#: Names of the files that Spark keeps for micro-batches: 12, or 9.compact for all up to that one.
+BATCH: Final = re.compile(r"(\d+)(\.compact)?")
 
 
 def files_of(directory: str | os.PathLike[str]) -> list[str]:
@@ -30,7 +32,7 @@ def files_of(directory: str | os.PathLike[str]) -> list[str]:
         NotALogError: Spark has written no such list there.
     """
     root = local_path(directory)
-    log = os.path.join(root, _LOG)
+    log = os.path.join(root, LOG)
     if not os.path.isdir(log):
         raise NotALogError("no stream of Spark has written files here: there is no _spark_metadata", path=root)
     found: dict[str, None] = {}
@@ -48,11 +50,11 @@ def files_of(directory: str | os.PathLike[str]) -> list[str]:
 
 def _names(log: str) -> list[str]:
     """The files of the list that count: the newest that has all before it, and what came after it."""
-    batches = {name: match for name in os.listdir(log) if (match := _BATCH.fullmatch(name))}
+    batches = {name: match for name in os.listdir(log) if (match := BATCH.fullmatch(name))}
     newest = max((int(match[1]) for match in batches.values() if match[2]), default=-1)
-    kept = [name for name, match in batches.items() if match[2] or int(match[1]) > newest]
-    kept = [name for name in kept if int(batches[name][1]) >= newest]
-    return sorted(kept, key=lambda name: int(batches[name][1]))
+    number = {name: int(match[1]) for name, match in batches.items()}
+    kept = (name for name in batches if number[name] > newest or (number[name] == newest and batches[name][2]))
+    return sorted(kept, key=number.__getitem__)
 
 
-__all__ = ["files_of"]
+__all__ = ["BATCH", "LOG", "files_of"]
