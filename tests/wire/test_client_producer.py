@@ -493,6 +493,29 @@ def test_a_delivery_ends_in_its_time_where_no_broker_is_left(cluster: FakeCluste
         producer.close()
 
 
+def test_a_batch_that_is_refused_again_and_again_stays_among_the_five_that_its_leader_remembers(
+    cluster: FakeCluster, producer: IdempotentProducer
+) -> None:
+    """Its first answer was lost: it was written, and with five others behind it nothing would tell."""
+    (partition,) = cluster.topic("orders")
+    producer.send(ORDERS, batch(b"known"))
+    all_are_in_flight = threading.Event()
+
+    def lost(broker: Any, connection: Any, frame: bytes) -> bool:
+        assert all_are_in_flight.wait(300)
+        raise ConnectionError
+
+    first_id = producer.producer_id
+    refused = [NOT_ENOUGH_REPLICAS, None, None, None, None]
+    cluster.brokers[1].plan(ProduceRequest, lost, *refused, *refused)
+    for number in range(20):
+        producer.submit(ORDERS, batch(b"%d" % number))
+    all_are_in_flight.set()
+    producer.flush()
+    assert partition.values() == [b"known", *numbered(20)]
+    assert producer.producer_id == first_id
+
+
 # --- any faults at all --------------------------------------------------------------------------------
 
 _FAULTS = st.sampled_from(

@@ -42,7 +42,7 @@ class PendingBatch:
 
     __slots__ = (
         *("data", "deadline", "delivery", "is_done", "is_first"),
-        *("is_lost", "number", "record_count", "tries"),
+        *("is_lost", "number", "record_count", "send_count", "tries"),
     )
 
     def __init__(
@@ -55,6 +55,7 @@ class PendingBatch:
         self.is_first = is_first
         self.deadline = deadline
         self.tries = 0
+        self.send_count = 0
         self.is_done = False  #: acknowledged, or given up
         self.is_lost = False  #: sent, and whether it was written nobody has said
 
@@ -84,9 +85,19 @@ class PendingPartition:
         """Whether there is a batch that may go out now.
 
         A leader that knows nothing of a producer takes any sequence for its first: were the first batch refused and
-        the second in flight, the second would stand before it. So the first goes alone.
+        the second in flight, the second would stand before it. So the first goes alone. So does each batch that is
+        sent again: a leader remembers the last five batches of a producer, and one that was written, whose answer
+        was lost, has to be among them when it comes again (Kafka's `RecordAccumulator` sends retries alone, too).
         """
-        return bool(self.unsent) and not self.needs_id and (self.is_known or not self.in_flight)
+        if not self.unsent or self.needs_id:
+            return False
+        if not self.in_flight:
+            return True
+        return (
+            self.is_known
+            and not self.unsent[0].send_count
+            and all(batch.send_count == 1 for batch in self.in_flight.values())
+        )
 
     def awaits_id(self) -> bool:
         """Whether nothing is left to come back before it gets another producer id."""
@@ -99,6 +110,7 @@ class PendingPartition:
     def depart(self, node: int) -> PendingBatch:
         """The first unsent batch is on its way to a broker."""
         batch = self.unsent.popleft()
+        batch.send_count += 1
         self.in_flight[batch.number] = batch
         self.node = node
         return batch
