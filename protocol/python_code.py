@@ -86,7 +86,7 @@ def python(messages: list[Message], version: str) -> str:
     out = [_HEAD.replace("{version}", version)]
     for n, message in enumerate(messages):
         out += ["", *(line.replace("%NUMBER%", str(n)) for line in _class(message, message, "")), ""]
-    out += ["", "_messages.bind(", "    ("]
+    out += ["", "Message.CODEC = _messages", "_messages.bind(", "    ("]
     for message, struct in all_structs(messages):
         name = message.name if struct is message else f"{message.name}.{struct.name}"
         out.append(f"        {name},")

@@ -54,6 +54,7 @@ VOCABULARY: dict[str, set[str]] = {
     "settings": {"errors", "quantities"},
     "kafka_keys": set(),
     "paths": {"errors"},
+    "topic_names": {"errors"},
     "config": {"errors", "quantities", "records", "settings"},
     "config_text": {"errors", "settings"},
     "client_config": {"errors", "records", "settings", "kafka_keys"},

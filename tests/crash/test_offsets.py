@@ -9,11 +9,11 @@ import pytest
 
 import logstore
 from logstore.errors import LogstoreError
-from logstore.groups.offsets import OFFSETS_TOPIC
 from logstore.records import TopicPartition
 from logstore.store.offsets import CommittedOffsets
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
+from logstore.topic_names import CONSUMER_OFFSETS
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("C11", "C15", "S20")]
 
@@ -116,7 +116,7 @@ def test_each_call_fails_in_turn_and_no_commit_is_halved(fault):
     outcomes = {"done": 0, "refused": 0}
     for nth in range(1, count, 2):
         disk = SimDisk(nth)
-        disk.fail("change", nth=nth, errno=fault, path_contains=OFFSETS_TOPIC)
+        disk.fail("change", nth=nth, errno=fault, path_contains=CONSUMER_OFFSETS)
         history, promised = [{group: {} for group in GROUPS}], [(0, 0)]
         store = begin(disk)
         try:

@@ -10,8 +10,9 @@ import pytest
 
 import logstore
 from logstore import Log
-from logstore.groups.offsets import OFFSETS_TOPIC, OffsetAndMetadata, OffsetKey, encode_key, encode_value
+from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, encode_key, encode_value
 from logstore.records import TopicPartition
+from logstore.topic_names import CONSUMER_OFFSETS
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient
 from tests.interop.offset_records import ask_kafka, load
@@ -67,10 +68,10 @@ def test_offsets_go_to_a_broker_and_come_back(kafka_jars: Path, tmp_path: Path) 
         assert {place: commit[:3] for place, commit in found.items()} == {A: (6, "at 6", -1), B: (7, "at 7", -1)}
         assert found[A].topic_id in ("", topic_id_of(broker.data, "flights"))
         assert store.committed("tower-größe")[B].offset == 1
-        assert OFFSETS_TOPIC in store.topics(internal=True)
+        assert CONSUMER_OFFSETS in store.topics(internal=True)
 
     # The other way: a log of ours takes the place of the broker's.
-    with Log.open(tmp_path / "ours" / f"{OFFSETS_TOPIC}-0", cleanup_policy="compact") as log:
+    with Log.open(tmp_path / "ours" / f"{CONSUMER_OFFSETS}-0", cleanup_policy="compact") as log:
         for group, place, offset in (("crew", A, 50), ("crew", B, 70), ("crew", A, 60), ("new", B, 3)):
             commit = OffsetAndMetadata(
                 offset,
@@ -80,9 +81,9 @@ def test_offsets_go_to_a_broker_and_come_back(kafka_jars: Path, tmp_path: Path) 
             )
             log.append([(encode_key(OffsetKey(group, place)), encode_value(commit))])
         log.append([(encode_key(OffsetKey("crew", B)), None)])
-    place = broker.data / f"{OFFSETS_TOPIC}-0"
+    place = broker.data / f"{CONSUMER_OFFSETS}-0"
     empty_log(place)
-    for path in (tmp_path / "ours" / f"{OFFSETS_TOPIC}-0").glob("*.log"):
+    for path in (tmp_path / "ours" / f"{CONSUMER_OFFSETS}-0").glob("*.log"):
         shutil.copy(path, place)
     (broker.data / ".kafka_cleanshutdown").unlink(missing_ok=True)
     with broker:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from logstore.errors import SparkOptionError
 from logstore.records import TopicPartition
 from logstore.spark.offsets import RESERVED, Standing
-from logstore.store.names import check_name
+from logstore.topic_names import check_name
 
 TP = TopicPartition
 

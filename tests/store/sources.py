@@ -6,9 +6,9 @@ import uuid
 from pathlib import Path
 
 from logstore import Log
-from logstore.groups.offsets import OFFSETS_TOPIC
 from logstore.records import TopicPartition
 from logstore.testing import ManualClock
+from logstore.topic_names import CONSUMER_OFFSETS
 
 
 class UnknownPartitionError(LookupError):
@@ -26,22 +26,22 @@ class Logs:
         self.clock = ManualClock() if clock is None else clock
         self.topic_ids: dict[str, uuid.UUID] = {}
         self._open: dict[TopicPartition, Log] = {}
-        if read_only and (self.root / f"{OFFSETS_TOPIC}-0").exists():
-            self.topics[OFFSETS_TOPIC] = 1
+        if read_only and (self.root / f"{CONSUMER_OFFSETS}-0").exists():
+            self.topics[CONSUMER_OFFSETS] = 1
 
     def partition(self, topic, partition):
         name = TopicPartition(topic, partition)
         if partition >= self.partitions_of(topic):
             raise UnknownPartitionError(f"there is no partition {name}")
         if name not in self._open:
-            settings = {**self.settings, **({"cleanup_policy": "compact"} if topic == OFFSETS_TOPIC else {})}
+            settings = {**self.settings, **({"cleanup_policy": "compact"} if topic == CONSUMER_OFFSETS else {})}
             self._open[name] = Log.open(
                 self.root / str(name), read_only=self.read_only, clock=self.clock, **settings
             )
         return self._open[name]
 
     def partitions_of(self, topic):
-        if self.read_only and topic == OFFSETS_TOPIC and (self.root / f"{OFFSETS_TOPIC}-0").exists():
+        if self.read_only and topic == CONSUMER_OFFSETS and (self.root / f"{CONSUMER_OFFSETS}-0").exists():
             self.topics[topic] = 1
         return self.topics.get(topic, 0)
 
@@ -50,7 +50,7 @@ class Logs:
         return self.topic_ids.get(partition.topic)
 
     def create_offsets_topic(self):
-        self.topics.setdefault(OFFSETS_TOPIC, 1)
+        self.topics.setdefault(CONSUMER_OFFSETS, 1)
 
     def close(self):
         for log in self._open.values():

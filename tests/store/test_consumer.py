@@ -26,9 +26,10 @@ from logstore.errors import (
     UnknownTopicError,
     WakeupError,
 )
-from logstore.groups.offsets import OFFSETS_TOPIC, OffsetAndMetadata
+from logstore.groups.offsets import OffsetAndMetadata
 from logstore.records import Codec, Marker, TopicPartition
 from logstore.testing import ManualClock
+from logstore.topic_names import CONSUMER_OFFSETS
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -73,7 +74,7 @@ def test_without_an_offset_it_begins_where_the_rule_says(store, rule, expected):
     store.topic("flights").append(b"new", partition=0)
     assert values(consumer.poll()) == expected
     # No group, nothing kept anywhere.
-    assert OFFSETS_TOPIC not in store
+    assert CONSUMER_OFFSETS not in store
 
 
 def test_a_rule_may_be_a_time_ago(store, clock):
@@ -539,7 +540,7 @@ def test_a_commit_is_where_the_group_goes_on(store):
     again.commit({A: OffsetAndMetadata(6, "here"), B: 0}, ack="synced")
     assert again.committed([A])[A][:2] == (6, "here")
     assert store.committed("crew")[A].offset == 6
-    assert store.partition(OFFSETS_TOPIC, 0).synced_end == 4
+    assert store.partition(CONSUMER_OFFSETS, 0).synced_end == 4
 
 
 @pytest.mark.parametrize("end", ["store", "error"])
@@ -635,7 +636,7 @@ def test_an_error_is_not_hidden_by_a_commit_that_fails_too(store):
         with earliest(store, "crew") as consumer:
             consumer.poll(max_records=2)
             consumer.poll(max_records=2)
-            store.partition(OFFSETS_TOPIC, 0).close()
+            store.partition(CONSUMER_OFFSETS, 0).close()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -682,7 +683,7 @@ def test_no_consumer_commits_without_a_group(store):
             with pytest.raises(InvalidGroupError) as caught:
                 use()
             assert caught.value.code == 24
-    assert OFFSETS_TOPIC not in store
+    assert CONSUMER_OFFSETS not in store
 
 
 @pytest.mark.row("C4")

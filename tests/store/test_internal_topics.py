@@ -6,7 +6,7 @@ import pytest
 
 import logstore
 from logstore.errors import InvalidPartitionsError, InvalidTopicError, PolicyViolationError, UnknownTopicError
-from logstore.store.names import CONSUMER_OFFSETS
+from logstore.topic_names import CONSUMER_OFFSETS
 
 
 @pytest.fixture

@@ -19,11 +19,12 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownTopicError,
 )
-from logstore.groups.offsets import OFFSETS_TOPIC, decode_key, decode_value
+from logstore.groups.offsets import decode_key, decode_value
 from logstore.records import Ack, TopicPartition
 from logstore.store.offsets import CommittedOffsets, OffsetAndMetadata
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
+from logstore.topic_names import CONSUMER_OFFSETS
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 DAY_MS = 86_400_000
@@ -64,12 +65,12 @@ def test_nothing_is_made_before_the_first_commit(store, offsets):
     assert offsets.committed("crew") == {}
     assert offsets.delete("crew") == 0
     assert offsets.groups() == []
-    assert OFFSETS_TOPIC not in store
+    assert CONSUMER_OFFSETS not in store
 
 
 def test_records_are_those_of_kafka(store, offsets):
     offsets.commit("crew", {B: OffsetAndMetadata(3, "three")})
-    (record,) = store.partition(OFFSETS_TOPIC, 0).scan()
+    (record,) = store.partition(CONSUMER_OFFSETS, 0).scan()
     assert decode_key(record.key) == ("crew", B)
     assert decode_value(record.value) == (3, "three", -1, store.clock.now_ms(), -1, store.topic("flights").id)
 
@@ -77,7 +78,7 @@ def test_records_are_those_of_kafka(store, offsets):
 def test_a_group_lies_in_the_partition_of_its_hash(store, offsets):
     CommittedOffsets(store, partition_count=50).commit("crew", {A: 3})
     assert numbers(CommittedOffsets(store).committed("crew")) == {A: 3}
-    assert [n for n in range(50) if store.partition(OFFSETS_TOPIC, n).log_end_offset] == [13]
+    assert [n for n in range(50) if store.partition(CONSUMER_OFFSETS, n).log_end_offset] == [13]
 
 
 def test_deleted_offsets_are_gone_for_good(store, offsets):
@@ -131,7 +132,7 @@ def test_what_the_writer_took_back_is_taken_back_here(tmp_path, store, offsets):
         beside = CommittedOffsets(reading)
         offsets.commit("crew", {A: 9})
         assert numbers(beside.committed("crew")) == {A: 9}
-        store.partition(OFFSETS_TOPIC, 0).truncate_to(1)
+        store.partition(CONSUMER_OFFSETS, 0).truncate_to(1)
         # As long as before, so that only the generation tells.
         offsets.commit("tower", {A: 2})
         for found in (beside, offsets):
@@ -154,7 +155,7 @@ def test_a_bad_commit_stores_nothing(store, offsets, given, error):
     with pytest.raises(InvalidGroupError):
         offsets.commit("", {A: 1})
     assert offsets.groups() == []
-    assert OFFSETS_TOPIC not in store
+    assert CONSUMER_OFFSETS not in store
 
 
 def test_old_offsets_expire_unless_somebody_reads(store, offsets):
@@ -181,7 +182,7 @@ def test_old_offsets_expire_unless_somebody_reads(store, offsets):
 
 def test_a_synced_commit_is_on_disk_on_return(store, offsets):
     offsets.commit("crew", {A: 1})
-    log = store.partition(OFFSETS_TOPIC, 0)
+    log = store.partition(CONSUMER_OFFSETS, 0)
     assert log.synced_end == 0
     offsets.commit("crew", {A: 2}, ack="synced")
     assert log.synced_end == 2
@@ -191,7 +192,7 @@ def test_a_synced_commit_is_on_disk_on_return(store, offsets):
 
 def test_other_records_of_the_topic_are_stepped_over(store, offsets):
     offsets.commit("crew", {A: 1})
-    store.partition(OFFSETS_TOPIC, 0).append([(b"\0\x02\0\x04crew", b"members"), (b"\0\x0ccrew", None)])
+    store.partition(CONSUMER_OFFSETS, 0).append([(b"\0\x02\0\x04crew", b"members"), (b"\0\x0ccrew", None)])
     offsets.commit("crew", {A: 2})
     for found in (offsets, CommittedOffsets(store)):
         assert numbers(found.committed("crew")) == {A: 2}
@@ -199,7 +200,7 @@ def test_other_records_of_the_topic_are_stepped_over(store, offsets):
 
 def test_a_record_that_cannot_be_read_is_named(store, offsets):
     offsets.commit("crew", {A: 1})
-    store.partition(OFFSETS_TOPIC, 0).append([(b"\0\x01\0\x40crew", b"")])
+    store.partition(CONSUMER_OFFSETS, 0).append([(b"\0\x01\0\x40crew", b"")])
     with pytest.raises(CorruptRecordError, match="__consumer_offsets") as caught:
         offsets.committed("crew")
     assert caught.value.offset == 1
@@ -212,7 +213,7 @@ def test_offsets_of_an_aborted_transaction_do_not_count(store, offsets):
     from logstore.records import Marker
 
     offsets.commit("crew", {A: 1})
-    log = store.partition(OFFSETS_TOPIC, 0)
+    log = store.partition(CONSUMER_OFFSETS, 0)
     for number, marker in enumerate((Marker.ABORT, Marker.COMMIT)):
         record = (encode_key(OffsetKey("crew", A)), encode_value(OffsetAndMetadata(50 + number, commit_ms=0)))
         log.append([record], producer=ProducerStamp(7, 0, number, transactional=True))
@@ -227,7 +228,7 @@ def test_a_full_disk_stores_nothing_and_heals(tmp_path):
         store.create_topic("flights", 2)
         offsets = CommittedOffsets(store)
         offsets.commit("crew", {A: 1})
-        files.fail("pwrite", errno=errno.ENOSPC, times=-1, path_contains=OFFSETS_TOPIC)
+        files.fail("pwrite", errno=errno.ENOSPC, times=-1, path_contains=CONSUMER_OFFSETS)
         with pytest.raises(DiskFullError):
             offsets.commit("crew", {A: 2, B: 2})
         assert numbers(offsets.committed("crew")) == {A: 1}

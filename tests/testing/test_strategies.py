@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from logstore import Batches, Log, LogConfig
 from logstore._batch import BatchView
 from logstore.errors import InvalidTopicError
-from logstore.store.names import check_name, check_partition_count
 from logstore.testing import SimDisk, strategies, temporary_store
+from logstore.topic_names import check_name, check_partition_count
 
 
 @given(strategies.topic_names(), strategies.partition_counts())

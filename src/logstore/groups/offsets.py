@@ -28,9 +28,7 @@ from typing import NamedTuple
 
 from logstore.errors import CorruptRecordError, InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError
 from logstore.records import TopicPartition
-
-#: Kafka's name of the topic.
-OFFSETS_TOPIC = "__consumer_offsets"
+from logstore.topic_names import CONSUMER_OFFSETS
 
 #: Kafka's offset.metadata.max.bytes; counted, as Kafka does, in UTF-16 units.
 METADATA_MAX = 4096
@@ -218,7 +216,7 @@ class _Cursor:
     def take(self, size: int) -> bytes:
         if size < 0 or size > len(self._data) - self._at:
             raise CorruptRecordError(
-                f"{self._what} of {OFFSETS_TOPIC}: {size} bytes expected at byte {self._at}, the field ends at "
+                f"{self._what} of {CONSUMER_OFFSETS}: {size} bytes expected at byte {self._at}, the field ends at "
                 f"{len(self._data)}"
             )
         self._at += size
@@ -237,14 +235,14 @@ class _Cursor:
             shift += 7
             if shift > 28:
                 raise CorruptRecordError(
-                    f"{self._what} of {OFFSETS_TOPIC}: a varint at byte {self._at} is too long"
+                    f"{self._what} of {CONSUMER_OFFSETS}: a varint at byte {self._at} is too long"
                 )
 
     def text(self, size: int) -> str:
         try:
             return self.take(size).decode()
         except UnicodeDecodeError as error:
-            raise CorruptRecordError(f"{self._what} of {OFFSETS_TOPIC}: no UTF-8 at byte {self._at}") from error
+            raise CorruptRecordError(f"{self._what} of {CONSUMER_OFFSETS}: no UTF-8 at byte {self._at}") from error
 
     def string(self) -> str:
         return self.text(self.number(2))
@@ -262,7 +260,7 @@ def decode_key(key: bytes | None) -> OffsetKey | None:
     cursor.take(2)
     group, topic, partition = cursor.string(), cursor.string(), cursor.number(4)
     if partition < 0:
-        raise CorruptRecordError(f"a key of {OFFSETS_TOPIC}: partition {partition} of topic {topic!r}")
+        raise CorruptRecordError(f"a key of {CONSUMER_OFFSETS}: partition {partition} of topic {topic!r}")
     return OffsetKey(group, TopicPartition(topic, partition))
 
 
@@ -276,7 +274,7 @@ def decode_value(value: bytes) -> OffsetAndMetadata:
     version = cursor.number(2)
     if not 0 <= version <= _CURRENT:
         raise CorruptRecordError(
-            f"a value of {OFFSETS_TOPIC}: version {version} is unknown, 0 to {_CURRENT} can be read"
+            f"a value of {CONSUMER_OFFSETS}: version {version} is unknown, 0 to {_CURRENT} can be read"
         )
     offset = cursor.number(8)
     leader_epoch = cursor.number(4) if version >= 3 else -1
@@ -288,6 +286,6 @@ def decode_value(value: bytes) -> OffsetAndMetadata:
         tag, data = cursor.varint(), cursor.take(cursor.varint())
         if tag == _TAG_TOPIC_ID:
             if len(data) != _ID_BYTES:
-                raise CorruptRecordError(f"a value of {OFFSETS_TOPIC}: a topic id of {len(data)} bytes")
+                raise CorruptRecordError(f"a value of {CONSUMER_OFFSETS}: a topic id of {len(data)} bytes")
             topic_id = "" if data == _NO_ID else base64.urlsafe_b64encode(data).decode().rstrip("=")
     return OffsetAndMetadata(offset, metadata, leader_epoch, commit_ms, expire_ms, topic_id)

@@ -14,7 +14,7 @@ from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store, spans
-from logstore.store.partitions import Opened
+from logstore.store.source import Opened
 
 __all__ = ["PathBackend"]
 

@@ -15,16 +15,15 @@ from logstore.errors import PolicyViolationError
 from logstore.log import Log
 from logstore.settings import naming_arguments
 from logstore.store.budget import Budget, may_go
-from logstore.store.names import INTERNAL, SINKS
 from logstore.store.topic import Topic
 from logstore.store.topics import Topics, TopicTable, is_retention_unrecorded
 from logstore.store_config import warn_of_unkept
+from logstore.topic_names import INTERNAL, SINKS
 
 if TYPE_CHECKING:
     from logstore.store.catalogue import Catalogue
     from logstore.store.offsets import CommittedOffsets
-    from logstore.store.partitions import Opened
-    from logstore.store.source import Source
+    from logstore.store.source import Opened, Source
     from logstore.store_config import StoreConfig
 
 

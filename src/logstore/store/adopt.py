@@ -42,10 +42,10 @@ from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store import kraft, layout
 from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, TopicState, new_id
 from logstore.store.kept import Kept, newest
-from logstore.store.names import CLUSTER_METADATA, CONSUMER_OFFSETS, SINKS
 from logstore.store.sinks import SinkState, read_states
 from logstore.store.staging import staging_directory
 from logstore.store_config import StoreConfig
+from logstore.topic_names import CLUSTER_METADATA, CONSUMER_OFFSETS, SINKS
 
 if TYPE_CHECKING:
     import random

@@ -23,10 +23,9 @@ from logstore.groups.offsets import is_whole
 from logstore.log.moments import When, moment_of
 from logstore.records import TimestampOffset, TopicPartition
 from logstore.store.offsets import CommittedOffsets
-from logstore.store.partitions import Opened
 from logstore.store.place import Place, Reading
 from logstore.store.resuming import epoch_before, not_behind_its_epoch
-from logstore.store.source import Source
+from logstore.store.source import Opened, Source
 
 #: A partition by its name, or a topic for all of its partitions.
 Wanted = TopicPartition | tuple[str, int] | str

@@ -45,7 +45,7 @@ from logstore.log.files import Directory
 from logstore.log.gate import Gate
 from logstore.records import TopicPartition
 from logstore.store.housekeeping import Interrupted
-from logstore.store.names import INTERNAL
+from logstore.topic_names import INTERNAL
 
 if TYPE_CHECKING:
     from logstore.clock import Clock

@@ -35,10 +35,34 @@ _logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
+class _Writer:
+    """The process that writes a store, asked by one that is open read-only."""
+
+    def __init__(self, store: Consuming) -> None:
+        self._store = store
+
+    def check(self) -> None:
+        from logstore.store.asking import check  # what few readers need
+
+        check(self._store.path)
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | None,
+        at_ms: int,
+    ) -> None:
+        from logstore.store.requests import Commit
+
+        self._store._ask_owner(Commit(group, offsets, ack, at_ms))
+
+
 class Consuming(ABC):
     """A `Source` that hands out consumers."""
 
     config: StoreConfig
+    path: str
 
     def __init__(self) -> None:
         #: No WeakSet: to go through one fails if another thread adds to it.
@@ -67,7 +91,7 @@ class Consuming(ABC):
 
             with held(self._offsets_lock):
                 if self._offsets is None:
-                    self._offsets = CommittedOffsets.of(cast("Source", self), self.config, self._ask_owner)
+                    self._offsets = CommittedOffsets.of(cast("Source", self), self.config, _Writer(self))
         return self._offsets
 
     @naming_arguments

@@ -25,9 +25,9 @@ from logstore.log.lock import Holder, holder_of
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
-from logstore.store.names import CLUSTER_METADATA, INTERNAL
 from logstore.store.topics import RETENTION_UNRECORDED, effective_config, is_retention_unrecorded
 from logstore.store_config import StoreConfig
+from logstore.topic_names import CLUSTER_METADATA, INTERNAL
 
 #: A file system with less than this share free is nearly full.
 NEARLY_FULL = 0.05

@@ -17,12 +17,12 @@ from logstore.log.files import Directory
 from logstore.store.asking import ask, check
 from logstore.store.ingest import Ingested
 from logstore.store.kept import Kept, newest
-from logstore.store.names import SINKS
 from logstore.store.requests import Intake
 from logstore.store.sinks import read_states
 from logstore.store.staging import Manifest, remove_staged
 from logstore.store.store import open_briefly, open_store
 from logstore.store_config import StoreConfig
+from logstore.topic_names import SINKS
 
 
 def commit(

@@ -15,7 +15,7 @@ from logstore.log.removal import remove_partition
 from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE
-from logstore.store.names import INTERNAL
+from logstore.topic_names import INTERNAL
 
 
 def partition_directory(root: Directory, name: TopicPartition) -> Directory:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from logstore._interrupts import held
 from logstore.config import Setting
@@ -26,7 +26,6 @@ from logstore.errors import (
 )
 from logstore.groups.offsets import (
     METADATA_MAX,
-    OFFSETS_TOPIC,
     OffsetAndMetadata,
     OffsetKey,
     check_commit,
@@ -39,13 +38,10 @@ from logstore.groups.offsets import (
 )
 from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.store.partitions import Opened
 from logstore.store.resuming import epoch_before
-from logstore.store.source import Source
+from logstore.store.source import Opened, Source
 from logstore.store_config import StoreConfig
-
-if TYPE_CHECKING:
-    from logstore.store.requests import Commit
+from logstore.topic_names import CONSUMER_OFFSETS
 
 _logger = logging.getLogger(__name__)
 
@@ -78,6 +74,22 @@ class _Partition:
             self.groups.pop(key.group, None)
 
 
+class CommitWriter(Protocol):
+    """The process that writes a store, as a reader's commits reach it."""
+
+    def check(self) -> None:
+        """Raise `LogstoreError` if no commit could ever reach it."""
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | None,
+        at_ms: int,
+    ) -> None:
+        """Store a group's offsets; delete those of partitions with None. ``at_ms``: the time of the request."""
+
+
 class CommittedOffsets:
     """The committed offsets of every group of a store.
 
@@ -92,11 +104,11 @@ class CommittedOffsets:
         segment_bytes: int = 100 << 20,
         metadata_max: int = METADATA_MAX,
         retention_ms: int = RETENTION_MS,
-        ask: Callable[[Commit], None] | None = None,
+        writer: CommitWriter | None = None,
     ) -> None:
         """``ask`` has commits made by whoever writes the store, for a source that is read-only."""
         self._source = source
-        self._ask = ask
+        self._writer = writer
         self._partition_count = partition_count
         self._segment_bytes = segment_bytes
         self._metadata_max = metadata_max
@@ -106,9 +118,7 @@ class CommittedOffsets:
         self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
     @classmethod
-    def of(
-        cls, source: Source, config: StoreConfig, ask: Callable[[Commit], None] | None = None
-    ) -> CommittedOffsets:
+    def of(cls, source: Source, config: StoreConfig, writer: CommitWriter | None = None) -> CommittedOffsets:
         """With the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
         return cls(
             source,
@@ -116,7 +126,7 @@ class CommittedOffsets:
             segment_bytes=config.offsets_topic_segment_bytes,
             metadata_max=config.offset_metadata_max_bytes,
             retention_ms=config.offsets_retention_minutes * 60_000,
-            ask=ask,
+            writer=writer,
         )
 
     # -- asking
@@ -163,10 +173,10 @@ class CommittedOffsets:
         """
         if not self._source.read_only:
             return
-        from logstore.store import asking  # what few readers need
-
+        if self._writer is None:
+            raise ReadOnlyError(f"group {group!r} cannot commit: the store is open read-only")
         try:
-            asking.check(self._source.path)
+            self._writer.check()
         except LogstoreError as error:
             raise ReadOnlyError(
                 f"group {group!r} cannot commit: {error}; give enable_auto_commit=False and keep offsets elsewhere "
@@ -278,7 +288,7 @@ class CommittedOffsets:
     def _count(self) -> int:
         """How many partitions the topic has; 0 if there is none yet."""
         try:
-            return self._source.partition_count(OFFSETS_TOPIC)
+            return self._source.partition_count(CONSUMER_OFFSETS)
         except UnknownTopicError:
             return 0
 
@@ -289,7 +299,7 @@ class CommittedOffsets:
             "segment.bytes": self._segment_bytes,
             "compression.type": "producer",
         }
-        self._source.create_topic(OFFSETS_TOPIC, self._partition_count, settings, if_not_exists=True)
+        self._source.create_topic(CONSUMER_OFFSETS, self._partition_count, settings, if_not_exists=True)
         return self._count()
 
     def _epoch_before(self, partition: TopicPartition, commit: OffsetAndMetadata) -> int:
@@ -331,15 +341,13 @@ class CommittedOffsets:
         """
         source = self._source
         if source.read_only:
-            if self._ask is None or instead_of is not None:
+            if self._writer is None or instead_of is not None:
                 raise ReadOnlyError(f"offsets of group {group!r} cannot be stored: the store is open read-only")
-            from logstore.store.requests import Commit  # what few readers need
-
-            self._ask(Commit(group, commits, None if ack is None else Ack(ack), source.clock.now_ms()))
+            self._writer.commit(group, commits, None if ack is None else Ack(ack), source.clock.now_ms())
             return
         count = self._count() or self._create()
         number = partition_of(group, count)
-        log = source._log_of(OFFSETS_TOPIC, number)
+        log = source._log_of(CONSUMER_OFFSETS, number)
         assert isinstance(log, Log)
         settled = log.config.default_ack if ack is None else Ack(ack)
         with held(self._lock):
@@ -386,7 +394,7 @@ class CommittedOffsets:
     def _caught_up_locked(self) -> dict[int, _Partition]:
         """What the topic says now: only what has come since is read."""
         for number in range(self._count()):
-            log = self._source._log_of(OFFSETS_TOPIC, number)
+            log = self._source._log_of(CONSUMER_OFFSETS, number)
             part = self._partitions.get(number)
             if part is None:
                 self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)

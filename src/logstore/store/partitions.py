@@ -23,9 +23,8 @@ from logstore.log.reader import Readable
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store import layout
-from logstore.store.names import INTERNAL
-
-Opened = Log | LogReader
+from logstore.store.source import Opened
+from logstore.topic_names import INTERNAL
 
 
 class Partitions:
@@ -228,4 +227,4 @@ def close_all(logs: list[Opened], reason: str) -> None:
         raise failure
 
 
-__all__ = ["LentLog", "LentReader", "Opened", "Partitions", "Readable", "close_all", "lent"]
+__all__ = ["LentLog", "LentReader", "Partitions", "Readable", "close_all", "lent"]

@@ -14,9 +14,8 @@ from logstore.client_config import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.records import TopicPartition
 from logstore.store.offsets import CommittedOffsets
-from logstore.store.partitions import Opened
 from logstore.store.resuming import not_behind_its_epoch
-from logstore.store.source import Source
+from logstore.store.source import Opened, Source
 
 _logger = logging.getLogger(__name__)
 

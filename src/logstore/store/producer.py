@@ -37,14 +37,13 @@ from logstore.log.ticker import TICKER
 from logstore.records import Ack, TopicPartition
 from logstore.store.buffer import BufferMemory
 from logstore.store.lane import PartitionLane, Shared
-from logstore.store.names import check_is_name, check_writable_by_users
 from logstore.store.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.store.syncing import Syncing
+from logstore.topic_names import check_is_name, check_writable_by_users
 
 if TYPE_CHECKING:
+    from logstore.config import LogConfig
     from logstore.settings import Setting
-    from logstore.store.catalogue import Catalogue
-    from logstore.store.topic import Topic
 
 
 _logger = logging.getLogger(__name__)
@@ -65,12 +64,12 @@ class Host(Protocol):
     @property
     def path(self) -> str: ...
 
-    def topic(self, name: str) -> Topic: ...
+    def topic(self, name: str) -> Destination: ...
 
-    def _topics_known(self) -> Catalogue:
+    def _topics_known(self) -> object:
         """What is known of all topics: another object after each change."""
 
-    def topic_to_send_to(self, name: str) -> Topic:
+    def topic_to_send_to(self, name: str) -> Destination:
         """A topic, which may be made for it."""
 
     def next_producer_id(self) -> int: ...
@@ -82,6 +81,19 @@ class Host(Protocol):
 
     def drop(self, member: Closeable) -> None:
         """As `attach`, for a finalizer: takes no lock."""
+
+
+class Destination(Protocol):
+    """A topic, as far as a producer needs it."""
+
+    @property
+    def partition_count(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def config(self) -> LogConfig: ...
+    def _log_to_write(self, partition: int) -> Log:
+        """One partition's log, opened if it is not; it does not keep the store open."""
 
 
 class Closeable(Protocol):
@@ -159,7 +171,7 @@ class Producer(Sender):
             ack=_ack_of(self.config),
         )
         self._ids: dict[str, str] = {}
-        self._seen: dict[str, Catalogue] = {}  #: what was known of topics when their lanes were last compared
+        self._seen: dict[str, object] = {}  #: what was known of topics when their lanes were last compared
         self._lanes: list[PartitionLane] = []
         self._lock = threading.Lock()  # of the two above
         self._waiting = Condition()
@@ -461,7 +473,7 @@ def _ack_of(config: ProducerConfig) -> Ack | None:
     return None if config.acks == "all" else Ack.WRITTEN
 
 
-def _opener(topic: Topic, partition: int) -> Callable[[], Log]:
+def _opener(topic: Destination, partition: int) -> Callable[[], Log]:
     def open_log() -> Log:
         return topic._log_to_write(partition)
 

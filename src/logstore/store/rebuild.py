@@ -26,8 +26,8 @@ from logstore.records import TopicPartition
 from logstore.store import layout, sinks
 from logstore.store.adopt import first_producer_id
 from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, new_id
-from logstore.store.names import CLUSTER_METADATA, INTERNAL
 from logstore.store.topics import FOR_EVER, PRODUCER_ID_BLOCK, settings_unknown
+from logstore.topic_names import CLUSTER_METADATA, INTERNAL
 
 if TYPE_CHECKING:
     import random

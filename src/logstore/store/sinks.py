@@ -21,9 +21,9 @@ from logstore.config import Setting
 from logstore.errors import NO_ROOM, CorruptRecordError, RecordError, UnknownTopicError
 from logstore.log import Log, LogReader
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.store.names import SINKS
 from logstore.store.source import Source
 from logstore.store.staging import is_job
+from logstore.topic_names import SINKS
 
 _logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
 from logstore.store.kept import KEPT
-from logstore.store.names import INTERNAL
+from logstore.topic_names import INTERNAL
 
 if TYPE_CHECKING:
     from logstore.store.housekeeping import Progress

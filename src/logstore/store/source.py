@@ -11,7 +11,10 @@ from typing import Protocol
 
 from logstore.clock import Clock
 from logstore.config import LogConfig, Setting
-from logstore.store.partitions import Opened
+from logstore.log import Log, LogReader
+
+#: A partition's log: to be written, or of a store that is open read-only.
+Opened = Log | LogReader
 
 
 class Source(Protocol):

@@ -39,7 +39,7 @@ from logstore.errors import (
 )
 from logstore.log.files import Directory, partitions_below
 from logstore.records import TopicPartition
-from logstore.store.names import check_name, check_writable_by_users
+from logstore.topic_names import check_name, check_writable_by_users
 
 STAGING: Final = ".staging"
 

@@ -41,13 +41,14 @@ from logstore.store.budget import Budget, Holdings, Limits
 from logstore.store.consuming import Consuming
 from logstore.store.housekeeping import Housekeeper, Progress
 from logstore.store.life import Closeable, Life
-from logstore.store.names import CONSUMER_OFFSETS, INTERNAL
-from logstore.store.partitions import Opened, Partitions, lent
+from logstore.store.partitions import Partitions, lent
 from logstore.store.reserve import ReserveGate
+from logstore.store.source import Opened
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.upkeep import Upkeep
 from logstore.store_config import StoreConfig
+from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 
 if TYPE_CHECKING:
     import random

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from logstore._batch import Record
 from logstore.client_config import ConsumerConfig
@@ -18,7 +19,15 @@ from logstore.errors import ConcurrentUseError, ConsumerClosedError, InvalidPart
 from logstore.groups.offsets import is_whole
 from logstore.records import TopicPartition
 from logstore.store.consumer import Consumer
-from logstore.store.consuming import Consuming
+
+
+class ConsumerHost(Protocol):
+    """A store, as far as streams need it."""
+
+    def partition_count(self, topic: str) -> int: ...
+    def consumer(
+        self, group: str | None = None, settings: ConsumerConfig | Mapping[str, Setting] | None = None
+    ) -> Consumer: ...
 
 
 class MessageStream:
@@ -101,7 +110,7 @@ class ConsumerConnector:
 
     def __init__(
         self,
-        store: Consuming,
+        store: ConsumerHost,
         group: str | None = None,
         settings: ConsumerConfig | Mapping[str, Setting] | None = None,
         **more_settings: Setting,

@@ -17,8 +17,9 @@ from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyVio
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
-from logstore.store.names import check_writable_by_users
-from logstore.store.partitions import LentLog, Opened
+from logstore.store.partitions import LentLog
+from logstore.store.source import Opened
+from logstore.topic_names import check_writable_by_users
 
 if TYPE_CHECKING:
     from logstore._batch import Batches

@@ -38,7 +38,9 @@ from logstore.log.root import ADOPTED, is_kafkas
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, TopicState, new_id
-from logstore.store.names import (
+from logstore.store.reserve import Reserve
+from logstore.store_config import KEEPING, StoreConfig
+from logstore.topic_names import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     INTERNAL,
@@ -47,8 +49,6 @@ from logstore.store.names import (
     check_name,
     check_partition_count,
 )
-from logstore.store.reserve import Reserve
-from logstore.store_config import KEEPING, StoreConfig
 
 if TYPE_CHECKING:
     import random

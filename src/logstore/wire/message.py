@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Self
-
-from logstore.wire import _messages
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+class Codec(Protocol):
+    """The generated module that codes messages by their numbers."""
+
+    def encode(self, message: int, value: object, version: int, /) -> bytes: ...
+    def decode(self, message: int, buffer: Buffer, version: int, position: int = 0, /) -> Any: ...
 
 
 class Struct:
@@ -42,7 +47,8 @@ class Message(Struct):
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be coded where Kafka tries it out
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
-    NUMBER: ClassVar[int]  #: in `_messages`
+    NUMBER: ClassVar[int]  #: in the codec
+    CODEC: ClassVar[Codec]  #: set by `messages`, which `message` does not import
 
     def encode(self, version: int) -> bytes:
         """The message as bytes of that version, without size and header.
@@ -55,7 +61,7 @@ class Message(Struct):
         >>> MetadataRequest(topics=None).encode(1)
         b'\\xff\\xff\\xff\\xff'
         """
-        return _messages.encode(self.NUMBER, self, version)
+        return self.CODEC.encode(self.NUMBER, self, version)
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
@@ -67,5 +73,5 @@ class Message(Struct):
             MalformedMessageError: they are no such message. Unknown tagged fields are skipped.
             UnsupportedVersionError: the version is none of this message.
         """
-        found: Self = _messages.decode(cls.NUMBER, buffer, version, position)
+        found: Self = cls.CODEC.decode(cls.NUMBER, buffer, version, position)
         return found

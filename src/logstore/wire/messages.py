@@ -5852,6 +5852,7 @@ class DescribeTopicPartitionsResponse(Message):
         self.next_cursor = next_cursor
 
 
+Message.CODEC = _messages
 _messages.bind(
     (
         ProduceRequest.PartitionProduceData,

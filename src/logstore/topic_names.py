@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from logstore.errors import InvalidPartitionsError, InvalidTopicError
-from logstore.groups.offsets import OFFSETS_TOPIC
 
-CONSUMER_OFFSETS: Final = OFFSETS_TOPIC
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SINKS: Final = "__logstore_sinks"
 CLUSTER_METADATA: Final = "__cluster_metadata"
