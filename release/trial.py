@@ -57,12 +57,17 @@ def _pip_install(inside: Path, index_url: str, what: str | Path) -> None:
 
 
 def taken(python: Path, index_url: str, folder: Path) -> str | None:
-    """Which version pip takes for the bare name on that Python; None if there is none for it."""
+    """Which version pip takes for the bare name on that Python, of wheels alone; None if there is none for it.
+
+    Of an index that says of no file which Python it is for, as pypiserver, pip would take our source distribution,
+    and end with what its build lacks there.
+    """
     command = (python, "-m", "pip", "--isolated", "download", "--quiet", "--no-deps", "--no-cache-dir")
+    command += ("--only-binary", ":all:")
     try:
         run(*command, "--dest", folder, "--index-url", index_url, "logstore")
     except ReleaseError as error:
-        if "No matching distribution" in str(error):
+        if "No matching distribution found for logstore" in str(error):
             return None
         raise
     (file,) = folder.iterdir()
