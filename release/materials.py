@@ -8,6 +8,7 @@ stranger's package, and a look-up of known weaknesses by that URL would find the
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,17 +35,10 @@ def resolved(python: Path, wheel: Path) -> dict[str, Package]:
     found: dict[str, Package] = {}
     for extra in ("", *EXTRAS):
         what = f"{wheel}[{extra}]" if extra else str(wheel)
+        # By a pip that knows License-Expression (25.1), which that of the Python need not.
         command = (
-            python,
-            "-m",
-            "pip",
-            "install",
-            "--dry-run",
-            "--ignore-installed",
-            "--quiet",
-            "--report",
-            "-",
-            what,
+            *(sys.executable, "-m", "pip", "--python", python, "install", "--dry-run", "--ignore-installed"),
+            *("--quiet", "--report", "-", what),
         )
         for package in packages_of(json.loads(run(*command)), extra):
             # Two extras may resolve to different versions of one package; the bill lists both.
@@ -153,27 +147,31 @@ def _check(text: str) -> None:
         raise ReleaseError(f"the bill of materials is no CycloneDX: {problem}")
 
 
-def requirements(packages: Mapping[str, Package]) -> str:
+def requirements(packages: Iterable[Package]) -> str:
     """The packages as pip pins them. Ours is not among them: its name is looked up as a stranger's."""
-    return "".join(sorted(f"{package.name}=={package.version}\n" for package in packages.values()))
+    return "".join(sorted(f"{package.name}=={package.version}\n" for package in packages))
 
 
 def audit(packages: Mapping[str, Package], work: Path) -> str | None:
     """Look known weaknesses up; what kept it from being asked, or None.
 
+    Each extra by itself: two of them may take different versions of one package, which pip-audit refuses. A package
+    that the index of weaknesses does not have has not been asked for.
+
     Raises:
         ReleaseError: there are some.
     """
-    pinned = work / "materials.txt"
-    pinned.write_text(requirements(packages))
-    try:
-        run(
-            tool("pip-audit"),
-            *("--requirement", pinned, "--no-deps", "--disable-pip"),
-            *("--progress-spinner", "off", "--timeout", "20"),
-        )
-    except ReleaseError as error:
-        if "vulnerabilit" in str(error) and "Found" in str(error):
-            raise
-        return str(error).strip().splitlines()[-1][:120]
+    for extra in ("", *EXTRAS):
+        pinned = work / f"materials{extra and '-' + extra}.txt"
+        pinned.write_text(requirements(each for each in packages.values() if extra in each.extras))
+        try:
+            run(
+                tool("pip-audit"),
+                *("--requirement", pinned, "--no-deps", "--disable-pip", "--strict"),
+                *("--progress-spinner", "off", "--timeout", "20"),
+            )
+        except ReleaseError as error:
+            if "vulnerabilit" in str(error) and "Found" in str(error):
+                raise
+            return str(error).strip().splitlines()[-1][:120]
     return None

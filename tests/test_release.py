@@ -30,6 +30,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(not (ROOT / "release").exists(), reason="no source tree around the tests")
 
+from release import materials  # noqa: E402
 from release.checks import write_sums  # noqa: E402
 from release.contents import complaints_of_sdist, complaints_of_wheel  # noqa: E402
 from release.interpreters import ABI3, WHEELS, find, text_of  # noqa: E402
@@ -200,8 +201,21 @@ def test_ours_is_no_entry_of_what_is_looked_up() -> None:
     """Its name on the public index is a stranger's: what is said of that package is not said of ours."""
     packages = {f"{each.name}=={each.version}": each for each in packages_of(REPORT, "tables")}
     assert sorted(packages) == ["numpy==2.1", "pandas==2.2.3"]
-    assert requirements(packages) == "numpy==2.1\npandas==2.2.3\n"
+    assert requirements(packages.values()) == "numpy==2.1\npandas==2.2.3\n"
     assert packages["pandas==2.2.3"].needs == {"numpy"}
+
+
+def test_two_extras_with_two_versions_of_a_package_are_looked_up_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip-audit refuses a list that has one name twice."""
+    (one, numpy) = packages_of(REPORT, "tables")
+    other = one._replace(version="3.1.1", extras=frozenset(["spark"]))
+    found = {f"{each.name}=={each.version}": each for each in (one, numpy, other)}
+    asked: list[str] = []
+    monkeypatch.setattr(materials, "run", lambda *words: asked.append(Path(words[2]).read_text()))
+    assert materials.audit(found, tmp_path) is None
+    assert sorted(asked) == ["", "", "", "numpy==2.1\npandas==2.2.3\n", "pandas==3.1.1\n"]
 
 
 @pytest.mark.parametrize(
