@@ -9,10 +9,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig, kafka_keys
-from logstore.client_config import ClientConfig
-from logstore.settings import fields_of, key_of
-from logstore.store_config import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEPT_FIELDS
+from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
+from logstore.config import kafka_keys
+from logstore.config.client import ClientConfig
+from logstore.config.schema import fields_of, key_of
+from logstore.config.store import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEPT_FIELDS
 
 _GROUPS: list[tuple[str, type[Any], str]] = [
     ("Topics and logs", LogConfig, "Given to a topic, or to the store for all topics."),

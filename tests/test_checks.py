@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig, kafka_keys
-from logstore.checks import GroupLag, Severity, check
-from logstore.store_config import DEFAULTS
+from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
+from logstore.config import kafka_keys
+from logstore.config.checks import GroupLag, Severity, check
+from logstore.config.store import DEFAULTS
 
 ROWS = Path(__file__).resolve().parent.parent / "docs" / "rows.md"
 

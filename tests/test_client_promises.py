@@ -7,9 +7,10 @@ import logging
 import pytest
 
 import logstore
-from logstore import ConsumerConfig, ProducerConfig, kafka_keys
+from logstore import ConsumerConfig, ProducerConfig
+from logstore.config import kafka_keys
+from logstore.config.remote import WireConfig
 from logstore.errors import InvalidSettingError, UnknownSettingError
-from logstore.wire.config import WireConfig
 
 _CLASSES = "org.apache.kafka.common.serialization."
 
@@ -85,7 +86,7 @@ def test_a_value_that_asks_for_what_is_done_anyway_is_taken(kind, given):
 
 
 def test_what_only_tunes_is_taken_and_named_once(caplog):
-    with caplog.at_level(logging.INFO, "logstore.client_config"):
+    with caplog.at_level(logging.INFO, "logstore.config.client"):
         ConsumerConfig.of({"receive.buffer.bytes": 1, "metadata.max.age.ms": 5, "session.timeout.ms": 6_000})
     (record,) = caplog.records
     said = "settings without effect here: metadata.max.age.ms, receive.buffer.bytes, session.timeout.ms"

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from logstore import Ack, Codec, LogConfig, TimestampType
-from logstore.config import DEFAULTS, SYNONYMS, WITHOUT_EFFECT
+from logstore.config.log import DEFAULTS, SYNONYMS, WITHOUT_EFFECT
 from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
 
 
@@ -137,7 +137,7 @@ def test_broker_wide_names_mean_the_same(synonym):
 
 
 def test_keys_without_effect_are_accepted_and_told_once(caplog):
-    with caplog.at_level(logging.INFO, "logstore.config"):
+    with caplog.at_level(logging.INFO, "logstore.config.log"):
         config = LogConfig.of(dict.fromkeys(sorted(WITHOUT_EFFECT), "x"))
     assert config == LogConfig()
     (record,) = caplog.records

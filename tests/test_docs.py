@@ -31,7 +31,7 @@ from sybil.parsers.markdown import CodeBlockParser
 import logstore
 from logstore import Log, Store
 from logstore._encode import encode
-from logstore.settings import keys_of
+from logstore.config.schema import keys_of
 from logstore.store.producer import Producer
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,7 +19,7 @@ import pytest
 
 from logstore import Log
 from logstore._batch import BatchView
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError, OffsetOutOfRangeError
 from logstore.log import aborted, checkpoint, recovery, snapshot
 from logstore.log.epochs import Epochs

@@ -31,11 +31,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_tally",
         "_segment",
         "_payload _scan _spread _unpack",
-        "_arrow_in checks _columns _compact _indexed _json_values _produce wire",
-        "_encode _growth _index _json _keymap _published _slice store_config _table",
-        "_batch client_config config config_text _files groups",
-        "clock _codec _interrupts _libc _partition paths records settings topic_names",
-        "_arrow _bytes _crc32c dropped errors kafka_keys metrics _ops quantities _watch",
+        "_arrow_in _columns _compact _indexed _json_values _produce wire",
+        "_encode _growth _index _json _keymap _published _slice _table",
+        "_batch config _files groups",
+        "clock _codec _interrupts _libc _partition paths records topic_names",
+        "_arrow _bytes _crc32c dropped errors metrics _ops _watch",
     ),
     "logstore.aio": (
         "store",
@@ -49,7 +49,16 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "forms main place positions",
         "advice terminal words",
     ),
-    "logstore.groups": ("offsets",),
+    "logstore.config": (
+        "checks",
+        "remote store",
+        "client log text",
+        "schema",
+        "kafka_keys quantities",
+    ),
+    "logstore.groups": (
+        "offsets",
+    ),
     "logstore.log": (
         "log",
         "writable",
@@ -103,7 +112,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
+    "logstore.testing.conformance": (
+        "clocks databases file_tables owners partitioners readables",
+    ),
     "logstore.wire": (
         "producer",
         "client",
@@ -113,7 +124,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "frames",
         "messages",
         "_messages",
-        "_batches codes config deliveries message _reading retrying _writing",
+        "_batches codes deliveries message _reading retrying _writing",
     ),
 }
 

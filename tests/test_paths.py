@@ -13,13 +13,13 @@ import logstore
 import logstore.aio
 from logstore import Log
 from logstore.cli.main import cli
+from logstore.config.store import StoreConfig
 from logstore.errors import NotALogError
 from logstore.log import inspection
 from logstore.paths import local_path
 from logstore.store import diagnosis, inbox
 from logstore.store.adopt import adopt, hand_back
 from logstore.store.store import open_briefly
-from logstore.store_config import StoreConfig
 from logstore.testing import temporary_store
 
 URLS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.config_text import read_environment, read_properties, read_settings, read_toml
+from logstore.config.text import read_environment, read_properties, read_settings, read_toml
 from logstore.errors import InvalidSettingError
 
 #: What is special in a properties file; Java reads the same lines in tests/interop/test_settings.py.

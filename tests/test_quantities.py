@@ -8,10 +8,10 @@ import pytest
 
 import logstore
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
-from logstore.config import canonical
+from logstore.config.log import canonical
+from logstore.config.quantities import duration_ms, size_bytes, time_ms, zone_of
+from logstore.config.schema import fields_of, key_of
 from logstore.errors import InvalidSettingError
-from logstore.quantities import duration_ms, size_bytes, time_ms, zone_of
-from logstore.settings import fields_of, key_of
 
 DAY_MS = 86_400_000
 

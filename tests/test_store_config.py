@@ -9,11 +9,13 @@ import sys
 import pytest
 
 import logstore
-from logstore import ConsumerConfig, Isolation, LogConfig, ProducerConfig, StoreConfig, client_config, kafka_keys
-from logstore.config import WITHOUT_EFFECT
-from logstore.config_text import PREFIX
+from logstore import ConsumerConfig, Isolation, LogConfig, ProducerConfig, StoreConfig
+from logstore.config import client as client_config
+from logstore.config import kafka_keys
+from logstore.config.log import WITHOUT_EFFECT
+from logstore.config.store import DEFAULTS, Origin, Source
+from logstore.config.text import PREFIX
 from logstore.errors import InvalidSettingError, StorageError, UnknownSettingError
-from logstore.store_config import DEFAULTS, Origin, Source
 
 #: The keys of the file that a Kafka 4.3 is delivered with, and its values.
 SERVER_PROPERTIES = """\
@@ -56,7 +58,7 @@ log.retention.check.interval.ms=300000
 def test_a_server_properties_is_taken_as_it_is(tmp_path, caplog):
     path = tmp_path / "server.properties"
     path.write_text(SERVER_PROPERTIES)
-    with caplog.at_level(logging.INFO, "logstore.store_config"):
+    with caplog.at_level(logging.INFO, "logstore.config.store"):
         config = StoreConfig.load(path)
     assert config.changed() == {
         "node.id": 7,
@@ -371,7 +373,7 @@ def test_settings_that_kafka_refuses_together_are_refused(given, message):
 
 @pytest.mark.row("K1")
 def test_settings_of_kafkas_clients_are_taken_as_they_are(caplog):
-    with caplog.at_level(logging.INFO, "logstore.client_config"):
+    with caplog.at_level(logging.INFO, "logstore.config.client"):
         producer = ProducerConfig.of(
             {
                 "bootstrap.servers": "localhost:9092",

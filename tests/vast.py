@@ -11,7 +11,7 @@ import os
 import struct
 from pathlib import Path
 
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.log import checkpoint, files
 from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.epochs import EpochEntry, Epochs

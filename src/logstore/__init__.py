@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from logstore._batch import Batches, BatchView, Record
     from logstore._partition import partition_of
-    from logstore.client_config import ConsumerConfig, ProducerConfig
-    from logstore.config import LogConfig
+    from logstore.config.client import ConsumerConfig, ProducerConfig
+    from logstore.config.log import LogConfig
+    from logstore.config.store import StoreConfig
     from logstore.errors import LogstoreError
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.log import Log, LogReader, Owner, ProducerStamp, SoloOwner
@@ -43,18 +44,17 @@ if TYPE_CHECKING:
     from logstore.store.partitioners import Partitioner
     from logstore.store.producer import Producer
     from logstore.store.rebuild import rebuild
-    from logstore.store_config import StoreConfig
 
     __version__: str
     open = open_store
 
 _HOMES = {
     **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
-    **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.client_config"),
-    "LogConfig": "logstore.config",
+    **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.config.client"),
+    "LogConfig": "logstore.config.log",
     "partition_of": "logstore._partition",
     "LogstoreError": "logstore.errors",
-    "StoreConfig": "logstore.store_config",
+    "StoreConfig": "logstore.config.store",
     **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
     **dict.fromkeys(
         (

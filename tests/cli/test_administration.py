@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore import kafka_keys
+from logstore.config import kafka_keys
+from logstore.config.store import DEFAULTS, StoreConfig
 from logstore.log.files import Directory
 from logstore.log.lock import holder_of
 from logstore.store.diagnosis import Level, diagnose
-from logstore.store_config import DEFAULTS, StoreConfig
 from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
 from tests.log.logs import crashed_copy, tree

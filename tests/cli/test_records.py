@@ -10,8 +10,8 @@ import pytest
 
 import logstore
 from logstore.cli.consume import formatter
+from logstore.config.quantities import time_ms
 from logstore.log import Log
-from logstore.quantities import time_ms
 from tests.log.logs import tree
 from tests.store.owners import owner
 

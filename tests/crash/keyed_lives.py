@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from logstore import Log
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import LogstoreError
 from logstore.testing import ManualClock, SimDisk
 from tests.crash.power_cuts import Examined, Violation, new_states

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from logstore import Codec, Log, Marker
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.log.producers import ProducedBatch, Producers, ProducerState
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

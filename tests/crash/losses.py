@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import logstore
 from logstore import Log, Marker, ProducerStamp
 from logstore._encode import Encoder
+from logstore.config.store import StoreConfig
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.log import files
 from logstore.records import Isolation, TopicPartition
 from logstore.store.diagnosis import Finding, Level, diagnose
 from logstore.store.staging import EXACTLY_ONCE, Manifest, StagingFile
-from logstore.store_config import StoreConfig
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.clock import START_MS
 

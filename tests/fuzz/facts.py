@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 
 from logstore._crc32c import crc32c
-from logstore.config import DEFAULTS, SYNONYMS, LogConfig
+from logstore.config.log import DEFAULTS, SYNONYMS, LogConfig
 from logstore.log import aborted, checkpoint, files, snapshot
 from logstore.log.checkpoint import Published, RecoveryPoint
 from logstore.log.epochs import EpochEntry, Epochs

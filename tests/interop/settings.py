@@ -1,6 +1,7 @@
 """Kafka's own definitions of its settings, as its jars tell them.
 
-``python -m tests.interop.settings`` writes ``src/logstore/kafka_keys.json`` anew: for a new version of Kafka.
+``python -m tests.interop.settings`` writes
+``src/logstore/config/kafka_keys.json`` again, for a new version of Kafka.
 """
 
 from __future__ import annotations

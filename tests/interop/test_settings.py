@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.config_text import read_properties
+from logstore.config.text import read_properties
 from tests.interop.settings import TABLE, as_table, kafkas_definitions, kafkas_properties, write
 from tests.test_properties import AWKWARD
 

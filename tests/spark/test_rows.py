@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logstore._batch import Batches, BatchView
 from logstore._encode import Encoder
 from logstore._partition import partition_of
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,

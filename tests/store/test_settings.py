@@ -15,10 +15,10 @@ import pytest
 
 import logstore
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
+from logstore.config.schema import keys_of
 from logstore.errors import LogstoreError, PolicyViolationError, UnknownTopicError
 from logstore.log import Log, inspection
 from logstore.records import TopicPartition
-from logstore.settings import keys_of
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from logstore.config.remote import WireConfig
 from logstore.errors import (
     BrokerTimeoutError,
     BrokerUnreachableError,
@@ -18,7 +19,6 @@ from logstore.errors import (
     UnsupportedVersionError,
 )
 from logstore.wire.client import Client
-from logstore.wire.config import WireConfig
 from logstore.wire.connection import Connection
 from logstore.wire.messages import ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest
 from tests.wire import fake_cluster

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from logstore._encode import encode
-from logstore.settings import keys_of
-from logstore.wire.config import WireConfig
+from logstore.config.remote import WireConfig
+from logstore.config.schema import keys_of
 from logstore.wire.messages import ListOffsetsRequest
 from logstore.wire.producer import IdempotentProducer
 from tests.wire.fake_cluster import FakeCluster

@@ -8,7 +8,8 @@ import pickle
 import pytest
 
 from logstore import errors
-from logstore.client_config import ConsumerConfig, ProducerConfig
+from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.remote import WireConfig
 from logstore.errors import (
     BrokerError,
     InvalidSettingError,
@@ -19,7 +20,6 @@ from logstore.errors import (
 from logstore.records import Codec, Isolation
 from logstore.wire import codes
 from logstore.wire.client import Client
-from logstore.wire.config import WireConfig
 
 
 def test_settings_by_kafkas_names_and_by_keyword() -> None:

@@ -8,18 +8,21 @@ from typing import Any
 
 import click
 
-from logstore import client_config, config_text, kafka_keys, store_config
-from logstore.checks import Finding, GroupLag, Severity, check
 from logstore.cli import completion, terminal
 from logstore.cli.advice import of_a_command
 from logstore.cli.offsets import known_group
 from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
 from logstore.cli.words import F, setting_keys
-from logstore.client_config import ConsumerConfig, ProducerConfig
-from logstore.config import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
+from logstore.config import client as client_config
+from logstore.config import kafka_keys
+from logstore.config import store as store_config
+from logstore.config import text as config_text
+from logstore.config.checks import Finding, GroupLag, Severity, check
+from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.log import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
+from logstore.config.schema import keys_of, nearest
+from logstore.config.store import KEEPING, StoreConfig
 from logstore.errors import UnknownSettingError
-from logstore.settings import keys_of, nearest
-from logstore.store_config import KEEPING, StoreConfig
 
 
 @click.group()

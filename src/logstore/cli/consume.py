@@ -14,7 +14,7 @@ from logstore.cli import completion, terminal
 from logstore.cli.place import Place, place_options
 from logstore.cli.positions import offset_in
 from logstore.cli.words import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
-from logstore.config import Setting
+from logstore.config.log import Setting
 from logstore.log.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store

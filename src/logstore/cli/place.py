@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from logstore import config as log_config
 from logstore.cli.words import F, all_of, setting_keys
-from logstore.config import Setting
+from logstore.config import log as log_config
+from logstore.config.log import Setting
+from logstore.config.store import StoreConfig
 from logstore.errors import NotALogError
 from logstore.paths import local_path
 from logstore.store import Store, open_store
-from logstore.store_config import StoreConfig
 
 
 class LocalPath(click.Path):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from logstore.cli.words import Begin
+from logstore.config.quantities import time_ms
 from logstore.errors import OffsetOutOfRangeError
 from logstore.log.reader import Readable
-from logstore.quantities import time_ms
 from logstore.records import Isolation
 
 

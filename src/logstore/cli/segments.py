@@ -12,7 +12,8 @@ import click
 from logstore.cli import terminal
 from logstore.cli.place import LocalPath, json_option, place_options
 from logstore.cli.place import Place as Where
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
+from logstore.config.store import StoreConfig
 from logstore.errors import CorruptRecordError, LogstoreError
 from logstore.log import files, inspection, repair
 from logstore.log.checkpoint import LogKind
@@ -20,7 +21,6 @@ from logstore.log.files import Directory
 from logstore.log.inspection import Found, Place
 from logstore.log.lock import holder_of
 from logstore.store.catalogue import Catalogue, TopicEntry
-from logstore.store_config import StoreConfig
 
 PATHS = click.argument("paths", nargs=-1, type=LocalPath())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from logstore.quantities import time_ms, zone_of
+from logstore.config.quantities import time_ms, zone_of
 from logstore.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -190,10 +190,12 @@ def setting_keys(*scopes: str, sign: str = "") -> Callable[[click.Context, click
     """Completes the keys of topics, brokers, producers or consumers that do something here."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-        from logstore import client_config, config, store_config
+        from logstore.config import client as client_config
+        from logstore.config import log as log_config
+        from logstore.config import store as store_config
 
         known: dict[str, Iterable[str]] = {
-            "topic": config.DEFAULTS,
+            "topic": log_config.DEFAULTS,
             "broker": store_config.DEFAULTS,
             **client_config.DEFAULTS,
         }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore._batch import BatchView, restamp_time, with_codec
 from logstore._codec import compress
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     CorruptRecordError,
     InvalidRecordError,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from logstore._batch import Batches
 from logstore._interrupts import held
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import InvalidSettingError, PolicyViolationError
 from logstore.log.state import State
 from logstore.records import TopicPartition

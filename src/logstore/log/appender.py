@@ -18,7 +18,7 @@ from logstore._encode import Encoder, Gatherer
 from logstore._files import fork_generation
 from logstore._interrupts import held
 from logstore.clock import Clock
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.dropped import hand_over
 from logstore.errors import (
     NO_ROOM,

@@ -24,7 +24,7 @@ from logstore._compact import Filter
 from logstore._interrupts import held, shielded
 from logstore._keymap import SLOT_BYTES, KeyMap
 from logstore._segment import Segment
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     CorruptRecordError,
     InvalidRecordError,

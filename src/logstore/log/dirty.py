@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from logstore._segment import Segment
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 
 INT32_MAX = 2**31 - 1
 NEVER_MS = 2**63 - 1

@@ -24,7 +24,8 @@ from logstore._files import LIBC, Files, fork_generation
 from logstore._interrupts import held, locked, made, shielded
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config import LogConfig, Setting
+from logstore.config.log import LogConfig, Setting
+from logstore.config.schema import naming_arguments
 from logstore.dropped import hand_over, wait_until
 from logstore.errors import (
     LogstoreError,
@@ -55,7 +56,6 @@ from logstore.records import (
     AbortedTransaction,
     Isolation,
 )
-from logstore.settings import naming_arguments
 
 if TYPE_CHECKING:
     import random

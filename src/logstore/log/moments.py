@@ -6,8 +6,8 @@ import datetime
 
 from logstore._encode import timestamp_of
 from logstore.clock import Clock
+from logstore.config.quantities import time_ms
 from logstore.errors import InvalidTimestampError
-from logstore.quantities import time_ms
 
 Time = int | datetime.datetime
 

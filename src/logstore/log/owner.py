@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 
 
 class Owner(ABC):

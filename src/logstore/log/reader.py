@@ -19,7 +19,7 @@ from logstore._segment import Segment
 from logstore._slice import Slice
 from logstore._tally import count_whole
 from logstore.clock import Clock, seconds_of
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.log import damage
 from logstore.log.epochs import Epochs

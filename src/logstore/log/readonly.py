@@ -18,7 +18,7 @@ from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore._watch import Watch
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     CorruptRecordError,
     DamagedLogError,

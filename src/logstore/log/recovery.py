@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from logstore._scan import Extent
 from logstore._segment import Segment
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot, swaps
 from logstore.log.aborted import Note

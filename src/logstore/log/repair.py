@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError
 from logstore.log import checkpoint, files, recovery, snapshot
 from logstore.log.checkpoint import LogKind, RecoveryPoint

@@ -16,7 +16,7 @@ from itertools import pairwise
 from logstore._files import File, errno_of
 from logstore._growth import Chunked, Growth, Preallocate
 from logstore._segment import Segment
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
 from logstore.log import files
 from logstore.log.files import Directory

@@ -22,7 +22,7 @@ from logstore._files import fork_generation
 from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.clock import Clock
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     NO_ROOM,
     DiskFullError,

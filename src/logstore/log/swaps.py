@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 
 from logstore._segment import Segment
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError
 from logstore.log import files
 from logstore.log.files import Directory

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from logstore._files import File
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, RecordError, StorageError, TooManyFilesError
 from logstore.log import aborted, files, recovery, snapshot
 from logstore.log.aborted import NOTHING, Note, Sum

@@ -15,7 +15,7 @@ from typing import Any
 from logstore._encode import Encoder, encode_marker, timestamp_of
 from logstore._interrupts import held, locked, shielded
 from logstore.clock import Clock
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, NotSyncedError
 from logstore.log import admission
 from logstore.log.adoption import Whole, adopt

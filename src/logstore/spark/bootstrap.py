@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from logstore._batch import Batches
+from logstore.config.schema import Setting
 from logstore.errors import (
     BrokerTimeoutError,
     DataLossError,
@@ -24,7 +25,6 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
-from logstore.settings import Setting
 from logstore.spark.backend import Backend, Range, TopicFacts
 from logstore.wire.client import EARLIEST, LATEST, Client, Fetched
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from logstore.config import NAMES, LogConfig
+from logstore.config.log import NAMES, LogConfig
+from logstore.config.schema import INT64_MAX, Setting
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.settings import INT64_MAX, Setting
 from logstore.spark.partition import plainly
 from logstore.spark.rows import Rows, Target, unknown_topics
 from logstore.spark.travelling import Travelling

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from logstore import kafka_keys
+from logstore.config import kafka_keys
+from logstore.config.quantities import size_bytes
+from logstore.config.schema import INT64_MAX, nearest
 from logstore.errors import NotALogError, SparkOptionError
 from logstore.paths import local_path
-from logstore.quantities import size_bytes
-from logstore.settings import INT64_MAX, nearest
 
 __all__ = [
     "KAFKA_PREFIX",

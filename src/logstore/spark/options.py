@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from logstore.config.quantities import duration_ms
+from logstore.config.schema import INT32_MAX, INT64_MAX
 from logstore.errors import SparkOptionError
-from logstore.quantities import duration_ms
 from logstore.records import Isolation, TopicPartition
-from logstore.settings import INT32_MAX, INT64_MAX
 from logstore.spark.named import (
     boolean_of,
     list_of,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore._encode import Encoder
 from logstore._spread import Spread
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,

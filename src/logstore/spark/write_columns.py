@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from logstore.config.schema import nearest
 from logstore.errors import SparkColumnsError
-from logstore.settings import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

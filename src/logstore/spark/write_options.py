@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from logstore.client_config import ProducerConfig
+from logstore.config.client import ProducerConfig
+from logstore.config.quantities import duration_ms
+from logstore.config.store import StoreConfig
 from logstore.errors import ConfigError, SparkOptionError, StorageError
-from logstore.quantities import duration_ms
 from logstore.records import Codec
 from logstore.spark.named import KAFKA_PREFIX, boolean_of, place_of, take, text_of, word_of
 from logstore.spark.rows import BY_KEY, Keyless
-from logstore.store_config import StoreConfig
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions"]
 

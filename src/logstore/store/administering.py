@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from logstore._interrupts import shielded
-from logstore.config import LogConfig, Setting, canonical, canonical_keys
+from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
+from logstore.config.schema import naming_arguments
+from logstore.config.store import warn_of_unkept
 from logstore.errors import PolicyViolationError
 from logstore.log import Log
-from logstore.settings import naming_arguments
 from logstore.store.budget import Budget, may_go
 from logstore.store.topic import Topic
 from logstore.store.topics import Topics, TopicTable, is_retention_unrecorded
-from logstore.store_config import warn_of_unkept
 from logstore.topic_names import INTERNAL, SINKS
 
 if TYPE_CHECKING:
+    from logstore.config.store import StoreConfig
     from logstore.store.catalogue import Catalogue
     from logstore.store.offsets import CommittedOffsets
     from logstore.store.source import Opened, Source
-    from logstore.store_config import StoreConfig
 
 
 class PartitionDescription(NamedTuple):

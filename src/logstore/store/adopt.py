@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Final
 
 from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config import LogConfig, Setting, canonical
+from logstore.config.log import LogConfig, Setting, canonical
+from logstore.config.store import StoreConfig
 from logstore.errors import NO_ROOM, ConfigError, NotALogError, StorageError, UnsupportedFormatError
 from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
 from logstore.log import checkpoint
@@ -44,7 +45,6 @@ from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, To
 from logstore.store.kept import Kept, newest
 from logstore.store.sinks import SinkState, read_states
 from logstore.store.staging import staging_directory
-from logstore.store_config import StoreConfig
 from logstore.topic_names import CLUSTER_METADATA, CONSUMER_OFFSETS, SINKS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from logstore._interrupts import held
-from logstore.client_config import ConsumerConfig
+from logstore.config.client import ConsumerConfig
 from logstore.errors import (
     ConcurrentUseError,
     ConsumerClosedError,

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore._interrupts import held
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import (
     BudgetTooSmallError,
     DiskBudgetError,

@@ -19,9 +19,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from logstore._batch import Record, RecordChain, RecordIterator
 from logstore._interrupts import shielded
-from logstore.client_config import ConsumerConfig
 from logstore.clock import seconds_of
-from logstore.config import Setting
+from logstore.config.client import ConsumerConfig
+from logstore.config.log import Setting
+from logstore.config.schema import INT64_MAX
 from logstore.errors import (
     InvalidGroupError,
     InvalidOffsetError,
@@ -35,7 +36,6 @@ from logstore.log.listening import Listening
 from logstore.log.waiting import wait_for_any
 from logstore.log.watermark import Bell
 from logstore.records import Ack, TopicPartition
-from logstore.settings import INT64_MAX
 from logstore.store.assignment import Assignment, Wanted
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.place import Place

@@ -14,20 +14,20 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from logstore._interrupts import held
-from logstore.config import Setting
+from logstore.config.log import Setting
+from logstore.config.schema import naming_arguments
 from logstore.errors import ConcurrentUseError, LogstoreError
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.settings import naming_arguments
 
 if TYPE_CHECKING:
-    from logstore.client_config import ConsumerConfig
+    from logstore.config.client import ConsumerConfig
+    from logstore.config.store import StoreConfig
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.consumer import Consumer
     from logstore.store.lag import Lag
     from logstore.store.offsets import CommittedOffsets
     from logstore.store.requests import Request
     from logstore.store.source import Source
-    from logstore.store_config import StoreConfig
 
 
 _logger = logging.getLogger(__name__)

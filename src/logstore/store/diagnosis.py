@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from logstore._files import LIBC, Files, errno_of
-from logstore.checks import Severity, check
+from logstore.config.checks import Severity, check
+from logstore.config.store import StoreConfig
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.log import files, inspection, recovery
 from logstore.log.checkpoint import LogKind
@@ -26,7 +27,6 @@ from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
 from logstore.store.topics import RETENTION_UNRECORDED, effective_config, is_retention_unrecorded
-from logstore.store_config import StoreConfig
 from logstore.topic_names import CLUSTER_METADATA, INTERNAL
 
 #: A file system with less than this share free is nearly full.

@@ -12,7 +12,8 @@ from functools import partial
 
 from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config import Setting
+from logstore.config.log import Setting
+from logstore.config.store import StoreConfig
 from logstore.log.files import Directory
 from logstore.store.asking import ask, check
 from logstore.store.ingest import Ingested
@@ -21,7 +22,6 @@ from logstore.store.requests import Intake
 from logstore.store.sinks import read_states
 from logstore.store.staging import Manifest, remove_staged
 from logstore.store.store import open_briefly, open_store
-from logstore.store_config import StoreConfig
 from logstore.topic_names import SINKS
 
 

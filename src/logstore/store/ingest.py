@@ -46,11 +46,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from logstore._interrupts import held, tried
+from logstore.config.schema import INT32_MAX
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
 from logstore.records import AppendResult, Marker, TopicPartition
-from logstore.settings import INT32_MAX
 from logstore.store import staged
 from logstore.store.kept import KEPT, Kept
 from logstore.store.replay import Replay

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from logstore.config.schema import INT64_MAX
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from logstore.log.reader import Readable
 from logstore.records import Isolation, TopicPartition
-from logstore.settings import INT64_MAX
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.source import Source
 

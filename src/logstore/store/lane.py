@@ -22,15 +22,15 @@ from typing import Any
 from logstore._encode import Encoder, timestamp_of
 from logstore._interrupts import guarded, held, together, tried
 from logstore._produce import Lane, SendFuture, Ticket
-from logstore.client_config import ProducerConfig
 from logstore.clock import Clock
-from logstore.config import LogConfig
+from logstore.config.client import ProducerConfig
+from logstore.config.log import LogConfig
+from logstore.config.schema import INT64_MAX
 from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
 from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
 from logstore.log.moments import Time
 from logstore.records import Ack, Codec, TimestampType, TopicPartition
-from logstore.settings import INT64_MAX
 from logstore.store.buffer import BufferMemory
 from logstore.store.syncing import Syncing
 

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from logstore._interrupts import held
-from logstore.config import Setting
+from logstore.config.log import Setting
+from logstore.config.store import StoreConfig
 from logstore.errors import (
     CorruptRecordError,
     LogstoreError,
@@ -40,7 +41,6 @@ from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.resuming import epoch_before
 from logstore.store.source import Opened, Source
-from logstore.store_config import StoreConfig
 from logstore.topic_names import CONSUMER_OFFSETS
 
 _logger = logging.getLogger(__name__)

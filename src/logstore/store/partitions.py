@@ -13,7 +13,7 @@ from typing import Any
 from logstore._files import Files
 from logstore._interrupts import held, shielded
 from logstore.clock import Clock
-from logstore.config import LogConfig, Setting
+from logstore.config.log import LogConfig, Setting
 from logstore.errors import NotALogError, StoreClosedError
 from logstore.log import Log, LogReader
 from logstore.log.checkpoint import LogKind

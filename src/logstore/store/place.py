@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from logstore._batch import RecordIterator
-from logstore.client_config import ConsumerConfig
+from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.records import TopicPartition
 from logstore.store.offsets import CommittedOffsets

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from logstore._files import fork_generation
 from logstore._interrupts import Condition, held, interrupted, shielded
 from logstore._produce import Lanes, Sender, SendFuture
-from logstore.client_config import ProducerConfig
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.client import ProducerConfig
 from logstore.dropped import hand_over
 from logstore.errors import (
     BufferExhaustedError,
@@ -42,8 +42,8 @@ from logstore.store.syncing import Syncing
 from logstore.topic_names import check_is_name, check_writable_by_users
 
 if TYPE_CHECKING:
-    from logstore.config import LogConfig
-    from logstore.settings import Setting
+    from logstore.config.log import LogConfig
+    from logstore.config.schema import Setting
 
 
 _logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from logstore.config import Setting
+from logstore.config.log import Setting
 from logstore.errors import NO_ROOM, CorruptRecordError, RecordError, UnknownTopicError
 from logstore.log import Log, LogReader
 from logstore.records import Ack, Isolation, TopicPartition

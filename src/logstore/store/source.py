@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from logstore.clock import Clock
-from logstore.config import LogConfig, Setting
+from logstore.config.log import LogConfig, Setting
 from logstore.log import Log, LogReader
 
 #: A partition's log: to be written, or of a store that is open read-only.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from logstore._encode import Encoder, timestamp_of
 from logstore._spread import Spread
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
 from logstore.log.admission import check_keys, check_timestamps

@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 from logstore._batch import BatchView
 from logstore._files import File, errno_of
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
+from logstore.config.schema import INT64_MAX
 from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
 from logstore.log.admission import check_keys, check_timestamps, too_large
 from logstore.log.adoption import Whole
 from logstore.log.files import Directory
 from logstore.records import TimestampType
-from logstore.settings import INT64_MAX
 from logstore.store.staging import STAGING, StagedFile, staging_directory
 
 #: Bytes that are read, stamped and written at a time.

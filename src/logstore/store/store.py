@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 from logstore._files import LIBC, Files, fork_generation
 from logstore._interrupts import Condition, held, made, shielded
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config import LogConfig, Setting
+from logstore.config.log import LogConfig, Setting
+from logstore.config.schema import about_modes, check_settings, naming_arguments, with_arguments
+from logstore.config.store import StoreConfig
 from logstore.errors import (
     DirectoryLockedError,
     ForkedError,
@@ -33,7 +35,6 @@ from logstore.log.gate import Gate, OpenGate
 from logstore.log.lock import Patience as Patience
 from logstore.log.root import RootHold
 from logstore.records import TopicPartition
-from logstore.settings import about_modes, check_settings, naming_arguments, with_arguments
 from logstore.store import layout
 from logstore.store.administering import Administering
 from logstore.store.answering import Answering
@@ -47,13 +48,12 @@ from logstore.store.source import Opened
 from logstore.store.topic import Topic
 from logstore.store.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.upkeep import Upkeep
-from logstore.store_config import StoreConfig
 from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 
 if TYPE_CHECKING:
     import random
 
-    from logstore.client_config import ProducerConfig
+    from logstore.config.client import ProducerConfig
     from logstore.store.ingest import Ingest, Ingested
     from logstore.store.partitioners import Choice, Partitioner
     from logstore.store.producer import Producer

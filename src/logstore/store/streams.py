@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from logstore._batch import Record
-from logstore.client_config import ConsumerConfig
-from logstore.config import Setting
+from logstore.config.client import ConsumerConfig
+from logstore.config.log import Setting
 from logstore.errors import ConcurrentUseError, ConsumerClosedError, InvalidPartitionsError, WakeupError
 from logstore.groups.offsets import is_whole
 from logstore.records import TopicPartition

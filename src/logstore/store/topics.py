@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from logstore._interrupts import held
 from logstore.clock import Clock
-from logstore.config import LogConfig, Setting, canonical, canonical_keys
+from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
+from logstore.config.store import KEEPING, StoreConfig
 from logstore.errors import (
     InvalidPartitionsError,
     LogstoreError,
@@ -39,7 +40,6 @@ from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, TopicState, new_id
 from logstore.store.reserve import Reserve
-from logstore.store_config import KEEPING, StoreConfig
 from logstore.topic_names import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.errors import LogClosedError, LogstoreError, PolicyViolationError, TopicError
 from logstore.log import Log
 from logstore.metrics import Taken
@@ -21,11 +21,11 @@ from logstore.records import TopicPartition
 from logstore.store.housekeeping import Housekeeper, Interrupted, Run
 
 if TYPE_CHECKING:
+    from logstore.config.store import StoreConfig
     from logstore.log.compaction import Compacted
     from logstore.log.root import RootHold
     from logstore.store.partitions import Partitions
     from logstore.store.topics import Topics
-    from logstore.store_config import StoreConfig
 
 _logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from logstore._files import Files
     from logstore.clock import Clock
-    from logstore.config import Setting
+    from logstore.config.log import Setting
+    from logstore.config.store import StoreConfig
     from logstore.store.store import Store
-    from logstore.store_config import StoreConfig
 
 #: Where a store in memory lies; the path names nothing on the machine's disk.
 PATH = "/store"

@@ -12,10 +12,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from logstore._encode import encode
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
+from logstore.config.schema import Rule, keys_of
 from logstore.errors import InvalidSettingError
 from logstore.records import Codec
-from logstore.settings import Rule, keys_of
 
 Strategy = st.SearchStrategy
 

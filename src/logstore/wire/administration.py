@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from logstore.config.remote import WireConfig
+from logstore.config.schema import INT32_MAX, Rule
 from logstore.errors import ConfigError, InvalidSettingError, LogstoreError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.settings import INT32_MAX, Rule
 from logstore.wire import codes
 from logstore.wire.cluster import Cluster, ClusterMetadata
-from logstore.wire.config import WireConfig
 from logstore.wire.connection import Connection
 from logstore.wire.messages import (
     CreateTopicsRequest,

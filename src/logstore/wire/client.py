@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
+from logstore.config.remote import WireConfig
+from logstore.config.schema import INT32_MAX, Setting
 from logstore.errors import (
     LogstoreError,
     OffsetOutOfRangeError,
@@ -19,12 +21,10 @@ from logstore.errors import (
     TopicRecreatedError,
 )
 from logstore.records import Isolation, TopicPartition
-from logstore.settings import INT32_MAX, Setting
 from logstore.wire import codes
 from logstore.wire._batches import aborted_ranges, whole_batches
 from logstore.wire.administration import Administrator, NewTopic
 from logstore.wire.cluster import Cluster, ClusterMetadata, TopicMetadata
-from logstore.wire.config import WireConfig
 from logstore.wire.connection import Connection
 from logstore.wire.messages import (
     FetchRequest,

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from logstore.config.remote import Address, WireConfig
 from logstore.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -27,7 +28,6 @@ from logstore.errors import (
 )
 from logstore.records import TopicPartition
 from logstore.wire import codes
-from logstore.wire.config import Address, WireConfig
 from logstore.wire.connection import Connection
 from logstore.wire.messages import MetadataRequest
 from logstore.wire.retrying import Attempts

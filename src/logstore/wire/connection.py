@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from logstore.config.remote import Address, WireConfig
 from logstore.errors import (
     BrokerTimeoutError,
     BrokerUnreachableError,
@@ -25,7 +26,6 @@ from logstore.errors import (
     UnsupportedVersionError,
 )
 from logstore.wire import codes
-from logstore.wire.config import Address, WireConfig
 from logstore.wire.frames import decode_response, encode_request
 from logstore.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 

@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from logstore._encode import Encoder
+from logstore.config.schema import INT32_MAX
 from logstore.dropped import hand_over
 from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError
 from logstore.records import TopicPartition
-from logstore.settings import INT32_MAX
 from logstore.wire import codes
 from logstore.wire._batches import sequenced
 from logstore.wire.client import Client

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from logstore.config.quantities import duration_ms
 from logstore.errors import InvalidSettingError
-from logstore.quantities import duration_ms
 
 
 def parameter(default: Any = MISSING, help: str = "", *, scale: bool = False) -> Any:

@@ -37,8 +37,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from logstore.config.quantities import duration_ms
 from logstore.errors import InvalidSettingError
-from logstore.quantities import duration_ms
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import Directory, Topic
 from logstore.spark.pipelines.running import finish_in_turn, start

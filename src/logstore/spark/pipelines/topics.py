@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from logstore.config.schema import Setting
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
-from logstore.settings import Setting
 from logstore.spark.backend import Backend
 from logstore.spark.options import ReadOptions
 from logstore.spark.pipelines.parameters import Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from logstore.config import LogConfig
+from logstore.config.log import LogConfig
 from logstore.log import Log, Owner
 from logstore.testing.clock import ManualClock
 from logstore.testing.simdisk import SimDisk

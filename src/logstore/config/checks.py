@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logstore.client_config import ConsumerConfig, ProducerConfig
-from logstore.config import LogConfig
-from logstore.settings import INT64_MAX
-from logstore.store_config import StoreConfig
+from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.log import LogConfig
+from logstore.config.schema import INT64_MAX
+from logstore.config.store import StoreConfig
 
 
 class Severity(enum.StrEnum):

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from logstore.config.quantities import duration_ms, is_in_words, size_bytes
 from logstore.errors import InvalidSettingError, UnknownSettingError
-from logstore.quantities import duration_ms, is_in_words, size_bytes
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

@@ -15,10 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
-from logstore.quantities import is_in_words
-from logstore.records import Ack, Codec, TimestampType
-from logstore.settings import (
+from logstore.config.quantities import is_in_words
+from logstore.config.schema import (
     INT32_MAX,
     INT64_MAX,
     Rule,
@@ -39,6 +37,8 @@ from logstore.settings import (
     values_of,
     word,
 )
+from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
+from logstore.records import Ack, Codec, TimestampType
 
 _logger = logging.getLogger(__name__)
 

@@ -15,10 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from logstore import kafka_keys
-from logstore.errors import InvalidSettingError, UnknownSettingError
-from logstore.records import Ack, Codec, Isolation
-from logstore.settings import (
+from logstore.config import kafka_keys
+from logstore.config.schema import (
     INT32_MAX,
     INT64_MAX,
     Name,
@@ -42,6 +40,8 @@ from logstore.settings import (
     values_of,
     word,
 )
+from logstore.errors import InvalidSettingError, UnknownSettingError
+from logstore.records import Ack, Codec, Isolation
 
 _logger = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.", "sasl.oauthbearer."
 def _package_file(name: str) -> str:
     import pkgutil  # finds it in a zipped package, too
 
-    data = pkgutil.get_data("logstore", name)
+    data = pkgutil.get_data(__package__, name)
     assert data is not None
     return data.decode()
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from logstore.client_config import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig, Refusal
+from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig, Refusal
+from logstore.config.schema import INT32_MAX, INT64_MAX, Rule, boolean, number, setting, text, word
 from logstore.errors import InvalidSettingError, UnsupportedSecurityError
 from logstore.records import Codec, Isolation
-from logstore.settings import INT32_MAX, INT64_MAX, Rule, boolean, number, setting, text, word
 
 __all__ = ["Address", "WireConfig"]
 

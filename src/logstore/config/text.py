@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from logstore.config.schema import Setting
 from logstore.errors import InvalidSettingError
-from logstore.settings import Setting
 
 #: What begins the name of an environment variable that is a setting.
 PREFIX = "LOGSTORE_"

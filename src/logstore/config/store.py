@@ -16,13 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from logstore import config as log_config
-from logstore import config_text, kafka_keys
-from logstore.config import LogConfig
-from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
-from logstore.paths import local_path
-from logstore.quantities import is_in_words
-from logstore.settings import (
+from logstore.config import kafka_keys
+from logstore.config import log as log_config
+from logstore.config import text as config_text
+from logstore.config.log import LogConfig
+from logstore.config.quantities import is_in_words
+from logstore.config.schema import (
     BYTES,
     INT32_MAX,
     INT64_MAX,
@@ -48,6 +47,8 @@ from logstore.settings import (
     values_of,
     word,
 )
+from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
+from logstore.paths import local_path
 
 _logger = logging.getLogger(__name__)
 
