@@ -56,9 +56,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets",
-    ),
+    "logstore.groups": ("offsets",),
     "logstore.log": (
         "log",
         "writable",
@@ -112,9 +110,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
     "logstore.wire": (
         "producer",
         "client",

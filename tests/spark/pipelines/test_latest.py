@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import logstore
-from logstore.errors import CheckpointMismatchError, InvalidSettingError
+from logstore.errors import CheckpointMismatchError, DirectoryLockedError, InvalidSettingError
 from logstore.spark.pipelines import latest
 from tests.spark.pipelines.topic_contents import records_of
 
@@ -273,3 +273,15 @@ def test_wrong_parameters_are_named(tmp_path: Path) -> None:
         parameters(tmp_path, table="hdfs://host/table")
     with pytest.raises(InvalidSettingError, match="rebuild: expected to be used without continuous"):
         parameters(tmp_path, rebuild=True, continuous=True)
+
+
+@pytest.mark.parametrize("more", [{}, {"rebuild": True}], ids=["run", "rebuild"])
+def test_a_second_run_is_refused_while_one_writes_the_table(engine: Any, tmp_path: Path, more: Any) -> None:
+    """Each would remove the version that the other one is writing, and lead to what is left of it."""
+    told = parameters(tmp_path, **more)
+    change(told, random.Random(1), 50)
+    with latest.one_writer(told.table), pytest.raises(DirectoryLockedError, match="another run"):
+        latest.run(engine, told)
+    assert latest.table_path(told.table) is None
+    latest.run(engine, told)
+    assert as_dict(told) == expected(told)

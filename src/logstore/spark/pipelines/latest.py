@@ -28,15 +28,19 @@ large (``max_offsets`` 0, a long ``interval_s``) where the table is.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from logstore.errors import CheckpointMismatchError, InvalidSettingError, NotALogError
+from logstore.errors import CheckpointMismatchError, DirectoryLockedError, InvalidSettingError, NotALogError
 from logstore.paths import local_path
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.outputs import CLAIM, Checkpoint, Output
@@ -51,6 +55,9 @@ STAGE = "latest"
 
 #: The directory of a version for what is no row of the table. Readers of Parquet pass over names that begin so.
 OTHERS = "_others"
+
+#: The file in the directory of a table that its writer has locked, by flock(2): a killed one has released it.
+LOCK = ".lock"
 
 #: Columns of a record that the table keeps: a merge needs them to tell which is the later one.
 ORIGIN = ("partition", "offset", "timestamp")
@@ -158,6 +165,31 @@ def publish(table: str, version: str) -> None:
             shutil.rmtree(old, ignore_errors=True)  # what is left goes next time
 
 
+@contextlib.contextmanager
+def one_writer(table: str) -> Iterator[None]:
+    """Hold the right to write a table: two writers would remove the versions that the other one is writing.
+
+    Raises:
+        DirectoryLockedError: another run has it, here or in another process. Nothing was changed.
+        InvalidSettingError: its file system has no locks.
+    """
+    root = Path(local_path(table))
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / LOCK).open("a") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DirectoryLockedError(
+                f"the table in {table} is being written by another run; stop it, or wait for its end"
+            ) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            problem = f"{table} is on a file system without locks (flock); give a directory on one with them"
+            raise InvalidSettingError({"table": problem}) from error
+        yield
+
+
 class Made(NamedTuple):
     """What a version of the table was made of."""
 
@@ -226,7 +258,7 @@ class Table(Output):
 
 
 def write(changes: DataFrame, table: str, made: Made) -> None:
-    """Write what `merge` gives as the new version of a table. One writer at a time."""
+    """Write what `merge` gives as the new version of a table, by its `one_writer`."""
     version = uuid.uuid4().hex
     place = Path(local_path(table), "versions", version)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -263,6 +295,11 @@ def run(spark: SparkSession, parameters: LatestParameters) -> Report:
     if parameters.schema:
         checked(parameters.schema)
     ensure_topics(parameters, parameters.topic)
+    with one_writer(parameters.table):
+        return _run(spark, parameters)
+
+
+def _run(spark: SparkSession, parameters: LatestParameters) -> Report:
     table = Table(parameters)
     checkpoint = parameters.checkpoint_of(STAGE)
     if parameters.rebuild:
