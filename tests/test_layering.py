@@ -43,11 +43,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "threads",
     ),
     "logstore.cli": (
+        "commands",
+        "completion __main__",
+        "forms main positions store_option",
+        "advice output param_types",
+    ),
+    "logstore.cli.commands": (
         "config excerpt transfer",
-        "consume offsets produce topics",
-        "bench completion directory doctor __main__ pipeline segments",
-        "forms main place positions",
-        "advice terminal words",
+        "bench consume dir_commands doctor offsets pipeline produce segments topics",
     ),
     "logstore.config": (
         "checks",
@@ -56,7 +59,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": ("offsets",),
+    "logstore.groups": (
+        "offsets",
+    ),
     "logstore.log": (
         "log",
         "writable",
@@ -110,7 +115,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
+    "logstore.testing.conformance": (
+        "clocks databases file_tables owners partitioners readables",
+    ),
     "logstore.wire": (
         "producer",
         "client",

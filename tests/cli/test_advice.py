@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 import logstore
-from logstore.cli import terminal
+from logstore.cli import output
 from logstore.cli.advice import PHRASES, of_a_command
 from tests.cli.conftest import SRC, Line
 from tests.cli.test_administration import KAFKAS
@@ -81,7 +81,7 @@ def test_the_pid_of_an_owner_is_said_once(flights, process):
     with logstore.open(flights.directory, environ={}):
         with process("produce", "flights") as writing:
             _told, said = writing.communicate(b"x\n", timeout=300)
-        told = flights("doctor", "--all") if writing.returncode == terminal.RETRY else ""
+        told = flights("doctor", "--all") if writing.returncode == output.RETRY else ""
     for text in (said.decode(), next(line for line in told.splitlines() if "writes it now" in line)):
         assert text.count(str(os.getpid())) == 1
         assert f"pid {os.getpid()} (host=" in text
@@ -92,8 +92,8 @@ def test_where_no_file_can_be_opened_the_limit_is_named_and_it_may_work_later(fl
     def refuse(*_words, **_options):
         raise OSError(24, "Too many open files", "/some/module.py")
 
-    monkeypatch.setattr("logstore.cli.place.open_store", refuse)
-    said = flights.error("topic", "list", status=terminal.RETRY)
+    monkeypatch.setattr("logstore.cli.store_option.open_store", refuse)
+    said = flights.error("topic", "list", status=output.RETRY)
     assert "raise the limit on open files (ulimit -n)" in said
 
 

@@ -14,7 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import logstore
-from logstore.cli import terminal
+from logstore.cli import output
 from logstore.cli.main import COMMANDS, cli
 from logstore.records import TopicPartition
 
@@ -80,7 +80,7 @@ def test_help_imports_no_command_and_no_store():
 )
 def test_a_wrong_command_line_is_status_2_and_changes_nothing(flights, words, said):
     before = flights.json("topic", "describe")
-    assert said in flights.error(*words, status=terminal.USAGE)
+    assert said in flights.error(*words, status=output.USAGE)
     assert flights.json("topic", "describe") == before
 
 
@@ -115,7 +115,7 @@ def test_a_directory_that_is_not_there_is_not_made_by_reading(run, words):
 
 def test_without_a_directory_the_command_line_is_wrong(run, monkeypatch):
     monkeypatch.setattr(run, "_runner", click.testing.CliRunner(env={"LOGSTORE_DIR": None}))
-    assert "give --dir DIR" in run.error("topic", "list", status=terminal.USAGE)
+    assert "give --dir DIR" in run.error("topic", "list", status=output.USAGE)
 
 
 def test_the_directory_may_come_from_a_server_properties(flights, monkeypatch, tmp_path):
@@ -158,7 +158,7 @@ def test_beside_a_live_owner_reading_works_and_writing_names_its_pid(flights, pr
         ):
             with process(*words) as writing:
                 _told, said = writing.communicate(b"one\n", timeout=300)
-            assert writing.returncode == terminal.RETRY, (words, said)
+            assert writing.returncode == output.RETRY, (words, said)
             assert f"pid {os.getpid()}".encode() in said
         with process("doctor", "--all") as doctor:
             told, _said = doctor.communicate(timeout=300)
@@ -174,7 +174,7 @@ def test_a_closed_pipe_ends_a_command_quietly(run, process):
         assert reading.stdout.readline() == b"x" * 100 + b"\n"
         reading.stdout.close()
         said = reading.stderr.read()
-    assert (said, reading.returncode) == (b"", terminal.CLOSED_PIPE)
+    assert (said, reading.returncode) == (b"", output.CLOSED_PIPE)
 
 
 def test_a_message_stands_behind_the_data_before_it_also_where_both_go_into_one_file(flights, process):
@@ -204,7 +204,7 @@ def test_ctrl_c_ends_a_command_that_follows_a_topic(flights, process):
             assert reading.stdout.readline().startswith(b"value")
         reading.send_signal(signal.SIGINT)
         _told, said = reading.communicate(timeout=300)
-    assert reading.returncode == terminal.INTERRUPTED
+    assert reading.returncode == output.INTERRUPTED
     assert b"Traceback" not in said
 
 

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 import logstore
-from logstore.cli.consume import formatter
+from logstore.cli.commands.consume import formatter
 from logstore.config.quantities import time_ms
 from logstore.log import Log
 from tests.log.logs import tree

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from logstore.cli import terminal
+from logstore.cli import output
 from logstore.cli.main import cli
 from logstore.records import Codec
 from tests.interop.broker import Broker
@@ -67,7 +67,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Broker:
         looked = segment("verify", partition)
         assert (looked.exit_code, looked.stdout) == (0, "")
         refused = segment("rebuild-index", partition)
-        assert refused.exit_code == terminal.RETRY
+        assert refused.exit_code == output.RETRY
         assert f"pid {broker.pid}" in refused.stderr
     return broker
 

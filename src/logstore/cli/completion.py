@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import get_completion_class
 
-from logstore.cli import terminal
-from logstore.cli.place import Place
+from logstore.cli import output
+from logstore.cli.store_option import Place
 from logstore.errors import LogstoreError
 from logstore.store import Store
 
@@ -35,7 +35,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     found = get_completion_class(shell)
     assert found is not None
-    terminal.write(found(ctx.find_root().command, {}, "logstore", VARIABLE).source())
+    output.write(found(ctx.find_root().command, {}, "logstore", VARIABLE).source())
 
 
 # --- what a store has --------------------------------------------------------------------------

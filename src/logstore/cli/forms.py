@@ -18,7 +18,7 @@ import click
 
 from logstore._batch import Batches, Record
 from logstore._columns import ColumnStream
-from logstore.cli import terminal
+from logstore.cli import output
 from logstore.errors import InvalidRecordError
 from logstore.log.scan import Scan
 from logstore.log.tables import library
@@ -65,7 +65,7 @@ class Lines(Form):
             for record in chunk:
                 self._write(self._line_of(record).encode("utf-8", "surrogateescape") + b"\n")
                 count += 1
-            terminal.flush()
+            output.flush()
         return count
 
 
@@ -164,7 +164,7 @@ def written(form: str, out: str, *, as_base64: bool) -> Iterator[Form]:
     if out == "-":
         if form == "parquet" and sys.stdout.isatty():
             raise click.UsageError("Parquet is no text for a terminal; give --out FILE")
-        made = _made(form, terminal.write, as_base64)
+        made = _made(form, output.write, as_base64)
         yield made
         made.end()
         return

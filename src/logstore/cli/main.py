@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from logstore.cli import terminal
+from logstore.cli import output
 from logstore.cli.advice import of_a_command
 from logstore.errors import (
     ConfigError,
@@ -29,26 +29,26 @@ from logstore.errors import (
 
 #: noun -> module, command in it, and what the list of commands says of it
 COMMANDS = {
-    "adopt": ("directory", "adopt", "Take over a directory that Kafka wrote."),
-    "bench": ("bench", "bench", "Measure what this machine and this disk give."),
+    "adopt": ("commands.dir_commands", "adopt", "Take over a directory that Kafka wrote."),
+    "bench": ("commands.bench", "bench", "Measure what this machine and this disk give."),
     "completion": ("completion", "completion", "Print the script that completes commands in a shell."),
-    "config": ("config", "config", "Show, explain, check and convert settings."),
-    "consume": ("consume", "consume", "Print the records of a topic."),
-    "count": ("excerpt", "count", "Count the records of a topic."),
-    "doctor": ("doctor", "doctor", "Say what is wrong with a directory."),
-    "export": ("transfer", "export_records", "Write a topic's records as JSON lines, CSV or Parquet."),
-    "hand-back": ("directory", "hand_back", "Make a directory ready for Kafka to start on it."),
-    "head": ("excerpt", "head", "Print the oldest records of a topic."),
-    "housekeep": ("directory", "housekeep", "Apply retention and compaction once."),
-    "import": ("transfer", "import_records", "Append records from JSON lines or another directory."),
-    "offsets": ("offsets", "offsets", "List, set and delete committed offsets; show lag."),
-    "pipeline": ("pipeline", "pipeline", "Run, list and describe the data pipelines for Spark."),
-    "produce": ("produce", "produce", "Append records from standard input."),
-    "rebuild": ("directory", "rebuild", "Make the lost list of topics again from the directories."),
-    "segment": ("segments", "segment", "List, dump, verify and mend the files of partitions."),
-    "snapshot": ("directory", "snapshot", "Copy the whole store."),
-    "tail": ("excerpt", "tail", "Print the newest records of a topic."),
-    "topic": ("topics", "topic", "Create, list, describe, alter, delete and trim topics."),
+    "config": ("commands.config", "config", "Show, explain, check and convert settings."),
+    "consume": ("commands.consume", "consume", "Print the records of a topic."),
+    "count": ("commands.excerpt", "count", "Count the records of a topic."),
+    "doctor": ("commands.doctor", "doctor", "Say what is wrong with a directory."),
+    "export": ("commands.transfer", "export_records", "Write a topic's records as JSON lines, CSV or Parquet."),
+    "hand-back": ("commands.dir_commands", "hand_back", "Make a directory ready for Kafka to start on it."),
+    "head": ("commands.excerpt", "head", "Print the oldest records of a topic."),
+    "housekeep": ("commands.dir_commands", "housekeep", "Apply retention and compaction once."),
+    "import": ("commands.transfer", "import_records", "Append records from JSON lines or another directory."),
+    "offsets": ("commands.offsets", "offsets", "List, set and delete committed offsets; show lag."),
+    "pipeline": ("commands.pipeline", "pipeline", "Run, list and describe the data pipelines for Spark."),
+    "produce": ("commands.produce", "produce", "Append records from standard input."),
+    "rebuild": ("commands.dir_commands", "rebuild", "Make the lost list of topics again from the directories."),
+    "segment": ("commands.segments", "segment", "List, dump, verify and mend the files of partitions."),
+    "snapshot": ("commands.dir_commands", "snapshot", "Copy the whole store."),
+    "tail": ("commands.excerpt", "tail", "Print the newest records of a topic."),
+    "topic": ("commands.topics", "topic", "Create, list, describe, alter, delete and trim topics."),
 }
 
 
@@ -77,9 +77,9 @@ class Logstore(click.Group):
         status = self._status_of(args, prog_name or "logstore", extra)
         try:
             # Also after an error: data that was written before it must not be lost at the interpreter's end.
-            terminal.flush()
-        except terminal.ClosedPipeError:
-            terminal.forget_output()
+            output.flush()
+        except output.ClosedPipeError:
+            output.forget_output()
         sys.exit(status)
 
     def _status_of(self, args: Sequence[str] | None, prog_name: str, extra: dict[str, Any]) -> int:
@@ -88,31 +88,31 @@ class Logstore(click.Group):
                 show = warnings.showwarning
                 warnings.showwarning = partial(_show_warning, show)
                 result = super().main(args, prog_name, standalone_mode=False, **extra)
-            terminal.flush()
-        except terminal.ClosedPipeError:
-            return terminal.CLOSED_PIPE
+            output.flush()
+        except output.ClosedPipeError:
+            return output.CLOSED_PIPE
         except (click.Abort, KeyboardInterrupt):
-            return terminal.INTERRUPTED
+            return output.INTERRUPTED
         except click.ClickException as error:
             error.show()
             return error.exit_code
         except LogstoreError as error:
-            terminal.say(f"error: {of_a_command(str(error))}")
+            output.say(f"error: {of_a_command(str(error))}")
             return status_of(error)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                terminal.say(f"error: {TooManyFilesError.to('open a file', error, path=error.filename)}")
-                return terminal.RETRY
+                output.say(f"error: {TooManyFilesError.to('open a file', error, path=error.filename)}")
+                return output.RETRY
             where = f": {error.filename}" if error.filename else ""
-            terminal.say(f"error: {error.strerror or error}{where}")
-            return terminal.FAILED
-        return result if isinstance(result, int) else terminal.OK
+            output.say(f"error: {error.strerror or error}{where}")
+            return output.FAILED
+        return result if isinstance(result, int) else output.OK
 
 
 def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Say what a user should know as all else is said; where in this program it was found says nothing to them."""
     if issubclass(category, RetentionWarning):
-        terminal.say(f"warning: {of_a_command(str(message))}")
+        output.say(f"warning: {of_a_command(str(message))}")
     else:
         show(message, category, *where)
 
@@ -120,10 +120,10 @@ def _show_warning(show: Callable[..., None], message: Warning | str, category: t
 def status_of(error: LogstoreError) -> int:
     """The exit status for an error of ours."""
     if isinstance(error, ConfigError):
-        return terminal.USAGE
+        return output.USAGE
     # Of what Kafka calls retriable, a client might get a damaged batch whole from another replica.
     passes = isinstance(error, DirectoryLockedError) or (error.retriable and isinstance(error, StorageError))
-    return terminal.RETRY if passes else terminal.FAILED
+    return output.RETRY if passes else output.FAILED
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -139,7 +139,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=Logstore,
-    epilog=terminal.EXIT_STATUS,
+    epilog=output.EXIT_STATUS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from logstore.cli.words import F, all_of, setting_keys
+from logstore.cli.param_types import F, all_of, setting_keys
 from logstore.config import log as log_config
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig

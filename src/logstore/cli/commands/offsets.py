@@ -7,10 +7,10 @@ from datetime import tzinfo
 
 import click
 
-from logstore.cli import completion, terminal
-from logstore.cli.place import Place, json_option, place_options
+from logstore.cli import completion, output
+from logstore.cli.param_types import OFFSET, PARTITION, Begin, iso, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.words import OFFSET, PARTITION, Begin, iso, zone_option
+from logstore.cli.store_option import Place, json_option, place_options
 from logstore.errors import ConsumerError
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
@@ -49,7 +49,7 @@ def list_offsets(group: str | None, as_json: bool, zone: tzinfo, place: Place) -
             for partition, commit in sorted(store.committed(name).items())
         ]
     columns = ("group", "topic", "partition", "offset", "committed", "metadata")
-    terminal.print_rows(rows, as_json=as_json, columns=columns)
+    output.print_rows(rows, as_json=as_json, columns=columns)
 
 
 @offsets.command()
@@ -72,7 +72,7 @@ def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
             {"topic": each.partition.topic, **each._asdict(), "partition": each.partition.partition}
             for each in store.lag(known_group(store, group), isolation=isolation)
         ]
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
 
 
 @offsets.command("set")
@@ -89,7 +89,7 @@ def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zo
         wanted = {name: _offset(store, name, begin) for name, begin in places}
         store.commit_offsets(group, wanted, ack="synced")
     for name, offset in wanted.items():
-        terminal.line(f"{name.topic}:{name.partition}={offset}")
+        output.line(f"{name.topic}:{name.partition}={offset}")
 
 
 def known_group(store: Store, group: str) -> str:
@@ -121,7 +121,7 @@ def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, pl
     with place.open(read_only=True) as store:
         wanted = list(_meant(places, store.committed(group))) if places else None
         count = store.offsets.delete(group, wanted, ack="synced")
-    terminal.say(f"{count} offset(s) forgotten")
+    output.say(f"{count} offset(s) forgotten")
 
 
 def _meant(places: tuple[tuple[str, int | None], ...], known: Iterable[TopicPartition]) -> Iterable[TopicPartition]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from logstore.cli import terminal
-from logstore.cli.place import LocalPath, json_option, place_options
-from logstore.cli.place import Place as Where
+from logstore.cli import output
+from logstore.cli.store_option import LocalPath, json_option, place_options
+from logstore.cli.store_option import Place as Where
 from logstore.config.log import LogConfig
 from logstore.config.store import StoreConfig
 from logstore.errors import CorruptRecordError, LogstoreError
@@ -77,7 +77,7 @@ def list_segments(paths: tuple[str, ...], as_json: bool, place: Where) -> None:
         for facts in inspection.segments(found)
     ]
     columns = ("partition", "base_offset", "size", "index_size", "time_index_size", "modified_ms")
-    terminal.print_rows(rows, as_json=as_json, columns=columns)
+    output.print_rows(rows, as_json=as_json, columns=columns)
 
 
 # --- dump --------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def dump(
     """
     lines = (line for path in _files(paths, place) for line in _lines(path, deep, from_offset))
     for text, facts in itertools.islice(lines, count):
-        terminal.print_json(facts) if as_json else terminal.line(text)
+        output.print_json(facts) if as_json else output.line(text)
 
 
 def _files(paths: tuple[str, ...], where: Where) -> Iterator[str]:
@@ -174,9 +174,9 @@ def _batch_lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str,
             shown = {
                 "offset": record.offset,
                 "timestamp_ms": record.timestamp_ms,
-                "key": terminal.as_text(record.key),
-                "value": terminal.as_text(record.value),
-                "headers": [[name, terminal.as_text(value)] for name, value in record.headers],
+                "key": output.as_text(record.key),
+                "value": output.as_text(record.value),
+                "headers": [[name, output.as_text(value)] for name, value in record.headers],
             }
             yield _record_text(record), shown
 
@@ -262,16 +262,16 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
     places = _places(paths, place)
     for problem in _lost(paths, place):
         count += 1
-        terminal.print_json(problem._asdict()) if as_json else terminal.line(str(problem))
-    with terminal.progress("verify", len(places)) as step:
+        output.print_json(problem._asdict()) if as_json else output.line(str(problem))
+    with output.progress("verify", len(places)) as step:
         for found in places:
             for problem in _problems(found, deep=deep, compacted=compacted):
                 count += 1
-                terminal.print_json(problem._asdict()) if as_json else terminal.line(str(problem))
+                output.print_json(problem._asdict()) if as_json else output.line(str(problem))
             checked += len(found.bases)
             step(1)
-    terminal.say(f"{checked} segment(s) of {len(places)} partition(s): {count or 'no'} problem(s)")
-    return terminal.FAILED if count else terminal.OK
+    output.say(f"{checked} segment(s) of {len(places)} partition(s): {count or 'no'} problem(s)")
+    return output.FAILED if count else output.OK
 
 
 def _lost(paths: tuple[str, ...], where: Where) -> Iterator[inspection.Problem]:
@@ -314,7 +314,7 @@ def rebuild_index(paths: tuple[str, ...], place: Where) -> None:
     """Make the offset and time indexes anew from the batches. Loses nothing."""
     for found in _places(paths, place):
         for path in repair.rebuild_indexes(found, _config_of(found.directory)):
-            terminal.line(path)
+            output.line(path)
 
 
 @segment.command("repair")
@@ -338,7 +338,7 @@ def repair_damage(
 
     JSON: offset (where the log ends now), path, position, size (bytes taken away), kept.
     """
-    status = terminal.OK
+    status = output.OK
     for path in paths:
         found = inspection.find(path)
         config = _config_of(found.directory)
@@ -346,7 +346,7 @@ def repair_damage(
             config = config.replace(cleanup_policy="compact")
         if accept_gaps:
             repair.accept_gaps(found.directory)
-            terminal.say(f"{found.directory.path}: gaps between segments are passed over from now on")
+            output.say(f"{found.directory.path}: gaps between segments are passed over from now on")
             if not yes_cut_damage:
                 continue
         if not yes_cut_damage:
@@ -354,11 +354,11 @@ def repair_damage(
             continue
         cut = repair.cut_damage(found.directory, config)
         if cut is None:
-            terminal.say(f"{found.directory.path}: nothing to cut")
+            output.say(f"{found.directory.path}: nothing to cut")
         elif as_json:
-            terminal.print_json(cut._asdict())
+            output.print_json(cut._asdict())
         else:
-            terminal.line(
+            output.line(
                 f"{cut.path}: cut at position {cut.position}, the log ends at offset {cut.offset}; "
                 f"{cut.size} bytes are kept in {cut.kept}"
             )
@@ -375,9 +375,9 @@ def _say_damage(found: Place, config: LogConfig, *, compacted: bool) -> int:
         if problem.kind in (inspection.Kind.DAMAGE, inspection.Kind.TAIL)
     ]
     for problem in problems:
-        terminal.line(str(problem))
+        output.line(str(problem))
     if not problems:
-        terminal.say(f"{found.directory.path}: nothing to cut")
-        return terminal.OK
-    terminal.say("nothing was changed; --yes-cut-damage ends the log in front of the first of these")
-    return terminal.FAILED
+        output.say(f"{found.directory.path}: nothing to cut")
+        return output.OK
+    output.say("nothing was changed; --yes-cut-damage ends the log in front of the first of these")
+    return output.FAILED

@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from logstore.cli import terminal
-from logstore.cli.place import LocalPath, Place, directory_argument, json_option, place_options
+from logstore.cli import output
+from logstore.cli.store_option import LocalPath, Place, directory_argument, json_option, place_options
 from logstore.errors import DirectoryLockedError
 from logstore.store import Store
 from logstore.store import adopt as adoption
@@ -41,13 +41,13 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
         {"topic": name, "partitions": entry.partitions, "settings": dict(entry.settings)}
         for name, entry in sorted(adopted.topics.items())
     ]
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
     source = (
         "Kafka's metadata" if adopted.from_metadata else "the settings given: there is no log of Kafka's metadata"
     )
-    terminal.say(f"{path}: {len(rows)} topic(s), by {source}")
+    output.say(f"{path}: {len(rows)} topic(s), by {source}")
     for topic, ignored in adopted.ignored.items():
-        terminal.say(f"topic {topic}: settings without effect here: {', '.join(sorted(ignored))}")
+        output.say(f"topic {topic}: settings without effect here: {', '.join(sorted(ignored))}")
 
 
 @click.command("hand-back")
@@ -64,11 +64,11 @@ def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
     """
     given = adoption.hand_back(place.existing(), leave_stray=leave_stray)
     rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
     if not given.was_clean:
-        terminal.say("the store was not closed: Kafka will look at every log when it starts")
+        output.say("the store was not closed: Kafka will look at every log when it starts")
     if given.stray:
-        terminal.say(f"Kafka does not know {', '.join(given.stray)}, and moves them aside as -stray")
+        output.say(f"Kafka does not know {', '.join(given.stray)}, and moves them aside as -stray")
 
 
 @click.command()
@@ -100,15 +100,15 @@ def rebuild(as_json: bool, place: Place) -> int:
             }
         )
     columns = ("topic", "partitions", "missing", "damaged")
-    terminal.print_rows(rows, as_json=as_json, columns=columns)
-    terminal.say(f"{made.path}: {len(rows)} topic(s), kept for ever until `logstore topic alter` says otherwise")
+    output.print_rows(rows, as_json=as_json, columns=columns)
+    output.say(f"{made.path}: {len(rows)} topic(s), kept for ever until `logstore topic alter` says otherwise")
     if made.kept_as:
-        terminal.say(f"the damaged list is in {made.kept_as}")
+        output.say(f"the damaged list is in {made.kept_as}")
     for place_of in made.missing:
-        terminal.say(f"{place_of}: its directory is missing; restore it from a copy")
+        output.say(f"{place_of}: its directory is missing; restore it from a copy")
     for place_of, what in made.damaged.items():
-        terminal.say(f"{place_of}: {what}")
-    return terminal.FAILED if made.missing or made.damaged else terminal.OK
+        output.say(f"{place_of}: {what}")
+    return output.FAILED if made.missing or made.damaged else output.OK
 
 
 @click.command()
@@ -125,12 +125,12 @@ def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place)
     JSON: path, topics, partitions, linked_bytes, copied_bytes, verified_bytes.
     """
     try:
-        with place.open(read_only=False) as store, terminal.counted("snapshot") as progress:
+        with place.open(read_only=False) as store, output.counted("snapshot") as progress:
             taken = store.snapshot(target, link=not copy, verify=verify, progress=progress)
     except DirectoryLockedError:
         with place.open(read_only=True) as store:
             taken = store.snapshot(target, link=not copy, verify=verify)
-    terminal.print_rows([taken._asdict()], as_json=as_json)
+    output.print_rows([taken._asdict()], as_json=as_json)
 
 
 @click.command()
@@ -143,10 +143,10 @@ def housekeep(place: Place) -> None:
     """
     with place.open(read_only=False) as store:
         before = sum(_size(store, name) for name in store.topics(internal=True))
-        with terminal.counted("housekeep") as progress:
+        with output.counted("housekeep") as progress:
             store.housekeep(progress=progress)
         after = sum(_size(store, name) for name in store.topics(internal=True))
-    terminal.say(f"{before} bytes of segments before, {after} now")
+    output.say(f"{before} bytes of segments before, {after} now")
 
 
 def _size(store: Store, name: str) -> int:

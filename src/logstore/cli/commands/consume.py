@@ -10,10 +10,10 @@ from datetime import UTC, tzinfo
 import click
 
 from logstore._batch import Record
-from logstore.cli import completion, terminal
-from logstore.cli.place import Place, place_options
+from logstore.cli import completion, output
+from logstore.cli.param_types import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.words import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
+from logstore.cli.store_option import Place, place_options
 from logstore.config.log import Setting
 from logstore.log.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
@@ -123,7 +123,7 @@ def consume(
             ends = dict(consumer.end_offsets(names)) if until_end else None
             poll = _Skipping(store, consumer, names) if skip_damaged else consumer.poll
             _print(consumer, names, show, ends, count, commits, poll)
-            return terminal.FAILED if isinstance(poll, _Skipping) and poll.left_out else terminal.OK
+            return output.FAILED if isinstance(poll, _Skipping) and poll.left_out else output.OK
 
 
 class _Skipping:
@@ -145,7 +145,7 @@ class _Skipping:
             found = left_out(name, error, at, max(at, error.next_offset or 0))
             self._consumer.seek(name, found.next_offset)
             self.left_out += 1
-            terminal.say(str(found))
+            output.say(str(found))
             return []
 
 
@@ -191,9 +191,9 @@ def _print(
         for record in records:
             name = TopicPartition(record.topic, record.partition)
             if ends is None or record.offset < ends.get(name, record.offset + 1):
-                terminal.write(show(record))
+                output.write(show(record))
                 left = None if left is None else left - 1
-        terminal.flush()
+        output.flush()
         if commits and records:
             # Behind the flush: what a reader of our output has not got is not said to be done.
             consumer.commit()

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from logstore.cli import terminal
-from logstore.cli.place import LocalPath, json_option
+from logstore.cli import output
+from logstore.cli.store_option import LocalPath, json_option
 from logstore.store import Store, open_store
 
 BATCH = 1_000
@@ -39,13 +39,13 @@ def bench(directory: str, records: int, size: int, syncs: int, as_json: bool) ->
         with open_store(os.path.join(place, "data"), {"logstore.housekeeping": "manual"}, environ={}) as store:
             rows = []
             for name, count, run in _runs(store, records, size, syncs):
-                terminal.say(f"{name} ...")
+                output.say(f"{name} ...")
                 began = time.perf_counter()
                 run()
                 rows.append(_row(name, count, size, time.perf_counter() - began))
     finally:
         shutil.rmtree(place)
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
 
 
 def _row(name: str, count: int, size: int, seconds: float) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from logstore.cli import completion, terminal
-from logstore.cli.place import Place, place_options
-from logstore.cli.words import PAIR
+from logstore.cli import completion, output
+from logstore.cli.param_types import PAIR
+from logstore.cli.store_option import Place, place_options
 from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
 from logstore.store.transfer import Line, record_of_json
 
@@ -106,7 +106,7 @@ def produce(
             finally:
                 producer.flush()
     if not quiet:
-        terminal.say(f"{count} record(s)")
+        output.say(f"{count} record(s)")
 
 
 def bad_line(number: int, error: LogstoreError, count: int, *, source: str = "", lines: bool = True) -> str:

@@ -11,11 +11,11 @@ from datetime import tzinfo
 import click
 
 from logstore._batch import Record
-from logstore.cli import completion, terminal
-from logstore.cli.consume import follow, isolation_option, printer, printing_options
-from logstore.cli.place import Place, json_option, place_options
+from logstore.cli import completion, output
+from logstore.cli.commands.consume import follow, isolation_option, printer, printing_options
+from logstore.cli.param_types import Begin, all_of, partitions_option, range_options, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.words import Begin, all_of, partitions_option, range_options, zone_option
+from logstore.cli.store_option import Place, json_option, place_options
 from logstore.log.reader import Readable
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
@@ -61,9 +61,9 @@ def count(
             found[number] = log.scan(start, stop, isolation=level).count() if start < stop else 0
     if as_json:
         for number, records in found.items():
-            terminal.print_json({"topic": topic, "partition": number, "records": records})
+            output.print_json({"topic": topic, "partition": number, "records": records})
     else:
-        terminal.line(str(sum(found.values())))
+        output.line(str(sum(found.values())))
 
 
 # --- head and tail -----------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def head(
         logs = _logs(store, topic, partitions).values()
         runs = [itertools.islice(log.scan(isolation=level), number) for log in logs]
         for record in itertools.islice(_merged(runs), number):
-            terminal.write(show(record))
+            output.write(show(record))
 
 
 @click.command()
@@ -123,8 +123,8 @@ def tail(
         ends = {TopicPartition(topic, each): log.end_offset(level) for each, log in logs.items()}
         runs = [_last(log, end, number, level) for log, end in zip(logs.values(), ends.values(), strict=True)]
         for record in deque(_merged(runs), maxlen=number):
-            terminal.write(show(record))
-        terminal.flush()
+            output.write(show(record))
+        output.flush()
         if goes_on:
             follow(store, ends, show, level)
 

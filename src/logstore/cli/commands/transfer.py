@@ -9,12 +9,12 @@ from datetime import tzinfo
 
 import click
 
-from logstore.cli import completion, terminal
+from logstore.cli import completion, output
+from logstore.cli.commands.produce import bad_line
 from logstore.cli.forms import written
-from logstore.cli.place import LocalPath, Place, place_options
+from logstore.cli.param_types import Begin, partitions_option, range_options, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.produce import bad_line
-from logstore.cli.words import Begin, partitions_option, range_options, zone_option
+from logstore.cli.store_option import LocalPath, Place, place_options
 from logstore.errors import InvalidRecordError, NotALogError, RecordError, UnknownPartitionError
 from logstore.log import Log, files
 from logstore.log.files import Directory
@@ -76,22 +76,22 @@ def export_records(
     """
     if as_base64 and form != "csv":
         raise click.UsageError("--base64 is for csv: the other formats hold any bytes")
-    count, status = 0, terminal.OK
+    count, status = 0, output.OK
     with place.open(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
         exported = store.topic(topic)
         logs = [exported[number] for number in partitions or range(exported.partition_count)]
         now_ms, level = store.clock.now_ms(), Isolation(isolation)
         ranges = [(log, offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)) for log in logs]
         total = sum(max(stop - start, 0) for _, start, stop in ranges)
-        with terminal.progress("export", total, beside_data=out == "-") as step:
+        with output.progress("export", total, beside_data=out == "-") as step:
             for log, start, stop in ranges:
                 damage = "skip" if skip_damaged else "raise"
                 scan = log.scan(min(start, stop), stop, isolation=level, on_damage=damage)
                 count += target.take(log.name, scan, step)
                 for each in scan.left_out:
-                    terminal.say(str(each))
-                    status = terminal.FAILED
-    terminal.say(f"{count} record(s)")
+                    output.say(str(each))
+                    status = output.FAILED
+    output.say(f"{count} record(s)")
     return status
 
 
@@ -133,7 +133,7 @@ def import_records(
                 store.create_topic(topic, if_not_exists=True)
             store.topic(topic)
             count = _import_lines(store, topic, source, keep_partitions, new_timestamps)
-            terminal.say(f"{count} record(s)")
+            output.say(f"{count} record(s)")
         store.flush()
 
 
@@ -167,7 +167,7 @@ def _lines(source: str) -> Iterator[bytes]:
         yield from sys.stdin.buffer
         return
     total = os.path.getsize(source)
-    with open(source, "rb") as file, terminal.progress("import", total) as step:
+    with open(source, "rb") as file, output.progress("import", total) as step:
         for line in file:
             yield line
             step(len(line))
@@ -192,11 +192,11 @@ def _import_logs(
             if keep_offsets or (keep_partitions and not new_timestamps):
                 into = target[number]
                 assert isinstance(into, Log)
-                with terminal.progress(str(log.name), log.size) as step:
+                with output.progress(str(log.name), log.size) as step:
                     total += copy_log(log, into, keep_offsets=keep_offsets, step=step)
                 continue
             start, end = log.log_start_offset, log.last_stable_offset
-            with terminal.progress(str(log.name), log.size) as step:
+            with output.progress(str(log.name), log.size) as step:
                 for chunk in log.scan(start, end, isolation=Isolation.READ_COMMITTED).chunks():
                     records = [
                         (r.key, r.value, store.clock.now_ms() if new_timestamps else r.timestamp_ms, r.headers)
@@ -206,7 +206,7 @@ def _import_logs(
                         target.append_many(records, partition=number if keep_partitions else None)
                     total += chunk.size
                     step(chunk.size)
-    terminal.say(f"{total} byte(s) of {len(found)} partition(s)")
+    output.say(f"{total} byte(s) of {len(found)} partition(s)")
 
 
 def _partitions_of(source: str, topic: str) -> dict[int, str]:

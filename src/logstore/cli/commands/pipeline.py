@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from logstore.cli import terminal
-from logstore.cli.place import json_option
+from logstore.cli import output
+from logstore.cli.store_option import json_option
 from logstore.errors import LogstoreError, SparkQueryError
 from logstore.spark.pipelines import Parameter, Pipeline, get, names, parameters_of
 
@@ -53,7 +53,7 @@ def list_pipelines(as_json: bool) -> None:
     JSON: pipeline, summary.
     """
     rows = [{"pipeline": name, "summary": get(name).summary} for name in names()]
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
 
 
 @pipeline.command()
@@ -66,7 +66,7 @@ def written(directory: str) -> None:
     from logstore.spark.pipelines.written import files_of
 
     for path in files_of(directory):
-        terminal.line(path)
+        output.line(path)
 
 
 @pipeline.command()
@@ -79,7 +79,7 @@ def describe(name: str, as_json: bool) -> None:
     """
     found = get(name)
     if not as_json:
-        terminal.line(found.description + "\n")
+        output.line(found.description + "\n")
     rows = [
         {
             "parameter": ("" if as_json or not each.scale else "*") + _option_of(each),
@@ -89,7 +89,7 @@ def describe(name: str, as_json: bool) -> None:
         }
         for each in parameters_of(found.parameters)
     ]
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
 
 
 def _option_of(each: Parameter) -> str:
@@ -159,7 +159,7 @@ def _session_options() -> list[click.Parameter]:
 
 
 def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
-    from logstore.cli.place import parse_settings
+    from logstore.cli.store_option import parse_settings
 
     master, shuffle_partitions, rocksdb, words, log = (given.pop(name) for name in _SESSION)
     settings = {key: str(value) for key, value in parse_settings(words).items()}
@@ -187,7 +187,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
                 report = found.run(spark, parameters)
         finally:
             end(spark)
-    terminal.print_json({"pipeline": report.pipeline, **report.counts})
+    output.print_json({"pipeline": report.pipeline, **report.counts})
 
 
 @contextlib.contextmanager

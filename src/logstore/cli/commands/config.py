@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from logstore.cli import completion, terminal
+from logstore.cli import completion, output
 from logstore.cli.advice import of_a_command
-from logstore.cli.offsets import known_group
-from logstore.cli.place import LocalPath, Place, json_option, parse_settings, place_options
-from logstore.cli.words import F, setting_keys
+from logstore.cli.commands.offsets import known_group
+from logstore.cli.param_types import F, setting_keys
+from logstore.cli.store_option import LocalPath, Place, json_option, parse_settings, place_options
 from logstore.config import client as client_config
 from logstore.config import kafka_keys
 from logstore.config import store as store_config
@@ -58,7 +58,7 @@ def show(name: str | None, changed: bool, as_json: bool, place: Place) -> None:
     rows = list(_topic_rows(place, settings, name) if name is not None else _rows(settings))
     if changed:
         rows = [row for row in rows if row["value"] != row["default"]]
-    terminal.print_rows(rows, as_json=as_json, columns=("key", "value", "source"))
+    output.print_rows(rows, as_json=as_json, columns=("key", "value", "source"))
 
 
 def _rows(settings: StoreConfig) -> Iterator[dict[str, Any]]:
@@ -107,15 +107,15 @@ def explain(keys: tuple[str, ...], as_json: bool) -> None:
         raise UnknownSettingError(unknown)
     for place, entry in enumerate(entry for entries in found.values() for entry in entries):
         if as_json:
-            terminal.print_json(entry)
+            output.print_json(entry)
             continue
         if place:
-            terminal.line()
+            output.line()
         width = max(len(name) for name in entry)
         for name, value in entry.items():
             if value not in (None, [], ""):
                 shown = ", ".join(value) if isinstance(value, list) else value
-                terminal.line(f"{name.replace('_', ' ').ljust(width)}  {shown}")
+                output.line(f"{name.replace('_', ' ').ljust(width)}  {shown}")
 
 
 def explained(key: str) -> list[dict[str, Any]]:
@@ -242,9 +242,9 @@ def check_settings(
     )
     found = [finding._replace(advice=of_a_command(finding.advice)) for finding in found]
     for finding in found if as_json else _together(found):
-        terminal.print_json(finding._asdict()) if as_json else terminal.line(str(finding))
-    terminal.say(f"{len(found) or 'no'} finding(s)")
-    return terminal.FAILED if any(finding.severity is Severity.DANGER for finding in found) else terminal.OK
+        output.print_json(finding._asdict()) if as_json else output.line(str(finding))
+    output.say(f"{len(found) or 'no'} finding(s)")
+    return output.FAILED if any(finding.severity is Severity.DANGER for finding in found) else output.OK
 
 
 def _together(found: list[Finding]) -> list[Finding]:
@@ -304,16 +304,16 @@ def convert(file: str, form: str) -> None:
     dropped = sorted(key for key in given if key not in named and key not in _overruled(given))
     if form == "toml":
         if keeping:
-            terminal.line(f"# Also of topics that are there, unless they have their own: {', '.join(keeping)}")
-        terminal.lines_of(f'"{key}" = {_toml(value)}' for key, value in values.items())
+            output.line(f"# Also of topics that are there, unless they have their own: {', '.join(keeping)}")
+        output.lines_of(f'"{key}" = {_toml(value)}' for key, value in values.items())
     elif form == "properties":
-        terminal.lines_of(f"{key}={_plain(value)}".replace("\\", "\\\\") for key, value in values.items())
+        output.lines_of(f"{key}={_plain(value)}".replace("\\", "\\\\") for key, value in values.items())
     else:
-        terminal.lines_of(f"{_variable(key)}={_plain(value)}" for key, value in values.items())
+        output.lines_of(f"{_variable(key)}={_plain(value)}" for key, value in values.items())
     if dropped:
-        terminal.say(f"without effect here, left out: {', '.join(dropped)}")
+        output.say(f"without effect here, left out: {', '.join(dropped)}")
     if keeping:
-        terminal.say(
+        output.say(
             f"{', '.join(keeping)}: in the file for topics that are made with it, in this form for all that have "
             "no settings of their own, also those that are there"
         )

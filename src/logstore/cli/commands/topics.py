@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from logstore.cli import completion, terminal
-from logstore.cli.place import Place, json_option, place_options, topic_place_options
+from logstore.cli import completion, output
+from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.words import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
+from logstore.cli.store_option import Place, json_option, place_options, topic_place_options
 from logstore.store.administering import TopicDescription
 from logstore.store.topics import RETENTION_UNRECORDED
 
@@ -35,7 +35,7 @@ def list_topics(internal: bool, as_json: bool, place: Place) -> None:
             {"topic": name, "partitions": store.partition_count(name), "id": store.topic_id(name)}
             for name in store.topics(internal=internal)
         ]
-    terminal.print_rows(rows, as_json=as_json, columns=("topic", "partitions"))
+    output.print_rows(rows, as_json=as_json, columns=("topic", "partitions"))
 
 
 @topic.command()
@@ -63,7 +63,7 @@ def create(
         made = store.create_topic(
             name, partitions, {**place.of_topic, **dict(settings)}, if_not_exists=if_not_exists
         )
-        terminal.say(f"topic {made.name} has {made.partition_count} partition(s)")
+        output.say(f"topic {made.name} has {made.partition_count} partition(s)")
 
 
 @topic.command()
@@ -81,18 +81,18 @@ def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
         for number, name in enumerate(names or store.topics()):
             described = store.describe_topic(name)
             if as_json:
-                terminal.print_json(_facts(described))
+                output.print_json(_facts(described))
                 continue
             if number:
-                terminal.line()
+                output.line()
             settings = ",".join(f"{key}={value}" for key, value in described.settings.items())
-            terminal.line(f"topic {described.name}  id {described.id or '-'}  settings {settings or '-'}")
+            output.line(f"topic {described.name}  id {described.id or '-'}  settings {settings or '-'}")
             if not described.retention_recorded:
-                terminal.line(f"{RETENTION_UNRECORDED}; set retention.ms to choose")
+                output.line(f"{RETENTION_UNRECORDED}; set retention.ms to choose")
             elif described.config.retention_ms >= 0 and "retention.ms" not in described.settings:
                 kept_ms = described.config.retention_ms
-                terminal.line(f"retention.ms={kept_ms}, by the store's settings or as it was made")
-            terminal.print_rows([each._asdict() for each in described.partitions], as_json=False)
+                output.line(f"retention.ms={kept_ms}, by the store's settings or as it was made")
+            output.print_rows([each._asdict() for each in described.partitions], as_json=False)
 
 
 def _facts(described: TopicDescription) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def alter(
     with place.open(read_only=False) as store:
         left = store.alter_topic(name, {**changes, **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
     for key, value in left.items():
-        terminal.line(f"{key}={value}")
+        output.line(f"{key}={value}")
 
 
 @topic.command("add-partitions")
@@ -141,7 +141,7 @@ def add_partitions(name: str, total: int, place: Place) -> None:
     """Give a topic more partitions, TOTAL all together. Keys may go to other partitions from then on."""
     with place.open(read_only=False) as store:
         grown = store.add_partitions(name, total)
-        terminal.say(f"topic {name} has {grown.partition_count} partition(s)")
+        output.say(f"topic {name} has {grown.partition_count} partition(s)")
 
 
 @topic.command()
@@ -156,7 +156,7 @@ def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
         _confirm(f"delete {', '.join(names)} with all records?", yes)
         for name in names:
             store.delete_topic(name)
-            terminal.say(f"deleted topic {name}")
+            output.say(f"deleted topic {name}")
 
 
 @topic.command()
@@ -188,7 +188,7 @@ def trim(
         _confirm(f"delete {count} offsets of {name}?", yes)
         starts = trimmed.delete_records(offsets)
     rows = [{"partition": number, "log_start_offset": start} for number, start in starts.items()]
-    terminal.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json)
 
 
 def _confirm(question: str, yes: bool) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from logstore.cli import terminal
+from logstore.cli import output
 from logstore.cli.advice import of_a_command
-from logstore.cli.place import Place, directory_argument, json_option, place_options
+from logstore.cli.store_option import Place, directory_argument, json_option, place_options
 from logstore.log.files import Directory, partitions_below
 from logstore.store.diagnosis import Level, diagnose
 
@@ -26,18 +26,18 @@ def doctor(deep: bool, everything: bool, as_json: bool, place: Place) -> int:
     JSON: level, name, where, what, advice.
     """
     path = place.path()
-    worst = terminal.OK
+    worst = output.OK
     count = 0
     root = Directory(path)
-    with terminal.progress("doctor", len(partitions_below(root)) if root.exists() else None) as step:
+    with output.progress("doctor", len(partitions_below(root)) if root.exists() else None) as step:
         for found in diagnose(path, place.config(), deep=deep, step=step):
             if found.level is Level.PROBLEM:
-                worst = terminal.FAILED
+                worst = output.FAILED
             if found.level is not Level.INFO:
                 count += 1
             elif not everything:
                 continue
             found = found._replace(what=of_a_command(found.what), advice=of_a_command(found.advice))
-            terminal.print_json(found._asdict()) if as_json else terminal.line(str(found))
-    terminal.say(f"{path}: {count or 'nothing'} to look at")
+            output.print_json(found._asdict()) if as_json else output.line(str(found))
+    output.say(f"{path}: {count or 'nothing'} to look at")
     return worst
