@@ -252,7 +252,7 @@ install-spark = printf '==> %s\n' 'install: $(1) with logstore[$*] and PySpark $
 	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.[$*]' 'pyspark==$(2).*' && touch $@
 
 # Java is the one thing that pip cannot bring. Root may; whoever goes on without it says what that leaves out.
-LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.java
+LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.jvm
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install
 
 with-java = if java=$$($(LOOK_FOR_JAVA)); then $(MAKE) --no-print-directory $(2); \

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import logstore
 from examples.flights_source import read_source, read_table
 from examples.show import DemoError, expect
-from logstore.spark import java
+from logstore.spark import jvm
 from logstore.spark.pipelines import Parameters, files
 from logstore.spark.pipelines.files import FilesParameters
-from logstore.spark.pipelines.outputs import Directory, Topic
-from logstore.spark.pipelines.running import finish, start
+from logstore.spark.pipelines.output.outputs import Directory, Topic
+from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began = time.perf_counter()
     try:
-        java.prepare()
+        jvm.prepare()
         spark = session(given.master)
         try:
             print(f"Spark {spark.version} on {given.master}, ready in {time.perf_counter() - began:.1f} s")
@@ -356,7 +356,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def session(master: str) -> SparkSession:
     """A session that says nothing but errors."""
-    from logstore.spark.pipelines import session as sessions
+    from logstore.spark.pipelines.running import session as sessions
 
     root = Path(__file__).resolve().parent.parent
     paths = [str(root / "src"), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]

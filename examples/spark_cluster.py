@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import logstore
 from examples import flights_spark
 from examples.show import DemoError, expect
-from logstore.spark import java
+from logstore.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,7 +250,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=0, help="only the first flights of the year")
     given = parser.parse_args(arguments)
     try:
-        java.prepare()
+        jvm.prepare()
         run(given.directory, given.bootstrap, given.rows)
     except (DemoError, logstore.LogstoreError) as error:
         print(f"spark_cluster: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logstore.spark import java
+from logstore.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def session(work: Path, more: Mapping[str, str] | None = None, jars: Sequence[Pa
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    java.prepare()
+    jvm.prepare()
     settings = {
         **SETTINGS,
         "spark.local.dir": str(work / "local"),

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 
 from pyspark.sql.datasource import DataSource
 
-from logstore.spark.java import pyspark_version
+from logstore.spark.jvm import pyspark_version
 
 
 class TooOld(DataSource):
@@ -20,7 +20,7 @@ class TooOld(DataSource):
         return "logstore"
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        from logstore.spark.partition import hide_traceback
+        from logstore.spark.read.partition import hide_traceback
 
         hide_traceback()
         pyspark_version()

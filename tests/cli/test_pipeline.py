@@ -11,7 +11,7 @@ import pytest
 
 import logstore
 from logstore.errors import DirectoryLockedError, SparkNotReadyError, UnknownSettingError, UnknownTopicError
-from logstore.spark import java
+from logstore.spark import jvm
 from logstore.spark.pipelines import get, names, parameters_of, topics
 from logstore.spark.pipelines.files import FilesParameters
 
@@ -53,7 +53,7 @@ GIVEN = ("--source", "in", "--topic", "t", "--checkpoint", "c")
 
 
 def test_wrong_parameters_end_it_before_spark_begins(run, monkeypatch):
-    monkeypatch.setattr(java, "prepare", lambda: pytest.fail("asked for Spark"))
+    monkeypatch.setattr(jvm, "prepare", lambda: pytest.fail("asked for Spark"))
     assert "Missing option '--topic'" in run.error("pipeline", "run", "files", "--source", "x", status=2)
     said = run.error("pipeline", "run", "files", *GIVEN, "--format", "avro", status=2)
     assert said == "error: 1 setting(s) refused: format: expected csv or json or parquet or text, found 'avro'\n"
@@ -63,7 +63,7 @@ def test_without_spark_one_line_says_what_to_install(run, monkeypatch):
     def missing():
         raise SparkNotReadyError("PySpark is missing: pip install 'logstore[spark]'")
 
-    monkeypatch.setattr(java, "prepare", missing)
+    monkeypatch.setattr(jvm, "prepare", missing)
     said = run.error("pipeline", "run", "files", *GIVEN)
     assert said == "error: PySpark is missing: pip install 'logstore[spark]'\n"
     assert not run.directory.exists()
@@ -73,7 +73,7 @@ def test_a_broker_on_the_command_line_wins_over_the_directory_of_the_environment
     def missing():
         raise SparkNotReadyError("reached")
 
-    monkeypatch.setattr(java, "prepare", missing)
+    monkeypatch.setattr(jvm, "prepare", missing)
     assert "reached" in run.error("pipeline", "run", "files", *GIVEN, "--bootstrap", "localhost:1")
     said = run.error("pipeline", "run", "files", *GIVEN, "--bootstrap", "localhost:1", "--dir", "x", status=2)
     assert "found both" in said
@@ -131,7 +131,7 @@ def test_beside_the_process_that_writes_the_store_topics_have_to_be_there(tmp_pa
 
 def test_lists_are_given_with_commas(run, monkeypatch):
     seen = []
-    monkeypatch.setattr(java, "prepare", lambda: (_ for _ in ()).throw(SparkNotReadyError("no")))
+    monkeypatch.setattr(jvm, "prepare", lambda: (_ for _ in ()).throw(SparkNotReadyError("no")))
     monkeypatch.setattr(
         "logstore.spark.pipelines.files.FilesParameters.__post_init__", lambda self: seen.append(self)
     )

@@ -27,8 +27,8 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Codec, Isolation, TopicPartition
-from logstore.spark.backend import Range
-from logstore.spark.bootstrap import BootstrapBackend
+from logstore.spark.backend.backend import Range
+from logstore.spark.backend.bootstrap import BootstrapBackend
 from logstore.wire.client import EARLIEST, LATEST, Client, EpochEnd, NewTopic
 from logstore.wire.connection import Connection
 from logstore.wire.messages import FetchRequest, ListOffsetsRequest, MetadataRequest

@@ -15,7 +15,7 @@ import pytest
 import logstore
 import logstore.spark
 from logstore.errors import SparkNotReadyError
-from logstore.spark import java
+from logstore.spark import jvm
 from tests.spark import sessions, stores
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session, ``local[2]``; stopped after the last test. For `make interop` it has Spark's Kafka connector."""
     try:
-        java.check()
+        jvm.check()
     except SparkNotReadyError as error:
         pytest.fail(str(error), pytrace=False)
     more = {}

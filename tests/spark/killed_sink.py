@@ -23,7 +23,7 @@ from typing import Any
 import logstore
 from logstore.log import Log, adoption
 from logstore.log.files import Directory
-from logstore.spark import rows
+from logstore.spark.write import rows
 from logstore.store import ingest, mailbox
 from logstore.store.sinks import DONE, Sinks, SinkState
 from logstore.store.staging import StagingFile

@@ -1,6 +1,6 @@
 """How the tests start a Spark: one for all in `conftest`, and those of tests that need a process of their own.
 
-Nothing of it depends on what is on PATH: Java is found as `logstore.spark.java` finds it, and the workers run this
+Nothing of it depends on what is on PATH: Java is found as `logstore.spark.jvm` finds it, and the workers run this
 interpreter, with the package and the tests on their path.
 """
 
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logstore.spark import java
+from logstore.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def environment() -> dict[str, str]:
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     environ.pop("SPARK_HOME", None)  # of another PySpark
-    java.prepare(environ)
+    jvm.prepare(environ)
     return environ
 
 

@@ -12,8 +12,8 @@ from pyspark.sql import types
 from pyspark.sql.types import StructType
 
 import logstore
-from logstore.spark import sink
-from logstore.spark.sink import StagedRows, Task
+from logstore.spark.write import sink
+from logstore.spark.write.sink import StagedRows, Task
 
 TASKS = 2
 ROWS = 30

@@ -20,8 +20,8 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import TimestampType
-from logstore.spark import sink
-from logstore.spark.bootstrap_sink import BrokerBatchWriter, BrokerStreamWriter, SentRows
+from logstore.spark.write import sink
+from logstore.spark.write.bootstrap import BrokerBatchWriter, BrokerStreamWriter, SentRows
 from logstore.wire import messages as m
 from tests.spark import sinks
 from tests.wire.fake_cluster import FakeCluster, disconnect

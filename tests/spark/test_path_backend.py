@@ -15,12 +15,12 @@ import logstore
 from logstore import Store
 from logstore.errors import DataLossError, NotALogError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend import Range
-from logstore.spark.options import ReadOptions
-from logstore.spark.path import PathBackend
-from logstore.spark.plan import plan_batch
-from logstore.spark.reading import backend_of, read
-from logstore.spark.schema import Table
+from logstore.spark.backend.backend import Range
+from logstore.spark.backend.path import PathBackend
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.plan import plan_batch
+from logstore.spark.read.reading import backend_of, read
+from logstore.spark.read.schema import Table
 from logstore.store import spans
 from tests.spark import stores
 

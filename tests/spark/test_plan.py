@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from logstore._batch import Batches
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.backend import Backend, Range, TopicFacts
-from logstore.spark.options import ReadOptions
-from logstore.spark.plan import plan_batch, split
-from logstore.spark.triggers import share
+from logstore.spark.backend.backend import Backend, Range, TopicFacts
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.plan import plan_batch, split
+from logstore.spark.read.triggers import share
 
 TP = TopicPartition
 

@@ -15,11 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import logstore
 from logstore.errors import DataLossError, PayloadError, SparkNotReadyError, SparkOptionError
-from logstore.spark.backend import Range
-from logstore.spark.options import ReadOptions
-from logstore.spark.partition import Slice, check_version, read_slice
-from logstore.spark.reading import ahead, backend_of, read, runs
-from logstore.spark.schema import Table
+from logstore.spark.backend.backend import Range
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.partition import Slice, check_version, read_slice
+from logstore.spark.read.reading import ahead, backend_of, read, runs
+from logstore.spark.read.schema import Table
 from tests.spark import stores
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from logstore._batch import Batches
 from logstore.errors import CorruptRecordError
-from logstore.spark.options import ReadOptions
-from logstore.spark.partition import read_slice
-from logstore.spark.reading import ahead
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.partition import read_slice
+from logstore.spark.read.reading import ahead
 from logstore.spark.source import BatchReader
 from tests.wire.fake_cluster import FakeCluster
 

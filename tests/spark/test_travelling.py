@@ -13,12 +13,12 @@ from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import logstore
-from logstore.spark.mapping import _Task
-from logstore.spark.options import ReadOptions
-from logstore.spark.partition import Slice
-from logstore.spark.sink import stream_writer, writer
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.partition import Slice
+from logstore.spark.read.rdd_reader import _Task
+from logstore.spark.read.stream import StreamReader
 from logstore.spark.source import BatchReader, LogstoreDataSource, PushdownDataSource, PushdownReader
-from logstore.spark.stream import StreamReader
+from logstore.spark.write.sink import stream_writer, writer
 
 pytestmark = pytest.mark.row("D5")
 

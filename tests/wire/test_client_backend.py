@@ -21,9 +21,9 @@ from logstore.errors import (
     UnsupportedSecurityError,
 )
 from logstore.records import Isolation, TopicPartition
-from logstore.spark import bootstrap
-from logstore.spark.backend import Range, TopicFacts
-from logstore.spark.bootstrap import BootstrapBackend
+from logstore.spark.backend import bootstrap
+from logstore.spark.backend.backend import Range, TopicFacts
+from logstore.spark.backend.bootstrap import BootstrapBackend
 from logstore.wire import codes
 from logstore.wire.messages import DescribeLogDirsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest
 from tests.wire import fake_cluster

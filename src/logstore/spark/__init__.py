@@ -34,7 +34,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     Raises:
         SparkNotReadyError: PySpark is too old, or the workers' Python is another version or has no logstore.
     """
-    from logstore.spark.java import check_worker_python, pyspark_version
+    from logstore.spark.jvm import check_worker_python, pyspark_version
 
     pyspark_version()
     # Java is there, since the session is. What the workers run is another program, though.
@@ -59,6 +59,6 @@ def read(spark: SparkSession, **options: str) -> DataFrame:
         SparkOptionError: options are wrong; all are named.
         UnknownTopicError, UnknownPartitionError, DataLossError: what is to be read is not there.
     """
-    from logstore.spark.mapping import read
+    from logstore.spark.read.rdd_reader import read
 
     return read(spark, options)

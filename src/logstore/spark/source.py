@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from logstore.errors import SparkOptionError
-from logstore.spark.options import ReadOptions
-from logstore.spark.partition import Slice, plainly, read_slice
-from logstore.spark.plan import plan_batch, split
-from logstore.spark.pushdown import EVERYTHING, understand
-from logstore.spark.reading import backend_of
-from logstore.spark.schema import Table
-from logstore.spark.travelling import Travelling
+from logstore.spark.pickling import Travelling
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.partition import Slice, plainly, read_slice
+from logstore.spark.read.plan import plan_batch, split
+from logstore.spark.read.pushdown import EVERYTHING, understand
+from logstore.spark.read.reading import backend_of
+from logstore.spark.read.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ class LogstoreDataSource(Travelling, DataSource):
 
     @plainly
     def streamReader(self, schema: StructType) -> Any:
-        from logstore.spark.stream import StreamReader
+        from logstore.spark.read.stream import StreamReader
 
         return StreamReader(self._options(schema))
 
@@ -100,13 +100,13 @@ class LogstoreDataSource(Travelling, DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        from logstore.spark.sink import writer
+        from logstore.spark.write.sink import writer
 
         return writer(dict(self.options), schema, overwrite)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        from logstore.spark.sink import stream_writer
+        from logstore.spark.write.sink import stream_writer
 
         return stream_writer(dict(self.options), schema, overwrite)
 

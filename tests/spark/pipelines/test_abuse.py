@@ -19,7 +19,7 @@ import pytest
 
 import logstore
 from logstore.errors import LogstoreError, SparkQueryError
-from logstore.spark.pipelines.running import plainly
+from logstore.spark.pipelines.running.queries import plainly
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.lives import LIVES, Archive, Files, Life, life_of
 

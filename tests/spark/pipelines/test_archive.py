@@ -11,9 +11,10 @@ import pytest
 import logstore
 from logstore.errors import ArchiveIncompleteError, InvalidSettingError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.pipelines import archive, archives, restore
+from logstore.spark.pipelines import archive, restore
 from logstore.spark.pipelines.archive import ArchiveParameters
-from logstore.spark.pipelines.archives import Archived
+from logstore.spark.pipelines.output import archives
+from logstore.spark.pipelines.output.archives import Archived
 from logstore.spark.pipelines.restore import RestoreParameters
 from tests.spark.pipelines.topic_contents import rows_of
 

@@ -15,7 +15,7 @@ import pytest
 
 from logstore.errors import InvalidSettingError, SparkQueryError
 from logstore.spark.pipelines import files
-from logstore.spark.pipelines.running import plainly
+from logstore.spark.pipelines.running.queries import plainly
 from tests.spark.pipelines.topic_contents import records_of, values_of
 
 HEAD = ["file", "line", "carrier", "fare"]

@@ -17,9 +17,10 @@ import pyarrow.parquet
 import pytest
 
 from logstore.errors import ArchiveIncompleteError, CheckpointMismatchError, NotALogError
-from logstore.spark.pipelines import activity, archive, archives, files
-from logstore.spark.pipelines.outputs import CLAIM
-from logstore.spark.pipelines.written import files_of
+from logstore.spark.pipelines import activity, archive, files
+from logstore.spark.pipelines.output import archives
+from logstore.spark.pipelines.output.outputs import CLAIM
+from logstore.spark.pipelines.output.written import files_of
 from tests.spark.pipelines.lives import EACH, T0, append, life_of
 from tests.spark.pipelines.topic_contents import records_of
 

@@ -16,10 +16,11 @@ import pytest
 
 import logstore
 from logstore.errors import CheckpointMismatchError, InvalidSettingError, SparkQueryError
-from logstore.spark.pipelines import files, latest, stopping
+from logstore.spark.pipelines import files, latest
 from logstore.spark.pipelines.reasons import reason_of
-from logstore.spark.pipelines.running import Counts, finish, plainly
-from logstore.spark.pipelines.stopping import SIGNALS, stoppable
+from logstore.spark.pipelines.running import stopping
+from logstore.spark.pipelines.running.queries import Counts, finish, plainly
+from logstore.spark.pipelines.running.stopping import SIGNALS, stoppable
 from tests.spark import sessions
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.topic_contents import records_of

@@ -63,7 +63,7 @@ def written(directory: str) -> None:
 
     What a killed run has left in the directory is not among them.
     """
-    from logstore.spark.pipelines.written import files_of
+    from logstore.spark.pipelines.output.written import files_of
 
     for path in files_of(directory):
         output.line(path)
@@ -169,9 +169,9 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         if context.get_parameter_source("path") is click.core.ParameterSource.ENVIRONMENT:
             given["path"] = ""
     parameters = found.parameters(**given)
-    from logstore.spark.pipelines.running import plainly
-    from logstore.spark.pipelines.session import session
-    from logstore.spark.pipelines.stopping import end, stoppable
+    from logstore.spark.pipelines.running.queries import plainly
+    from logstore.spark.pipelines.running.session import session
+    from logstore.spark.pipelines.running.stopping import end, stoppable
 
     with _spark_log(log) as speaking:
         with plainly(), speaking:
@@ -200,7 +200,7 @@ def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager
     if wanted == "-":
         yield contextlib.nullcontext()
         return
-    from logstore.spark.pipelines.session import speaking_into
+    from logstore.spark.pipelines.running.session import speaking_into
 
     if wanted is None:
         file, log = tempfile.mkstemp(prefix="logstore-spark-", suffix=".log")

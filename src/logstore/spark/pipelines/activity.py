@@ -28,11 +28,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import Directory, Topic
+from logstore.spark.pipelines.input.values import is_text
+from logstore.spark.pipelines.output.outputs import Directory, Topic
 from logstore.spark.pipelines.parameters import interval_of
-from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.running.queries import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
-from logstore.spark.pipelines.values import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

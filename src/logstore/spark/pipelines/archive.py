@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import ArchiveIncompleteError
 from logstore.records import TopicPartition
-from logstore.spark.offsets import Standing, offsets_json
-from logstore.spark.pipelines import Parameters, Report, archives, hadoop, parameter, pipeline
-from logstore.spark.pipelines.archives import Archived, Described
-from logstore.spark.pipelines.outputs import Checkpoint, Directory
-from logstore.spark.pipelines.running import finish, setting, start
+from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
+from logstore.spark.pipelines.output import archives
+from logstore.spark.pipelines.output.archives import Archived, Described
+from logstore.spark.pipelines.output.outputs import Checkpoint, Directory
+from logstore.spark.pipelines.running.queries import finish, setting, start
 from logstore.spark.pipelines.topics import backend, read_batch, read_stream
+from logstore.spark.read.offsets import Standing, offsets_json
 from logstore.store import open_store
 
 if TYPE_CHECKING:

@@ -33,12 +33,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from logstore.errors import InvalidSettingError
-from logstore.spark.pipelines import Parameters, Report, csv_files, hadoop, misfits, parameter, pipeline
-from logstore.spark.pipelines.outputs import Topic, query_of
+from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
+from logstore.spark.pipelines.input import csv_files, misfits
+from logstore.spark.pipelines.input.values import checked, quoted
+from logstore.spark.pipelines.output.outputs import Topic, query_of
 from logstore.spark.pipelines.reasons import reason_of
-from logstore.spark.pipelines.running import finish, start
+from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, write_batch, write_stream
-from logstore.spark.pipelines.values import checked, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession

@@ -43,10 +43,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from logstore.errors import CheckpointMismatchError, DirectoryLockedError, InvalidSettingError, NotALogError
 from logstore.paths import local_path
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import CLAIM, Checkpoint, Output
-from logstore.spark.pipelines.running import finish, start
+from logstore.spark.pipelines.input.values import checked, fields_of, is_text, names_of
+from logstore.spark.pipelines.output.outputs import CLAIM, Checkpoint, Output
+from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import backend, ensure_topics, read_batch, read_stream
-from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from logstore.errors import ArchiveIncompleteError, InvalidSettingError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.pipelines import Parameters, Report, archives, parameter, pipeline
-from logstore.spark.pipelines.archives import Archived, Described
+from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
+from logstore.spark.pipelines.output import archives
+from logstore.spark.pipelines.output.archives import Archived, Described
 from logstore.spark.pipelines.topics import FORMAT, ensure_topics, place_options
 from logstore.store import open_store
 

@@ -40,10 +40,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from logstore.config.quantities import duration_ms
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import Directory, Topic
-from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.input.values import fields_of, is_text
+from logstore.spark.pipelines.output.outputs import Directory, Topic
+from logstore.spark.pipelines.running.queries import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
-from logstore.spark.pipelines.values import fields_of, is_text
 
 if TYPE_CHECKING:
     import pandas

@@ -35,12 +35,12 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import Topic
+from logstore.spark.pipelines.input.values import checked, fields_of, is_text, names_of, quoted
+from logstore.spark.pipelines.output.outputs import Topic
 from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
-from logstore.spark.pipelines.running import finish_in_turn, start
+from logstore.spark.pipelines.running.queries import finish_in_turn, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
-from logstore.spark.pipelines.values import checked, fields_of, is_text, names_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

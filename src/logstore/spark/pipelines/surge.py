@@ -37,11 +37,11 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.outputs import Topic, query_of
+from logstore.spark.pipelines.input.values import fields_of, is_text
+from logstore.spark.pipelines.output.outputs import Topic, query_of
 from logstore.spark.pipelines.parameters import interval_of
-from logstore.spark.pipelines.running import finish, start
+from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_batch
-from logstore.spark.pipelines.values import fields_of, is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

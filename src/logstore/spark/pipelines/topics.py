@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from logstore.config.schema import Setting
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
-from logstore.spark.backend import Backend
-from logstore.spark.options import ReadOptions
+from logstore.spark.backend.backend import Backend
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.spark.reading import backend_of
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.reading import backend_of
 from logstore.store import open_briefly, open_store
 from logstore.wire.client import Client, NewTopic
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from logstore.errors import SparkQueryError
-from logstore.spark.pipelines import csv_files, hadoop
+from logstore.spark.pipelines import hadoop
+from logstore.spark.pipelines.input import csv_files
 from logstore.spark.pipelines.reasons import is_of_spark
-from logstore.spark.pipelines.running import setting
+from logstore.spark.pipelines.running.queries import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

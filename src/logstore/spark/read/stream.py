@@ -20,13 +20,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from logstore.spark.offsets import Standing, offsets_json
-from logstore.spark.options import ReadOptions
-from logstore.spark.partition import Slice, plainly, read_slice
-from logstore.spark.plan import packed
-from logstore.spark.schema import Table
-from logstore.spark.travelling import Travelling
-from logstore.spark.triggers import Follower
+from logstore.spark.pickling import Travelling
+from logstore.spark.read.offsets import Standing, offsets_json
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.partition import Slice, plainly, read_slice
+from logstore.spark.read.plan import packed
+from logstore.spark.read.schema import Table
+from logstore.spark.read.triggers import Follower
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from logstore.spark import java
+from logstore.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def session(
     Raises:
         SparkNotReadyError: Java, PySpark or the workers' Python is missing or does not do.
     """
-    java.prepare()
+    jvm.prepare()
     from pyspark.sql import SparkSession
 
     from logstore.spark import register

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from logstore.errors import CheckpointMismatchError
 from logstore.records import TopicPartition
 from logstore.spark.pipelines import hadoop
+from logstore.spark.pipelines.output.written import BATCH, LOG
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.pipelines.topics import backend
-from logstore.spark.pipelines.written import BATCH, LOG
 from logstore.store import inbox
 
 if TYPE_CHECKING:

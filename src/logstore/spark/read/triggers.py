@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.records import TopicPartition
-from logstore.spark.backend import Backend, Range, TopicFacts
-from logstore.spark.offsets import Standing
-from logstore.spark.options import LATEST, Bound, ReadOptions, names
-from logstore.spark.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
-from logstore.spark.reading import backend_of
+from logstore.spark.backend.backend import Backend, Range, TopicFacts
+from logstore.spark.read.offsets import Standing
+from logstore.spark.read.options import LATEST, Bound, ReadOptions, names
+from logstore.spark.read.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
+from logstore.spark.read.reading import backend_of
 
 __all__ = ["Follower", "share"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from logstore._batch import Batches
     from logstore._table import Decoder
-    from logstore.spark.options import ReadOptions
+    from logstore.spark.read.options import ReadOptions
 
 __all__ = ["COLUMNS", "Table"]
 

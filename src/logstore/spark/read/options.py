@@ -17,16 +17,7 @@ from logstore.config.quantities import duration_ms
 from logstore.config.schema import INT32_MAX, INT64_MAX
 from logstore.errors import SparkOptionError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.named import (
-    boolean_of,
-    list_of,
-    number_of,
-    place_of,
-    size_of,
-    take,
-    text_of,
-    word_of,
-)
+from logstore.spark.option_parser import boolean_of, list_of, number_of, place_of, size_of, take, text_of, word_of
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions"]
 
@@ -127,7 +118,7 @@ def pattern_of(value: str) -> str:
 
 
 def schema_of(value: str) -> dict[str, Any]:
-    """What values are, as JSON; `logstore.spark.schema` says what it means."""
+    """What values are, as JSON; `logstore.spark.read.schema` says what it means."""
     return _json_object(value, 'expected JSON such as {"delay": "int64", "tail": ["string", "/plane/tail"]}')
 
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from logstore.errors import SparkQueryError
 from logstore.spark.pipelines import hadoop
-from logstore.spark.pipelines.values import quoted
+from logstore.spark.pipelines.input.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from logstore.errors import LogstoreError, SparkNotReadyError
-from logstore.spark.backend import Range
-from logstore.spark.options import ReadOptions
-from logstore.spark.reading import read
-from logstore.spark.schema import Table
-from logstore.spark.travelling import Travelling
+from logstore.spark.backend.backend import Range
+from logstore.spark.pickling import Travelling
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.reading import read
+from logstore.spark.read.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

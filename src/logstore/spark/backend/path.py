@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from logstore._batch import Batches
 from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend import Backend, Range, TopicFacts
+from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store, spans
 from logstore.store.source import Opened
 

@@ -25,7 +25,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend import Backend, Range, TopicFacts
+from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.wire.client import EARLIEST, LATEST, Client, Fetched
 
 __all__ = ["BootstrapBackend"]

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from logstore._batch import Batches
 from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.backend import Backend, Range
-from logstore.spark.options import ReadOptions
-from logstore.spark.plan import data_loss
-from logstore.spark.schema import Table
+from logstore.spark.backend.backend import Backend, Range
+from logstore.spark.read.options import ReadOptions
+from logstore.spark.read.plan import data_loss
+from logstore.spark.read.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,10 +57,12 @@ def backend_of(options: ReadOptions) -> Backend:
 
 def _open(options: ReadOptions) -> Backend:
     if options.path is not None:
-        from logstore.spark.path import PathBackend
+        from logstore.spark.backend.path import PathBackend
 
         return PathBackend(options.path, options.isolation)
-    from logstore.spark.bootstrap import BootstrapBackend  # with sockets and the protocol, which files do not need
+    from logstore.spark.backend.bootstrap import (
+        BootstrapBackend,  # with sockets and the protocol, which files do not need
+    )
 
     assert options.bootstrap is not None
     return BootstrapBackend(options.bootstrap, isolation=options.isolation, settings=options.kafka)

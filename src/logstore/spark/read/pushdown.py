@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from logstore.config.schema import INT64_MAX
-from logstore.spark.backend import Backend, Range
+from logstore.spark.backend.backend import Backend, Range
 
 __all__ = ["EVERYTHING", "Wanted", "understand"]
 

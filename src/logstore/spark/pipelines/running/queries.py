@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import LogstoreError, SparkQueryError
-from logstore.spark.pipelines.outputs import Checkpoint, Output
+from logstore.spark.pipelines.output.outputs import Checkpoint, Output
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.pipelines.reasons import is_of_spark, reason_of
 

@@ -1,0 +1,1 @@
+"""Where records come from, for Spark: files of a store, or brokers."""

@@ -1,0 +1,1 @@
+"""What pipelines fill: checked against the checkpoint before a query starts, and listed for other readers."""

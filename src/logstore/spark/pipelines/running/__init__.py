@@ -1,0 +1,1 @@
+"""Queries started, watched and stopped."""

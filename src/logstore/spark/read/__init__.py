@@ -1,0 +1,1 @@
+"""Reading: options, plans of ranges, and records as Arrow batches."""

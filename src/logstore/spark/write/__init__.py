@@ -1,0 +1,1 @@
+"""Writing: options, rows as batches, and sinks that commit them once."""
