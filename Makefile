@@ -142,7 +142,7 @@ sanitize: $(VENV)/.with-test $(VENV)/.sanitized
 	@$(UNDER_SANITIZERS) LOGSTORE_KILLS=20 LOGSTORE_FLIPS=600 \
 		$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
 		tests/sanitize $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
-		tests/log tests/testing tests/wire tests/crash tests/fuzz $(ARGS)
+		tests/log tests/testing tests/protocol tests/remote tests/crash tests/fuzz $(ARGS)
 	$(SAY) 'sanitize: every parser for $(MINUTES) minutes together'
 	@$(UNDER_SANITIZERS) $(PY) tests/fuzz/run.py --inputs $(INPUTS) --minutes $(MINUTES) --seed $(SEED)
 

@@ -29,9 +29,9 @@ from logstore._encode import encode
 from logstore.dropped import release_all
 from logstore.log.lock import RootLock
 from logstore.log.ticker import TICKER
-from logstore.wire.client import Client
-from logstore.wire.producer import IdempotentProducer
-from tests.wire.fake_cluster import FakeCluster
+from logstore.remote.client import Client
+from logstore.remote.producer import IdempotentProducer
+from tests.remote.fake_cluster import FakeCluster
 
 #: Nothing was dropped for so long: the program hangs.
 QUIET_S = 120

@@ -18,12 +18,12 @@ from logstore.log import Log
 from logstore.log.waiting import wait_for_any
 from logstore.log.watermark import Bell, Watermark
 from logstore.records import Isolation
+from logstore.remote.client import Client
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.write.options import seconds_of as seconds_of_option
 from logstore.store import inbox
 from logstore.store.staging import Manifest
 from logstore.testing.clock import ManualClock
-from logstore.wire.client import Client
 
 NAN = float("nan")
 NO_NUMBERS = [NAN, True, "1", b"1", [1]]

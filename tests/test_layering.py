@@ -31,8 +31,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_tally",
         "_segment",
         "_payload _scan _spread _unpack",
-        "_arrow_in _columns _compact _indexed _json_values _produce wire",
-        "_encode _growth _index _json _keymap _published _slice _table",
+        "_arrow_in _columns _compact _indexed _json_values _produce remote",
+        "_encode _growth _index _json _keymap protocol _published _slice _table",
         "_batch config _files groups",
         "clock _codec _interrupts _libc _partition paths records topic_names",
         "_arrow _bytes _crc32c dropped errors metrics _ops _watch",
@@ -59,7 +59,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": ("offsets",),
+    "logstore.groups": (
+        "offsets",
+    ),
     "logstore.log": (
         "log",
         "writable",
@@ -72,6 +74,22 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "aborted epochs positions promises root snapshot",
         "admission appender checkpoint lock scan segments swaps",
         "commit damage decided dirty files gate holds moments owner producers tables tail ticker watermark",
+    ),
+    "logstore.protocol": (
+        "frames",
+        "generated",
+        "_batches codes message _reading _writing",
+    ),
+    "logstore.protocol.generated": (
+        "messages",
+        "_messages",
+    ),
+    "logstore.remote": (
+        "producer",
+        "client",
+        "administration produce_connection",
+        "cluster",
+        "backoff connection in_flight",
     ),
     "logstore.spark": (
         "source",
@@ -101,7 +119,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": ("queries session stopping",),
+    "logstore.spark.pipelines.running": (
+        "queries session stopping",
+    ),
     "logstore.spark.read": (
         "rdd_reader stream",
         "partition triggers",
@@ -138,17 +158,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
-    "logstore.wire": (
-        "producer",
-        "client",
-        "administration line",
-        "cluster",
-        "connection",
-        "frames",
-        "messages",
-        "_messages",
-        "_batches codes deliveries message _reading retrying _writing",
+    "logstore.testing.conformance": (
+        "clocks databases file_tables owners partitioners readables",
     ),
 }
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from random import Random
 
-from logstore.wire import frames
-from logstore.wire.message import Message
-from logstore.wire.messages import REQUESTS, RESPONSES
+from logstore.protocol import frames
+from logstore.protocol.generated.messages import REQUESTS, RESPONSES
+from logstore.protocol.message import Message
 from tests.fuzz.mutate import Mutator
-from tests.wire import made
+from tests.protocol import made
 
 KINDS: list[type[Message]] = [*REQUESTS.values(), *RESPONSES.values()]
 

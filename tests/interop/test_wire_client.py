@@ -26,13 +26,13 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownTopicError,
 )
+from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from logstore.records import Codec, Isolation, TopicPartition
+from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, NewTopic
+from logstore.remote.connection import Connection
+from logstore.remote.producer import IdempotentProducer
 from logstore.spark.backend.backend import Range
 from logstore.spark.backend.bootstrap import BootstrapBackend
-from logstore.wire.client import EARLIEST, LATEST, Client, EpochEnd, NewTopic
-from logstore.wire.connection import Connection
-from logstore.wire.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
-from logstore.wire.producer import IdempotentProducer
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Read, Row
 from tests.interop.make_fixtures import AWKWARD, START_MS, several

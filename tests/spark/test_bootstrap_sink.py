@@ -19,12 +19,12 @@ from logstore.errors import (
     SparkColumnsError,
     UnknownTopicError,
 )
+from logstore.protocol.generated import messages as m
 from logstore.records import TimestampType
 from logstore.spark.write import sink
 from logstore.spark.write.bootstrap import BrokerBatchWriter, BrokerStreamWriter, SentRows
-from logstore.wire import messages as m
+from tests.remote.fake_cluster import FakeCluster, disconnect
 from tests.spark import sinks
-from tests.wire.fake_cluster import FakeCluster, disconnect
 
 pytestmark = pytest.mark.row("D5")
 

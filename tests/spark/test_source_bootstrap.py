@@ -15,7 +15,7 @@ from logstore.spark.read.options import ReadOptions
 from logstore.spark.read.partition import read_slice
 from logstore.spark.read.reading import ahead
 from logstore.spark.source import BatchReader
-from tests.wire.fake_cluster import FakeCluster
+from tests.remote.fake_cluster import FakeCluster
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(600)

@@ -25,8 +25,8 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
+from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
-from logstore.wire.client import EARLIEST, LATEST, Client, Fetched
 
 __all__ = ["BootstrapBackend"]
 

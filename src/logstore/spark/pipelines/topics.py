@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from logstore.config.schema import Setting
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
+from logstore.remote.client import Client, NewTopic
 from logstore.spark.backend.backend import Backend
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.read.options import ReadOptions
 from logstore.spark.read.reading import backend_of
 from logstore.store import open_briefly, open_store
-from logstore.wire.client import Client, NewTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

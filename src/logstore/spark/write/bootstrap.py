@@ -18,13 +18,13 @@ from logstore.config.log import NAMES, LogConfig
 from logstore.config.schema import INT64_MAX, Setting
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
+from logstore.remote.client import Client
+from logstore.remote.producer import IdempotentProducer
 from logstore.spark.pickling import Travelling
 from logstore.spark.read.partition import plainly
 from logstore.spark.write.columns import check_columns, columns_of
 from logstore.spark.write.options import WriteOptions
 from logstore.spark.write.rows import Rows, Target, unknown_topics
-from logstore.wire.client import Client
-from logstore.wire.producer import IdempotentProducer
 
 if TYPE_CHECKING:
     import pyarrow as pa

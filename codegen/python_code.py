@@ -1,0 +1,100 @@
+"""The Python classes of the codec: one for each message, with one inside it for each struct that it nests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codegen.table import Field, Message, Struct, all_structs, default_of
+
+_HEAD = '''\
+"""Kafka {version}'s messages as classes, one for each request and response, with what they nest inside them.
+
+Written by codegen/generate.py from codegen/messages.txt; change those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from logstore.protocol.generated import _messages
+from logstore.protocol.message import Message, Struct
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+'''
+
+
+def _python_type(field: Field, message: Message) -> str:
+    scalar = {
+        "bool": "bool",
+        "string": "str",
+        "uuid": "str",
+        "bytes": "bytes",
+        "records": "Buffer",
+        "float64": "float",
+    }
+    name = f"{message.name}.{field.type}" if field.is_struct else scalar.get(field.type, "int")
+    if field.is_array:
+        name = f"Sequence[{name}]"
+    return f"{name} | None" if field.nullable or default_of(field) == "None" else name
+
+
+def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
+    base = "Message" if struct is message else "Struct"
+    yield f"{indent}class {struct.name}({base}):"
+    inside = indent + "    "
+    if not struct.fields:
+        yield f"{inside}__slots__ = ()"
+    else:
+        yield f"{inside}__slots__ = ("
+        yield from (f'{inside}    "{field.python_name}",' for field in struct.fields)
+        yield f"{inside})"
+    if struct is message:
+        yield f"{inside}API_KEY = {message.key}"
+        yield f"{inside}IS_REQUEST = {message.is_request}"
+        yield f"{inside}MIN_VERSION = {message.versions.first}"
+        yield f"{inside}MAX_VERSION = {message.stable_last}"
+        flexible = message.flexible.first if message.flexible else None
+        yield f"{inside}FLEXIBLE_SINCE: ClassVar[int | None] = {flexible}"
+        yield f"{inside}NUMBER = %NUMBER%"
+        for inner in message.structs:
+            yield ""
+            yield from _class(message, inner, inside)
+    if not struct.fields:
+        return
+    yield ""
+    yield f"{inside}def __init__("
+    yield f"{inside}    self,"
+    yield f"{inside}    *,"
+    for field in struct.fields:
+        kind, default = _python_type(field, message), default_of(field)
+        if field.is_alone:
+            kind, default = f"{kind} | None", "None"
+        yield f"{inside}    {field.python_name}: {kind} = {default},"
+    yield f"{inside}) -> None:"
+    for field in struct.fields:
+        value = field.python_name
+        if field.is_alone:
+            value = f"{value} or {message.name}.{field.type}()"
+        yield f"{inside}    self.{field.python_name} = {value}"
+
+
+def python(messages: list[Message], version: str) -> str:
+    """The source of `messages.py`."""
+    out = [_HEAD.replace("{version}", version)]
+    for n, message in enumerate(messages):
+        out += ["", *(line.replace("%NUMBER%", str(n)) for line in _class(message, message, "")), ""]
+    out += ["", "Message.CODEC = _messages", "_messages.bind(", "    ("]
+    for message, struct in all_structs(messages):
+        name = message.name if struct is message else f"{message.name}.{struct.name}"
+        out.append(f"        {name},")
+    out += ["    ),", "    ("]
+    out += [f'        "{message.name}",' for message in messages]
+    out += ["    ),", ")", ""]
+    out += ["#: API key -> the class of its request.", "REQUESTS: dict[int, type[Message]] = {"]
+    out += [f"    {message.key}: {message.name}," for message in messages if message.is_request]
+    out += ["}", "", "#: API key -> the class of its response.", "RESPONSES: dict[int, type[Message]] = {"]
+    out += [f"    {message.key}: {message.name}," for message in messages if not message.is_request]
+    return "\n".join([*out, "}", ""])

@@ -1,0 +1,405 @@
+"""What a program asks of a Kafka cluster: topics, offsets and records; `administration` has the rest.
+
+`Client` speaks in topics, partitions and offsets; who leads what, lost connections and retries are `cluster`'s,
+the bytes are the codec's. A fetch gives whole record batches as they lie in the log, with the list of aborted
+transactions made into ranges; they are decoded by whoever makes `Batches` of them. Any thread may use a client.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+from logstore.config.remote import WireConfig
+from logstore.config.schema import INT32_MAX, Setting
+from logstore.errors import (
+    LogstoreError,
+    OffsetOutOfRangeError,
+    RecordTooLargeError,
+    TopicRecreatedError,
+)
+from logstore.protocol import codes
+from logstore.protocol._batches import aborted_ranges, whole_batches
+from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from logstore.records import Isolation, TopicPartition
+from logstore.remote.administration import Administrator, NewTopic
+from logstore.remote.backoff import Attempts
+from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
+from logstore.remote.connection import Connection
+
+__all__ = ["EARLIEST", "LATEST", "Client", "EpochEnd", "Fetched", "ListedOffset", "NewTopic"]
+
+EARLIEST = -2  #: for `Client.list_offsets`: the log start offset
+LATEST = -1  #: for `Client.list_offsets`: the high watermark, or the last stable offset
+
+#: The first version of Fetch that names topics by their ids.
+FETCH_BY_ID = 13
+
+
+class ListedOffset(NamedTuple):
+    """What was found by time; ``offset`` is -1 where no record is that new."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends: ``leader_epoch`` is the newest up to that asked for, -1 where there is none."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class Fetched(NamedTuple):
+    """Whole record batches and what the broker said of the partition.
+
+    ``next_offset`` is where the next fetch goes on, also where the batches hold no record that a reader may see.
+    ``aborted`` holds (producer id, first offset, last offset) of what a committed reader skips, as
+    `logstore._batch.Batches` takes it.
+    """
+
+    data: bytes
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[tuple[int, int, int], ...] = ()
+
+
+class Client(Administrator):
+    """A client of one Kafka cluster, over plain connections.
+
+    ``bootstrap`` is ``host:port``, several by commas; settings are Kafka's client keys, dotted or as keywords
+    (`WireConfig`). Nothing is connected before the first call. Every call tries again after a retriable error
+    until ``default.api.timeout.ms``; as long as no broker was ever reached, which is more likely a wrong address
+    than a restart, only until ``socket.connection.setup.timeout.ms``, unless the client ``is_patient``.
+
+    >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
+    >>> client.config.request_timeout_ms
+    5000
+    >>> client.close()
+
+    Raises:
+        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of settings.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str = "",
+        settings: Mapping[str, Setting] | None = None,
+        /,
+        *,
+        is_patient: bool = False,
+        **fields: Setting,
+    ) -> None:
+        if bootstrap:
+            fields["bootstrap_servers"] = bootstrap
+        self.config = WireConfig.of(settings, **fields)
+        self.cluster = Cluster(self.config, is_patient=is_patient)
+        #: Replicas that leaders have named as nearer, and until when they are asked.
+        self._nearer: dict[TopicPartition, tuple[int, float]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Calling it again does nothing."""
+        self.cluster.close()
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
+        """Brokers, and topics with their partitions and leaders; every topic for None.
+
+        Raises:
+            UnknownTopicError: a topic that was named is not there.
+        """
+        return self.cluster.refresh(topics)
+
+    def topic(self, name: str, *, fresh: bool = True) -> TopicMetadata:
+        """One topic, as a broker says now or, not fresh, as it was known within ``metadata.max.age.ms``.
+
+        Raises:
+            UnknownTopicError: there is none of that name.
+        """
+        return self.cluster.refresh([name]).topics[name] if fresh else self.cluster.topic(name)
+
+    # -- offsets -----------------------------------------------------------------------------------
+
+    def list_offsets(
+        self,
+        times: Mapping[TopicPartition, int],
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The first offset with at least that timestamp, of each partition; or `EARLIEST`, or `LATEST`.
+
+        Committed, `LATEST` is the last stable offset, else the high watermark. A timestamp later than every
+        record's gives offset -1.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none such.
+        """
+        committed = Isolation(isolation) is Isolation.READ_COMMITTED
+
+        def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
+            version = connection.version_of(ListOffsetsRequest)
+            return ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=int(committed and version >= 2),
+                timeout_ms=self.config.request_timeout_ms,
+                topics=[
+                    ListOffsetsRequest.ListOffsetsTopic(
+                        name=topic,
+                        partitions=[
+                            ListOffsetsRequest.ListOffsetsPartition(
+                                partition_index=number,
+                                current_leader_epoch=self._epoch(TopicPartition(topic, number)),
+                                timestamp=times[TopicPartition(topic, number)],
+                            )
+                            for number in numbers
+                        ],
+                    )
+                    for topic, numbers in _by_topic(partitions).items()
+                ],
+            )
+
+        def read(answer: Any) -> Iterable[tuple[TopicPartition, int, ListedOffset]]:
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    found = ListedOffset(each.offset, each.timestamp, each.leader_epoch)
+                    yield TopicPartition(topic.name, each.partition_index), each.error_code, found
+
+        return self.cluster.at_leaders("list offsets", times, make, read)
+
+    def offset_for_leader_epoch(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Where the records of a leader epoch end, of each partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none such.
+        """
+
+        def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
+            return OffsetForLeaderEpochRequest(
+                replica_id=-1,
+                topics=[
+                    OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
+                        topic=topic,
+                        partitions=[
+                            OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                                partition=number,
+                                current_leader_epoch=self._epoch(TopicPartition(topic, number)),
+                                leader_epoch=epochs[TopicPartition(topic, number)],
+                            )
+                            for number in numbers
+                        ],
+                    )
+                    for topic, numbers in _by_topic(partitions).items()
+                ],
+            )
+
+        def read(answer: Any) -> Iterable[tuple[TopicPartition, int, EpochEnd]]:
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    end = EpochEnd(each.leader_epoch, each.end_offset)
+                    yield TopicPartition(topic.topic, each.partition), each.error_code, end
+
+        return self.cluster.at_leaders("offset for leader epoch", epochs, make, read)
+
+    def _epoch(self, tp: TopicPartition) -> int:
+        """The leader epoch that is known of a partition, which fences a leader that is none any more."""
+        topic = self.cluster.known.topics.get(tp.topic)
+        found = topic and topic.partitions.get(tp.partition)
+        return found.leader_epoch if found else -1
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        *,
+        max_bytes: int | None = None,
+        max_wait_ms: int | None = None,
+        min_bytes: int | None = None,
+        isolation: Isolation | str | None = None,
+        topic_id: str = "",
+    ) -> Fetched:
+        """Record batches from ``offset`` on, ``max_bytes`` or one batch; waits for them up to ``max_wait_ms``.
+
+        The first batch may begin before ``offset``. Without batches, ``next_offset`` is ``offset``: there is
+        nothing before the high watermark (committed: the last stable offset), or nothing came in time. A broker
+        that has records further on may answer so, too: it is over its quota, or still fetches from other storage.
+        So an empty answer never says that there is a gap.
+
+        With ``client.rack`` a leader may name a replica in the same rack; that one is asked until
+        ``metadata.max.age.ms`` have passed, or it has no good answer (KIP-392).
+
+        ``topic_id`` is that of the topic that the offset belongs to; empty: of whichever topic has the name.
+        What is not given is as the settings say. CRCs are not checked here.
+
+        Raises:
+            OffsetOutOfRangeError: the offset was deleted, or is above the log end; the partition, its log
+                start offset and its end are named.
+            TopicRecreatedError: the topic of that id is gone, another one has its name.
+            UnknownTopicError, UnknownPartitionError: there is none such.
+        """
+        config = self.config
+        size = config.max_partition_fetch_bytes if max_bytes is None else max_bytes
+        size = max(1, min(size, config.fetch_max_bytes, INT32_MAX))
+        wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
+        committed = (config.isolation if isolation is None else Isolation(isolation)) is Isolation.READ_COMMITTED
+        attempts = self.cluster.attempts("fetch")
+        rack = config.client_rack
+        while True:
+            try:
+                return self._fetch_once(
+                    tp, offset, size, wait_ms, config.fetch_min_bytes if min_bytes is None else min_bytes,
+                    committed, topic_id, rack, attempts,
+                )  # fmt: skip
+            except _NotWholeError as error:
+                # One batch is larger than was asked for, and this broker does not send it whole by itself.
+                if size >= INT32_MAX:
+                    raise RecordTooLargeError(str(error)) from None
+                size = min(max(size * 2, error.batch_bytes), INT32_MAX)
+                continue
+            except LogstoreError as error:
+                if not error.retriable:
+                    raise
+                if self._nearer.pop(tp, None) is not None:
+                    rack = ""  # a follower may be behind, or gone: now the leader shall answer itself
+                attempts.pause(error)
+                self.cluster.forget([tp.topic])
+            except _ReplicaIsNearerError as found:
+                if found.node in self.cluster.known.brokers:
+                    self._nearer[tp] = found.node, time.monotonic() + config.metadata_max_age_ms / 1000
+                else:
+                    rack = ""  # a new broker, of which nothing is known here yet
+                    self.cluster.forget([tp.topic])
+
+    def _fetch_once(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        max_bytes: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        committed: bool,
+        topic_id: str,
+        rack: str,
+        attempts: Attempts,
+    ) -> Fetched:
+        node, leader = self.cluster.leader(tp, attempts)
+        current_id = self.cluster.known.topics[tp.topic].id
+        if topic_id and current_id and current_id != topic_id:
+            # Either may be the older one: what is known here, or what the caller was told.
+            current_id = self.cluster.refresh([tp.topic], attempts).topics[tp.topic].id
+            node, leader = self.cluster.leader(tp, attempts)
+        if topic_id and current_id and current_id != topic_id:
+            raise TopicRecreatedError(
+                f"topic {tp.topic!r} has the id {current_id}: the one with the id {topic_id} was deleted"
+            )
+        leading, node = node, self._nearest(tp, node)
+        with self.cluster.connection(node) as connection:
+            version = connection.version_of(FetchRequest, None if current_id else FETCH_BY_ID - 1)
+            by_id = version >= FETCH_BY_ID
+            partition = FetchRequest.FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=leader.leader_epoch,
+                fetch_offset=offset,
+                partition_max_bytes=max_bytes,
+            )
+            request = FetchRequest(
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                isolation_level=int(committed),
+                topics=[
+                    FetchRequest.FetchTopic(
+                        topic="" if by_id else tp.topic,
+                        topic_id=current_id if by_id else "",
+                        partitions=[partition],
+                    )
+                ],
+                rack_id=rack if version >= 11 else "",
+            )
+            answer = connection.ask(request, version=version, wait_ms=max_wait_ms)
+            where = f"fetch of {tp} at offset {offset} from {connection}"
+        if answer.error_code:
+            raise codes.error_of(answer.error_code, where)
+        parts = [each for topic in answer.responses for each in topic.partitions]
+        if not parts:
+            # A broker over its quota says nothing of the partition; it has been waited for.
+            return Fetched(b"", offset, -1, -1, -1)
+        part = parts[0]
+        if part.error_code == codes.OFFSET_OUT_OF_RANGE:
+            if node != leading:
+                raise codes.error_of(codes.OFFSET_NOT_AVAILABLE, where)
+            raise self._out_of_range(tp, offset, committed)
+        if part.error_code:
+            raise codes.error_of(part.error_code, where)
+        nearer = getattr(part, "preferred_read_replica", -1)
+        if node == leading and nearer not in (-1, leading):
+            raise _ReplicaIsNearerError(nearer)
+        data, next_offset, first_batch_bytes = whole_batches(part.records)
+        if not data and first_batch_bytes:
+            raise _NotWholeError(where, first_batch_bytes)
+        aborted: tuple[tuple[int, int, int], ...] = ()
+        if committed and part.aborted_transactions:
+            aborted = aborted_ranges(
+                data, [(each.producer_id, each.first_offset) for each in part.aborted_transactions]
+            )
+        return Fetched(
+            data,
+            max(next_offset, offset),
+            part.high_watermark,
+            part.last_stable_offset,
+            part.log_start_offset,
+            aborted,
+        )
+
+    def _nearest(self, tp: TopicPartition, leader: int) -> int:
+        """The broker to fetch from: the replica that the leader has named, else the leader."""
+        node, until_s = self._nearer.get(tp, (leader, math.inf))
+        if time.monotonic() < until_s and node in self.cluster.known.brokers:
+            return node
+        self._nearer.pop(tp, None)
+        return leader
+
+    def _out_of_range(self, tp: TopicPartition, offset: int, committed: bool) -> OffsetOutOfRangeError:
+        start = self.list_offsets({tp: EARLIEST})[tp].offset
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        end = self.list_offsets({tp: LATEST}, isolation)[tp].offset
+        why = "was deleted" if offset < start else "is not there yet, or was cut off"
+        return OffsetOutOfRangeError(
+            f"offset {offset} of partition {tp} {why}: it holds the offsets from {start} to before {end}",
+            offset=offset,
+        )
+
+
+class _ReplicaIsNearerError(Exception):
+    """A leader says where to fetch instead."""
+
+    def __init__(self, node: int) -> None:
+        super().__init__(node)
+        self.node = node
+
+
+class _NotWholeError(Exception):
+    """A fetch gave the beginning of one batch only."""
+
+    def __init__(self, where: str, batch_bytes: int) -> None:
+        super().__init__(f"{where}: a batch of {batch_bytes} bytes does not come whole")
+        self.batch_bytes = batch_bytes
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found

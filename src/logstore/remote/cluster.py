@@ -1,0 +1,416 @@
+"""The brokers of a cluster: which there are, who leads which partition, and connections to them.
+
+It starts from the bootstrap servers, keeps what it has learnt for ``metadata.max.age.ms`` or until a broker
+says that it is old, and lends out connections: one caller has a connection to itself while it asks, so any
+number of threads may ask at once. After a fork it starts anew in the child. It interprets no record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from logstore.config.remote import Address, WireConfig
+from logstore.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ClientClosedError,
+    LogstoreError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from logstore.protocol import codes
+from logstore.protocol.generated.messages import MetadataRequest
+from logstore.records import TopicPartition
+from logstore.remote.backoff import Attempts
+from logstore.remote.connection import Connection
+
+__all__ = ["Cluster", "ClusterMetadata", "PartitionMetadata", "TopicMetadata"]
+
+_T = TypeVar("_T")
+
+#: A topic that the cluster does not know may be one whose creation has not reached the asked broker yet.
+UNKNOWN_TOPIC_TRIES = 3
+
+
+class PartitionMetadata(NamedTuple):
+    """Who serves a partition. ``leader`` is a broker's number, -1 while there is none."""
+
+    leader: int
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+
+
+class TopicMetadata(NamedTuple):
+    """A topic; ``id`` is empty where brokers know no topic ids."""
+
+    name: str
+    id: str
+    is_internal: bool
+    partitions: Mapping[int, PartitionMetadata]
+
+
+class ClusterMetadata(NamedTuple):
+    """What a broker says of its cluster."""
+
+    cluster_id: str | None
+    controller: int
+    brokers: Mapping[int, Address]
+    topics: Mapping[str, TopicMetadata]
+
+
+_NOTHING = ClusterMetadata(None, -1, {}, {})
+
+
+class Cluster:
+    """Connections to the brokers of one cluster and what is known of its topics.
+
+    ``is_patient``: also who has never reached a broker waits until ``default.api.timeout.ms``.
+
+    Owns: the connections. Threads: any, in any number.
+    """
+
+    def __init__(self, config: WireConfig, *, is_patient: bool = False) -> None:
+        self.config = config
+        self._is_patient = is_patient
+        self._bootstrap = config.addresses
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: dict[Address, list[Connection]] = defaultdict(list)
+        self._known = _NOTHING
+        self._learnt: dict[str, float] = {}  #: topic -> when it was asked for
+        self._unreachable_until: dict[Address, float] = {}
+        self._failures: dict[Address, int] = {}
+
+    def close(self) -> None:
+        """Close every connection that nobody uses; those in use are closed when they come back."""
+        self._closed = True
+        with self._lock:
+            idle = [each for pool in self._idle.values() for each in pool]
+            self._idle.clear()
+        for each in idle:
+            each.close()
+
+    # -- connections -------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosedError("the client is closed")
+        if self._pid != os.getpid():
+            # The parent goes on talking over these sockets: none of its bytes are ours.
+            self._begin()
+
+    @contextlib.contextmanager
+    def connection(self, node: int) -> Iterator[Connection]:
+        """A connection to a broker for one caller alone; it comes back into the pool at the end if it is whole.
+
+        Raises:
+            BrokerUnreachableError: the broker cannot be reached, or nobody knows where it is.
+        """
+        made = self.take(node)
+        try:
+            yield made
+        finally:
+            self.give_back(made)
+
+    def take(self, node: int) -> Connection:
+        """A connection to a broker, the caller's until `give_back`; raises as `connection`."""
+        self._check()
+        address = self._known.brokers.get(node)
+        if address is None:
+            raise BrokerUnreachableError(f"broker {node} is not known to the cluster")
+        return self._take(address, node)
+
+    def give_back(self, connection: Connection) -> None:
+        """End the use of a connection."""
+        if self._closed or not connection.is_usable():
+            connection.close()
+            return
+        with self._lock:
+            self._idle[connection.address].append(connection)
+
+    def _take(self, address: Address, node: int = -1) -> Connection:
+        while True:
+            with self._lock:
+                pool = self._idle.get(address)
+                found = pool.pop() if pool else None
+            if found is None:
+                break
+            if found.is_usable():
+                if node >= 0:
+                    found.node = node  # it was a bootstrap server, and nobody knew which broker
+                return found
+            found.close()
+        left_s = self._unreachable_until.get(address, 0.0) - time.monotonic()
+        if left_s > 0:
+            time.sleep(left_s)
+        try:
+            made = Connection(address, self.config, node=node)
+        except BrokerUnreachableError:
+            failures = self._failures[address] = self._failures.get(address, 0) + 1
+            pause_ms = min(
+                self.config.reconnect_backoff_ms * 2.0 ** min(failures - 1, 30),
+                self.config.reconnect_backoff_max_ms,
+            )
+            self._unreachable_until[address] = time.monotonic() + pause_ms / 1000
+            raise
+        self._failures.pop(address, None)
+        self._unreachable_until.pop(address, None)
+        return made
+
+    @contextlib.contextmanager
+    def any_connection(self) -> Iterator[Connection]:
+        """A connection to whichever broker answers: one that is known, else one of the bootstrap servers.
+
+        Raises:
+            BrokerUnreachableError: none answers; each is named with its reason.
+        """
+        self._check()
+        known = list(self._known.brokers.items())
+        random.shuffle(known)
+        wanted = {address: node for node, address in known} | {
+            address: -1 for address in self._bootstrap if address not in dict.fromkeys(a for _, a in known)
+        }
+        problems: list[LogstoreError] = []
+        # An open connection first: it answers now.
+        for address in sorted(wanted, key=lambda each: not self._idle.get(each)):
+            try:
+                made = self._take(address, wanted[address])
+            except LogstoreError as error:
+                problems.append(error)
+                continue
+            try:
+                yield made
+            finally:
+                self.give_back(made)
+            return
+        if len(problems) == 1:
+            raise problems[0]
+        raise BrokerUnreachableError("none of the brokers answers: " + "; ".join(map(str, problems)))
+
+    def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
+        """The tries of one call, by the settings."""
+        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        if not self._known.brokers and not self._is_patient:
+            # Nothing was ever reached: more likely a wrong address than a restart, so the user is told soon.
+            limit = min(limit, self.config.socket_connection_setup_timeout_ms)
+        return Attempts(
+            what,
+            timeout_ms=limit,
+            backoff_ms=self.config.retry_backoff_ms,
+            backoff_max_ms=self.config.retry_backoff_max_ms,
+        )
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    @property
+    def known(self) -> ClusterMetadata:
+        """What was learnt so far, without asking."""
+        return self._known
+
+    def refresh(self, topics: Iterable[str] | None, attempts: Attempts | None = None) -> ClusterMetadata:
+        """Ask a broker for topics, all of them for None, and keep the answer; only its topics are returned.
+
+        Raises:
+            UnknownTopicError: a topic that was named is not there.
+            InvalidTopicError, BrokerError: the broker refuses to speak of one.
+            BrokerUnreachableError, BrokerTimeoutError: no broker answers.
+        """
+        names = None if topics is None else sorted(set(topics))
+        tries = attempts or self.attempts("metadata")
+        unknown = 0
+        while True:
+            try:
+                found, faults = self._ask_metadata(names)
+            except LogstoreError as error:
+                if not error.retriable:
+                    raise
+                tries.pause(error)
+                continue
+            self._keep(found, faults, all_topics=names is None)
+            if not faults or names is None:
+                # Asked for all: one that cannot be named now is not there yet.
+                return found
+            name, code = next(iter(faults.items()))
+            problem = codes.error_of(code, f"topic {name!r}")
+            if code in (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID):
+                unknown += 1
+                if unknown >= UNKNOWN_TOPIC_TRIES:
+                    missing = ", ".join(repr(each) for each, fault in faults.items() if fault == code)
+                    raise UnknownTopicError(f"the cluster has no topic {missing}")
+            elif not codes.is_retriable(code):
+                raise problem
+            tries.pause(problem)
+
+    def _ask_metadata(self, names: list[str] | None) -> tuple[ClusterMetadata, dict[str, int]]:
+        wanted = None
+        if names is not None:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        with self.any_connection() as connection:
+            version = connection.version_of(MetadataRequest)
+            if wanted is None and version == 0:
+                wanted = []
+            answer = connection.ask(
+                MetadataRequest(topics=wanted, allow_auto_topic_creation=version < 4), version=version
+            )
+        top = getattr(answer, "error_code", 0)
+        if top:
+            raise codes.error_of(top, f"metadata from {connection}")
+        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        found, faults = {}, {}
+        for topic in answer.topics:
+            if topic.error_code:
+                faults[topic.name] = topic.error_code
+                continue
+            found[topic.name] = TopicMetadata(
+                topic.name,
+                topic.topic_id,
+                topic.is_internal,
+                {
+                    each.partition_index: PartitionMetadata(
+                        each.leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes)
+                    )
+                    for each in topic.partitions
+                },
+            )
+        return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, found), faults
+
+    def _keep(self, found: ClusterMetadata, faults: Mapping[str, int], *, all_topics: bool) -> None:
+        now = time.monotonic()
+        with self._lock:
+            topics = {} if all_topics else dict(self._known.topics)
+            for name in faults:
+                topics.pop(name, None)
+            topics.update(found.topics)
+            self._known = found._replace(topics=topics)
+            self._learnt.update(dict.fromkeys(found.topics, now))
+
+    def topic(self, name: str, attempts: Attempts | None = None) -> TopicMetadata:
+        """A topic, asked for if it is not known or was asked for too long ago; raises as `refresh`."""
+        self._check()
+        known = self._known.topics.get(name)
+        age_ms = (time.monotonic() - self._learnt.get(name, -math.inf)) * 1000
+        if known is not None and age_ms < self.config.metadata_max_age_ms:
+            return known
+        return self.refresh([name], attempts).topics[name]
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Believe nothing that is known of topics: the next `topic` asks."""
+        with self._lock:
+            for name in topics:
+                self._learnt.pop(name, None)
+
+    def leader(self, tp: TopicPartition, attempts: Attempts | None = None) -> tuple[int, PartitionMetadata]:
+        """The broker that leads a partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none such.
+            BrokerError: it has no leader now, LEADER_NOT_AVAILABLE: try again.
+        """
+        topic = self.topic(tp.topic, attempts)
+        found = topic.partitions.get(tp.partition)
+        if found is None:
+            topic = self.refresh([tp.topic], attempts).topics[tp.topic]
+            found = topic.partitions.get(tp.partition)
+        if found is None:
+            raise UnknownPartitionError(
+                f"topic {tp.topic!r} has partitions 0 to {len(topic.partitions) - 1}, but no {tp.partition}"
+            )
+        if found.leader < 0 or found.leader not in self._known.brokers:
+            raise BrokerError(
+                f"partition {tp} has no leader now", code=5, name="LEADER_NOT_AVAILABLE", retriable=True
+            )
+        return found.leader, found
+
+    # -- calls that find their way -----------------------------------------------------------------
+
+    def at_any(self, what: str, ask: Callable[[Connection], _T], timeout_ms: int | None = None) -> _T:
+        """Ask any broker, again after a retriable error."""
+        attempts = self.attempts(what, timeout_ms)
+        while True:
+            try:
+                with self.any_connection() as connection:
+                    return ask(connection)
+            except LogstoreError as error:
+                if not error.retriable:
+                    raise
+                attempts.pause(error)
+
+    def at_controller(self, what: str, ask: Callable[[Connection], _T]) -> _T:
+        """Ask the broker that is the controller, or stands for it; again after a retriable error."""
+        attempts = self.attempts(what)
+        while True:
+            try:
+                if not self._known.brokers:
+                    self.refresh([], attempts)
+                if self._known.controller not in self._known.brokers:
+                    return self.at_any(what, ask)
+                with self.connection(self._known.controller) as connection:
+                    return ask(connection)
+            except LogstoreError as error:
+                if not error.retriable:
+                    raise
+                attempts.pause(error)
+                self.refresh([], attempts)
+
+    def at_leaders(
+        self,
+        what: str,
+        partitions: Iterable[TopicPartition],
+        make: Callable[[Connection, list[TopicPartition]], Any],
+        read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
+    ) -> dict[TopicPartition, _T]:
+        """Ask the leader of each partition, once for all of its partitions, and again for those that must.
+
+        ``make`` makes the request for some partitions, ``read`` gives (partition, error code, result) of an answer.
+
+        Raises:
+            LogstoreError: what a partition's error code means, naming the partition and the broker.
+        """
+        attempts = self.attempts(what)
+        left = list(dict.fromkeys(partitions))
+        done: dict[TopicPartition, _T] = {}
+        while left:
+            again: LogstoreError | None = None
+            by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+            for tp in left:
+                try:
+                    by_leader[self.leader(tp, attempts)[0]].append(tp)
+                except BrokerError as error:
+                    if not error.retriable:
+                        raise
+                    again = error
+            for node, theirs in by_leader.items():
+                try:
+                    with self.connection(node) as connection:
+                        answers = list(read(connection.ask(make(connection, theirs))))
+                except LogstoreError as error:
+                    if not error.retriable:
+                        raise
+                    again = error
+                    continue
+                for tp, code, result in answers:
+                    if not code:
+                        done[tp] = result
+                        continue
+                    problem = codes.error_of(code, f"{what} of {tp} at {connection}")
+                    if not codes.is_retriable(code):
+                        raise problem
+                    again = problem
+            left = [tp for tp in left if tp not in done]
+            if left:
+                attempts.pause(again or BrokerUnreachableError(f"{what}: no answer for {left[0]}"))
+                self.forget({tp.topic for tp in left})
+        return done

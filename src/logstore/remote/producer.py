@@ -1,0 +1,496 @@
+"""Writes record batches to the leaders of partitions: each once, whatever is lost on the way.
+
+`IdempotentProducer` gives finished batches a producer id and sequence numbers, keeps a few requests in flight
+to each broker and sends what failed again with the same numbers, so that a broker knows what it has already.
+It has no thread: requests are on their way while the caller encodes the next batches; answers are taken whenever
+more is submitted, and waited for by `flush`. One thread uses a producer at a time; a lock sees to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from logstore._encode import Encoder
+from logstore.config.schema import INT32_MAX
+from logstore.dropped import hand_over
+from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError
+from logstore.protocol import codes
+from logstore.protocol._batches import sequenced
+from logstore.protocol.generated.messages import InitProducerIdRequest
+from logstore.records import TopicPartition
+from logstore.remote.backoff import Attempts
+from logstore.remote.client import Client
+from logstore.remote.connection import Connection
+from logstore.remote.in_flight import Delivery, PendingBatch, PendingPartition
+from logstore.remote.produce_connection import Line
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["Delivery", "IdempotentProducer"]
+
+_logger = logging.getLogger(__name__)
+
+
+class IdempotentProducer:
+    """A producer of finished record batches, over a client's connections.
+
+    Settings are those of the client: ``enable.idempotence`` (true), ``max.in.flight.requests.per.connection``,
+    ``max.request.size``, ``delivery.timeout.ms``, ``retries``. With idempotence a batch is acknowledged by all
+    in-sync replicas, and stands in the log once.
+
+    >>> with IdempotentProducer(client) as producer:                      # doctest: +SKIP
+    ...     encoder = Encoder().begin(timestamp_ms=now_ms, codec=client.config.codec)
+    ...     encoder.add_all([b"a", b"b"])
+    ...     producer.send(TopicPartition("orders", 0), encoder)
+    0
+
+    Owns: the connections that its requests are on. The client stays the caller's. One that is dropped without
+    `close` while batches are not acknowledged warns, and waits for none of them.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._cluster = client.cluster
+        self._config = client.config
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._numbers = 0
+        self._newest = (-1, -1)  # producer id and epoch
+        self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
+        # Without sequences only one after the other keeps the order.
+        self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
+        self._lines: dict[int, Line] = {}
+        self._partitions: dict[TopicPartition, PendingPartition] = {}
+        self._busy: dict[TopicPartition, PendingPartition] = {}
+        self._error: LogstoreError | None = None
+        self._unacknowledged_bytes = 0
+
+    @property
+    def producer_id(self) -> int:
+        """The newest of this producer; -1 before the first batch, and without idempotence."""
+        return self._newest[0]
+
+    # -- what a caller does ------------------------------------------------------------------------
+
+    def submit(self, tp: TopicPartition, batches: Encoder | Buffer) -> Delivery:
+        """Send batches, without waiting for their acknowledgement.
+
+        ``batches`` are copied: an encoder may go on at once. Blocks while more than ``buffer.memory`` waits for
+        its acknowledgement. What it returns is filled in later, at the latest by `flush`.
+
+        Raises:
+            ClientClosedError, ForkedError: the producer is closed, or was made by another process.
+            CorruptRecordError: the bytes are not whole batches.
+        """
+        with self._lock:
+            self._check()
+            if isinstance(batches, Encoder):
+                batches.finish()
+            data = bytearray(batches)
+            idempotent = self._config.enable_idempotence
+            partition = self._partitions.get(tp)
+            if partition is None:
+                needs_id = idempotent and self._newest[0] < 0
+                partition = self._partitions[tp] = PendingPartition(tp, self._newest, needs_id=needs_id)
+            while partition.needs_id:
+                self._step_to_id(partition)
+            found = sequenced(data, *partition.producer, partition.next_sequence if idempotent else -1)
+            count = sum(records for _, _, records, _ in found)
+            delivery = Delivery(tp, count, len(found))
+            view = memoryview(data)
+            deadline = time.monotonic() + self._config.delivery_timeout_ms / 1000
+            for position, size, records, _ in found:
+                self._numbers += 1
+                partition.unsent.append(
+                    PendingBatch(
+                        self._numbers, view[position : position + size], records, delivery, position == 0, deadline
+                    )
+                )
+            partition.next_sequence = (partition.next_sequence + count) & 0x7FFFFFFF
+            if found:
+                self._busy[tp] = partition
+                self._unacknowledged_bytes += len(data)
+                self._pump()
+            return delivery
+
+    def send(self, tp: TopicPartition, batches: Encoder | Buffer) -> int:
+        """Send batches and wait for their acknowledgement: durable as ``acks=all`` has it. The first offset.
+
+        Raises:
+            DeliveryTimeoutError: not acknowledged within ``delivery.timeout.ms``; it may have been written.
+            RecordTooLargeError, InvalidRecordError, UnknownTopicError, BrokerError: refused.
+        """
+        delivery = self.submit(tp, batches)
+        with self._lock:
+            while not delivery.is_done:
+                self._step()
+        if delivery.error is not None:
+            if self._error is delivery.error:
+                self._error = None
+            raise delivery.error
+        return delivery.first_offset
+
+    def flush(self) -> None:
+        """Wait until everything that was submitted is acknowledged.
+
+        Raises:
+            LogstoreError: the first thing that was refused since the last flush; see `send`. The rest is done.
+        """
+        with self._lock:
+            self._check()
+            while self._busy:
+                self._step()
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """`flush`, and let go of the connections. Calling it again does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if self._pid == os.getpid():
+                    self.flush()
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the connections without waiting: what is in flight may be written or not."""
+        with self._lock:
+            self._closed = True
+            for line in self._lines.values():
+                if line.in_flight:
+                    line.connection.close()
+                self._cluster.give_back(line.connection)
+            self._lines.clear()
+            self._busy.clear()
+
+    def __del__(self) -> None:
+        if getattr(self, "_busy", None) and self._pid == os.getpid() and not sys.is_finalizing():
+            hand_over(self._release_dropped)
+
+    def _release_dropped(self) -> None:
+        count = sum(len(partition.pending()) for partition in self._busy.values())
+        self.abandon()
+        message = f"a producer of record batches was dropped without close(): {count} were not acknowledged"
+        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close() if kind is None else self.abandon()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosedError("the producer is closed")
+        if self._pid != os.getpid():
+            raise ForkedError("the producer was made before a fork: make one in the child")
+
+    # -- the loop ----------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Send what there is room for and take the answers that are there; wait only where memory asks for it."""
+        self._send_ready()
+        while self._take_answers():
+            self._send_ready()
+        while self._unacknowledged_bytes > self._config.buffer_memory:
+            self._step()
+
+    def _take_answers(self) -> bool:
+        """Take one answer of each broker that has sent one; whether there was any."""
+        ready = [
+            (node, line) for node, line in self._lines.items() if line.in_flight and line.connection.has_answer()
+        ]
+        for node, line in ready:
+            self._receive(node, line)
+        return bool(ready)
+
+    def _step_to_id(self, partition: PendingPartition) -> None:
+        """Get nearer to a partition's having a producer id."""
+        if partition.in_flight:
+            self._receive_oldest()
+        else:
+            self._renew()
+
+    def _step(self) -> None:
+        """Send what can be sent, then wait for an answer, or until something can be sent."""
+        if any(each.awaits_id() for each in self._busy.values()):
+            self._renew()
+        sent = self._send_ready()
+        if any(line.in_flight for line in self._lines.values()):
+            self._receive_oldest()
+            return
+        left_s = min((each.not_before for each in self._busy.values()), default=0.0) - time.monotonic()
+        if not sent and left_s > 0:
+            time.sleep(left_s)
+
+    def _send_ready(self) -> bool:
+        """Send what may be sent now; whether that was anything."""
+        now = time.monotonic()
+        sent = False
+        by_leader: dict[int, list[PendingPartition]] = {}
+        for partition in list(self._busy.values()):
+            if partition.not_before > now:
+                continue
+            if partition.returned:
+                if partition.in_flight:
+                    continue  # what is in flight comes behind what came back: the order is kept
+                partition.unsent = deque(partition.pending())
+                partition.returned = []
+            if not partition.may_send():
+                continue
+            try:
+                node, _ = self._cluster.leader(partition.tp, self._attempts(partition))
+            except LogstoreError as error:
+                self._put_off(partition, error)
+                continue
+            if partition.may_send_to(node):
+                by_leader.setdefault(node, []).append(partition)
+        for node, partitions in by_leader.items():
+            sent |= self._send_to(node, partitions)
+        return sent
+
+    def _send_to(self, node: int, partitions: list[PendingPartition]) -> bool:
+        sent = False
+        line = self._lines.get(node)
+        try:
+            if line is None:
+                line = self._lines[node] = Line(self._cluster.take(node), node)
+            while line.in_flight < self._most and any(each.may_send() for each in partitions):
+                self._send_one(line, partitions)
+                sent = True
+        except LogstoreError as error:
+            if line is not None:
+                self._lose(node, line, error)
+            if line is None or not error.retriable:
+                for partition in partitions:
+                    if partition.unsent:
+                        self._put_off(partition, error)
+        return sent
+
+    def _attempts(self, partition: PendingPartition) -> Attempts:
+        """To find a leader: no longer than the oldest batch may wait."""
+        left_s = partition.unsent[0].deadline - time.monotonic()
+        timeout_ms = min(self._config.default_api_timeout_ms, max(1, int(left_s * 1000)))
+        return self._cluster.attempts(f"produce to {partition.tp}", timeout_ms)
+
+    def _send_one(self, line: Line, partitions: list[PendingPartition]) -> None:
+        """One request with one batch of each partition, as many as there is room for."""
+        chosen: list[PendingPartition] = []
+        size = 0
+        for partition in partitions:
+            if partition.may_send():
+                more = len(partition.unsent[0].data)
+                if chosen and size + more > self._config.max_request_size:
+                    continue
+                chosen.append(partition)
+                size += more
+        topics = self._cluster.known.topics
+        line.send(chosen, topics, acks=self._acks, timeout_ms=self._config.request_timeout_ms)
+
+    def _receive_oldest(self) -> None:
+        node, line = min(
+            ((node, line) for node, line in self._lines.items() if line.in_flight), key=lambda each: each[1].sent_at
+        )
+        self._receive(node, line)
+
+    def _receive(self, node: int, line: Line) -> None:
+        """Take the next answer of a broker, and wait for it if it is not there."""
+        try:
+            answers = line.receive()
+        except LogstoreError as error:
+            self._lose(node, line, error)
+            return
+        for each in answers:
+            each.partition.land(each.batch)
+            if each.code == 0:
+                self._acknowledge(each.partition, each.batch, each.base_offset)
+            elif each.code == codes.DUPLICATE_SEQUENCE_NUMBER:
+                self._acknowledge(each.partition, each.batch, -1)
+            elif each.code is None:
+                each.batch.is_lost = True
+                self._return(each.partition, each.batch, line.error_of(each))
+            else:
+                each.batch.is_lost |= each.code in codes.MAYBE_WRITTEN
+                self._refuse(each.partition, each.batch, each.code, line.error_of(each))
+
+    def _lose(self, node: int, line: Line, error: LogstoreError) -> None:
+        """A connection is gone: what was in flight on it has to be sent again, or is refused for good."""
+        self._lines.pop(node, None)
+        for partition, batch in line.lose():
+            partition.land(batch)
+            batch.is_lost = True
+            if error.retriable:
+                self._return(partition, batch, error)
+            else:
+                self._fail(partition, error, batch)
+
+    # -- what answers mean -------------------------------------------------------------------------
+
+    def _acknowledge(self, partition: PendingPartition, batch: PendingBatch, base_offset: int) -> None:
+        partition.is_known = self._config.enable_idempotence
+        if batch.is_done:
+            return  # it was given up; this answer came after
+        self._finish(batch)
+        delivery = batch.delivery
+        delivery.waiting -= 1
+        if base_offset >= 0:
+            if batch.is_first:
+                delivery.first_offset = base_offset
+            delivery.last_offset = max(delivery.last_offset, base_offset + batch.record_count - 1)
+        if partition.is_empty():
+            self._busy.pop(partition.tp, None)
+
+    def _refuse(self, partition: PendingPartition, batch: PendingBatch, code: int, error: LogstoreError) -> None:
+        if batch.is_done:
+            return
+        if code in (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_EPOCH):
+            oldest = partition.oldest()
+            if 0 <= oldest < batch.number:
+                # The one before it is missing, and will be sent again: so will this one, behind it.
+                partition.returned.append(batch)
+                return
+            if self._config.enable_idempotence:
+                # The broker has forgotten this producer (or the batches before): a new one begins at 0.
+                _logger.warning("%s; going on with another producer id", error)
+                partition.needs_id = True
+                partition.doubt = error
+                self._return(partition, batch, error)
+                return
+        if not codes.is_retriable(code):
+            self._fail(partition, error, batch)
+            return
+        self._return(partition, batch, error)
+
+    def _return(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> None:
+        """Send a batch again after a pause, if there is time left."""
+        if batch.is_done:
+            return
+        batch.tries += 1
+        now = time.monotonic()
+        if now >= batch.deadline or batch.tries > self._config.retries:
+            late = DeliveryTimeoutError(
+                f"{batch.delivery.record_count} records for {partition.tp} were not acknowledged in {batch.tries} "
+                f"tries and delivery.timeout.ms={self._config.delivery_timeout_ms}; they may have been written. "
+                f"The last reason: {error}"
+            )
+            late.__cause__ = error
+            self._fail(partition, late, batch)
+            return
+        partition.returned.append(batch)
+        partition.not_before = now + self._pause_s(batch.tries)
+        self._cluster.forget([partition.tp.topic])
+
+    def _put_off(self, partition: PendingPartition, error: LogstoreError) -> None:
+        """There is nobody to send a partition's batches to now."""
+        batch = partition.unsent[0]
+        if error.retriable and time.monotonic() < batch.deadline:
+            batch.tries += 1
+            partition.not_before = time.monotonic() + self._pause_s(batch.tries)
+            self._cluster.forget([partition.tp.topic])
+            return
+        if error.retriable:
+            late = DeliveryTimeoutError(
+                f"{batch.delivery.record_count} records for {partition.tp} were not sent within "
+                f"delivery.timeout.ms={self._config.delivery_timeout_ms}. The last reason: {error}"
+            )
+            late.__cause__ = error
+            error = late
+        self._fail(partition, error)
+
+    def _pause_s(self, tries: int) -> float:
+        config = self._config
+        pause_ms = min(config.retry_backoff_ms * 2.0 ** min(tries - 1, 30), config.retry_backoff_max_ms)
+        return pause_ms * random.uniform(0.8, 1.2) / 1000
+
+    def _fail(self, partition: PendingPartition, error: LogstoreError, batch: PendingBatch | None = None) -> None:
+        """Nothing more of a partition is sent: behind a batch that is missing, none would be taken.
+
+        ``batch`` is one that is neither unsent, in flight nor come back: it is just being looked at.
+        """
+        failed = partition.pending() + ([batch] if batch is not None else [])
+        failed = [each for each in failed if not each.is_done]
+        for each in failed:
+            self._finish(each)
+            if each.delivery.error is None:
+                each.delivery.error = error
+        if self._error is None and failed:
+            self._error = error
+        partition.unsent.clear()
+        partition.returned.clear()
+        partition.in_flight.clear()
+        self._busy.pop(partition.tp, None)
+        # Its sequence has a hole now.
+        partition.needs_id = self._config.enable_idempotence
+        partition.doubt = None
+
+    def _finish(self, batch: PendingBatch) -> None:
+        if not batch.is_done:
+            batch.is_done = True
+            self._unacknowledged_bytes -= len(batch.data)
+
+    # -- the producer id ---------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """Get a producer id for those partitions that need one, and give what waits there sequences from 0 on.
+
+        Others keep theirs: of what is in flight, or was lost on the way, a broker knows by its old numbers whether
+        it has it.
+        """
+        for partition in list(self._busy.values()):
+            if partition.awaits_id():
+                self._check_doubt(partition)
+
+        def ask(connection: Connection) -> Any:
+            answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX))
+            if answer.error_code:
+                raise codes.error_of(answer.error_code, f"a producer id from {connection}")
+            return answer
+
+        timeout_ms = min(self._config.default_api_timeout_ms, self._config.delivery_timeout_ms)
+        try:
+            answer = self._cluster.at_any("a producer id", ask, timeout_ms)
+        except LogstoreError as error:
+            for partition in list(self._busy.values()):
+                if partition.needs_id:
+                    self._fail(partition, error)
+            raise
+        self._newest = answer.producer_id, answer.producer_epoch
+        for partition in self._partitions.values():
+            if not partition.awaits_id():
+                continue
+            sequence = 0
+            for batch in partition.pending():
+                sequenced(batch.data, *self._newest, sequence)
+                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+            partition.producer = self._newest
+            partition.next_sequence = sequence
+            partition.is_known = False
+            partition.needs_id = False
+            partition.doubt = None
+
+    def _check_doubt(self, partition: PendingPartition) -> None:
+        """Give up what may have been written: with other numbers it could be written once more."""
+        lost = next((each for each in partition.pending() if each.is_lost), None)
+        if lost is not None:
+            late = DeliveryTimeoutError(
+                f"{lost.delivery.record_count} records for {partition.tp} may have been written or not: their "
+                f"answer was lost, and the leader no longer knows this producer: {partition.doubt}"
+            )
+            late.__cause__ = partition.doubt
+            self._fail(partition, late)

@@ -1,0 +1,573 @@
+"""Brokers in this process that do what a test tells them: real sockets, the codec of ours, no log on disk.
+
+`FakeCluster` holds topics and says who leads what; each `FakeBroker` listens on a port and serves them. A test
+plants faults: "the next fetch is answered with error 6", "the connection is cut in the middle of the answer",
+"nothing is answered". What a broker does without a fault is what Kafka does, as far as the client can see it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from logstore._batch import BatchView, stamp_run
+from logstore._encode import encode, encode_marker
+from logstore.protocol.frames import decode_request, encode_response
+from logstore.protocol.generated import messages as m
+from logstore.records import TopicPartition
+
+#: What a fault does with an answer: the answer's frame in, the connection, True when it has answered itself.
+Act = Callable[["FakeBroker", socket.socket, bytes], bool]
+
+ALL = {cls.API_KEY: (cls.MIN_VERSION, cls.MAX_VERSION) for cls in m.REQUESTS.values()}
+
+
+def new_id() -> str:
+    return base64.urlsafe_b64encode(b"\x01" + os.urandom(15)).decode().rstrip("=")
+
+
+# --- faults ------------------------------------------------------------------------------------
+
+
+def disconnect(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    """The request is carried out, its answer is lost with the connection."""
+    raise ConnectionError
+
+
+def cut(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    """Half of the answer, then the end."""
+    connection.sendall(frame[: len(frame) // 2])
+    raise ConnectionError
+
+
+def silence(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    """No answer, now or later, and the connection stays until the client closes it."""
+    while connection.recv(1 << 16):
+        pass
+    raise ConnectionError
+
+
+def dribble(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    """The answer in pieces of a byte, and then larger ones."""
+    for position in range(20):
+        connection.sendall(frame[position : position + 1])
+        time.sleep(0.001)
+    for position in range(20, len(frame), 997):
+        connection.sendall(frame[position : position + 997])
+    return True
+
+
+def garbage(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    """An answer of the right size and number that is none."""
+    connection.sendall(frame[:8] + b"\xff" * (len(frame) - 8))
+    return True
+
+
+def web_server(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    raise ConnectionError
+
+
+def another_number(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
+    """The answer to a request that nobody has made."""
+    connection.sendall(frame[:4] + b"\x7f\xff\xff\xff" + frame[8:])
+    return True
+
+
+# --- topics ------------------------------------------------------------------------------------
+
+
+@dataclass
+class FakePartition:
+    """One partition's batches, with what brokers keep of producers."""
+
+    leader: int = 1
+    epoch: int = 0
+    batches: list[bytes] = field(default_factory=list)
+    near: dict[str, int] = field(default_factory=dict)  #: rack -> the follower that its readers are sent to
+    start: int = 0
+    end: int = 0
+    stable: int | None = None  #: the last stable offset; None: the end
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)  #: producer id, first offset, marker
+    #: producer id -> (epoch, next sequence, the last five (sequence, base offset))
+    producers: dict[int, tuple[int, int, deque[tuple[int, int]]]] = field(default_factory=dict)
+
+    def put(self, batches: bytes) -> int:
+        """Append batches with base offset 0; the first offset."""
+        first = self.end
+        data = bytearray(batches)
+        stamp_run(data, first, self.epoch)
+        while data:
+            view = BatchView(bytes(data))
+            self.batches.append(bytes(data[: view.size]))
+            self.end = view.next_offset
+            del data[: view.size]
+        return first
+
+    def add(self, values: Iterable[bytes], **settings: Any) -> int:
+        return self.put(encode(list(values), **settings))
+
+    def mark(self, producer_id: int, *, commit: bool, first: int = -1) -> None:
+        """The end of a transaction; ``first`` is its first offset, for the list of aborted ones."""
+        marker = self.put(encode_marker(int(commit), 0, producer_id, 0, 1))
+        if not commit:
+            self.aborted.append((producer_id, first, marker))
+
+    def readable(self, committed: bool) -> int:
+        return self.end if self.stable is None or not committed else self.stable
+
+    def read(self, offset: int, max_bytes: int, committed: bool) -> bytes:
+        out = bytearray()
+        for batch in self.batches:
+            view = BatchView(batch)
+            if view.last_offset < offset or view.base_offset >= self.readable(committed):
+                continue
+            out += batch
+            if len(out) >= max_bytes:
+                # As a file is cut: the first batch comes whole, the last may not.
+                first = BatchView(bytes(out)).size
+                del out[max(max_bytes, first) :]
+                break
+        return bytes(out)
+
+    def produce(self, batch: bytes) -> tuple[int, int]:
+        """(error code, base offset) of a produced batch."""
+        view = BatchView(batch).check()
+        if view.producer_id < 0:
+            return 0, self.put(batch)
+        known = self.producers.get(view.producer_id)
+        if known is None or known[0] != view.producer_epoch:
+            recent: deque[tuple[int, int]] = deque(maxlen=5)
+        else:
+            _, expected, recent = known
+            for sequence, base in recent:
+                if sequence == view.base_sequence:
+                    return 0, base
+            if view.base_sequence != expected:
+                return 45, -1
+        base = self.put(batch)
+        recent.append((view.base_sequence, base))
+        self.producers[view.producer_id] = view.producer_epoch, (view.last_sequence + 1) & 0x7FFFFFFF, recent
+        return 0, base
+
+    def values(self) -> list[bytes]:
+        return [record.value for batch in self.batches for record in BatchView(batch)]
+
+
+@dataclass
+class FakeTopic:
+    id: str
+    partitions: list[FakePartition]
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+class FakeCluster:
+    """Brokers with numbers from 1 on, and topics.
+
+    Owns: the brokers, which end with the ``with`` block.
+    """
+
+    def __init__(self, brokers: int = 1, versions: dict[int, tuple[int, int]] | None = None) -> None:
+        self.lock = threading.RLock()
+        self.topics: dict[str, FakeTopic] = {}
+        self.versions = ALL if versions is None else versions
+        self.next_producer_id = 1000
+        self.brokers = {number: FakeBroker(self, number) for number in range(1, brokers + 1)}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{each.port}" for each in self.brokers.values())
+
+    def topic(self, name: str, partitions: int = 1, *, leaders: Iterable[int] = (1,)) -> list[FakePartition]:
+        """A new topic; its leaders in turn."""
+        turn = list(leaders)
+        made = [FakePartition(leader=turn[number % len(turn)]) for number in range(partitions)]
+        self.topics[name] = FakeTopic(new_id(), made)
+        return made
+
+    def partition(self, tp: TopicPartition) -> FakePartition:
+        return self.topics[tp.topic].partitions[tp.partition]
+
+    def lead(self, tp: TopicPartition, broker: int) -> None:
+        """Another broker leads a partition from now on."""
+        with self.lock:
+            found = self.partition(tp)
+            found.leader = broker
+            found.epoch += 1
+
+    def by_id(self, topic_id: str) -> str | None:
+        return next((name for name, topic in self.topics.items() if topic.id == topic_id), None)
+
+    def requests(self, cls: type[Any]) -> list[Any]:
+        """Every request of a kind that any broker got, in order."""
+        return [each for broker in self.brokers.values() for each in broker.got if isinstance(each, cls)]
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for each in self.brokers.values():
+            each.stop()
+
+
+class FakeBroker:
+    """One broker: a port, a thread that accepts and one for each connection."""
+
+    def __init__(self, cluster: FakeCluster, number: int) -> None:
+        self.cluster = cluster
+        self.number = number
+        self.got: list[Any] = []
+        self.versions_got: list[tuple[int, int]] = []
+        self.accepted = 0
+        self._faults: dict[int, deque[Any]] = defaultdict(deque)
+        self._open: set[socket.socket] = set()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._listen()
+
+    def _listen(self) -> None:
+        self._thread = threading.Thread(target=self._accept, args=(self._socket,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, with every connection."""
+        # A listening socket that is closed does not wake its thread by itself.
+        for each in [self._socket, *self._open]:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            each.close()
+        self._thread.join(300)
+
+    def restart(self) -> None:
+        """Listen on the same port again."""
+        self._socket = socket.create_server(("127.0.0.1", self.port))
+        self._listen()
+
+    def plan(self, cls: type[Any], *faults: Any) -> None:
+        """What becomes of the next requests of a kind, one each: an error code, an `Act`, or None for nothing."""
+        self._faults[cls.API_KEY].extend(faults)
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            self._open.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while True:
+                size = int.from_bytes(_read(connection, 4), "big")
+                self._answer(connection, _read(connection, size))
+        except OSError:
+            pass
+        finally:
+            self._open.discard(connection)
+            connection.close()
+
+    def _answer(self, connection: socket.socket, frame: bytes) -> None:
+        api_key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+        correlation_id = int.from_bytes(frame[4:8], "big")
+        self.versions_got.append((api_key, version))
+        low, high = self.cluster.versions[18]
+        if api_key == 18 and not low <= version <= high:
+            answer = m.ApiVersionsResponse(
+                error_code=35,
+                api_keys=[m.ApiVersionsResponse.ApiVersion(api_key=18, min_version=low, max_version=high)],
+            )
+            connection.sendall(encode_response(answer, 0, correlation_id))
+            return
+        request = decode_request(frame)
+        with self.cluster.lock:
+            self.got.append(request.message)
+            fault = self._faults[api_key].popleft() if self._faults[api_key] else None
+            code = fault if isinstance(fault, int) else 0
+            answer = _HANDLERS[api_key](self, request.message, code, version)
+            if isinstance(fault, dict):
+                for name, value in fault.items():
+                    setattr(answer, name, value)
+        out = encode_response(answer, version, correlation_id)
+        if callable(fault) and fault(self, connection, out):
+            return
+        connection.sendall(out)
+
+    # -- what it answers ---------------------------------------------------------------------------
+
+    def api_versions(self, request: Any, code: int, version: int) -> Any:
+        keys = [
+            m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in self.cluster.versions.items()
+        ]
+        return m.ApiVersionsResponse(error_code=code, api_keys=keys)
+
+    def metadata(self, request: Any, code: int, version: int) -> Any:
+        cluster = self.cluster
+        wanted = list(cluster.topics) if request.topics is None else [each.name for each in request.topics]
+        if version == 0 and not wanted:
+            wanted = list(cluster.topics)
+        R = m.MetadataResponse
+        topics = []
+        for name in wanted:
+            topic = cluster.topics.get(name)
+            if topic is None or code:
+                topics.append(R.MetadataResponseTopic(name=name, error_code=code or 3))
+                continue
+            topics.append(
+                R.MetadataResponseTopic(
+                    name=name,
+                    topic_id=topic.id,
+                    is_internal=name.startswith("__"),
+                    partitions=[
+                        R.MetadataResponsePartition(
+                            partition_index=number,
+                            leader_id=each.leader,
+                            leader_epoch=each.epoch,
+                            replica_nodes=[each.leader],
+                            isr_nodes=[each.leader],
+                        )
+                        for number, each in enumerate(topic.partitions)
+                    ],
+                )
+            )
+        return R(
+            brokers=[
+                R.MetadataResponseBroker(node_id=number, host="127.0.0.1", port=each.port)
+                for number, each in cluster.brokers.items()
+            ],
+            cluster_id="fake",
+            controller_id=1,
+            topics=topics,
+        )
+
+    def _led(
+        self, topic: str | None, number: int, epoch: int, code: int, rack: str = ""
+    ) -> tuple[int, FakePartition | None]:
+        """An error, or the partition that this broker leads, or follows for the readers of a rack."""
+        if code:
+            return code, None
+        if topic is None or topic not in self.cluster.topics:
+            return 3, None
+        partitions = self.cluster.topics[topic].partitions
+        if number >= len(partitions):
+            return 3, None
+        found = partitions[number]
+        if self.number not in (found.leader, found.near.get(rack)):
+            return 6, None
+        if epoch >= 0 and epoch != found.epoch:
+            return (74 if epoch < found.epoch else 75), None
+        return 0, found
+
+    def list_offsets(self, request: Any, code: int, version: int) -> Any:
+        R = m.ListOffsetsResponse
+        topics = []
+        for topic in request.topics:
+            found = []
+            for each in topic.partitions:
+                error, partition = self._led(topic.name, each.partition_index, each.current_leader_epoch, code)
+                offset, timestamp = -1, -1
+                if partition is not None:
+                    if each.timestamp == -2:
+                        offset = partition.start
+                    elif each.timestamp == -1:
+                        offset = partition.readable(bool(request.isolation_level))
+                    else:
+                        for batch in partition.batches:
+                            for record in BatchView(batch):
+                                if offset < 0 and record.timestamp_ms >= each.timestamp:
+                                    offset, timestamp = record.offset, record.timestamp_ms
+                found.append(
+                    R.ListOffsetsPartitionResponse(
+                        partition_index=each.partition_index,
+                        error_code=error,
+                        offset=offset,
+                        timestamp=timestamp,
+                        leader_epoch=partition.epoch if partition and version >= 4 else -1,
+                    )
+                )
+            topics.append(R.ListOffsetsTopicResponse(name=topic.name, partitions=found))
+        return R(topics=topics)
+
+    def leader_epoch(self, request: Any, code: int, version: int) -> Any:
+        R = m.OffsetForLeaderEpochResponse
+        topics = []
+        for topic in request.topics:
+            found = []
+            for each in topic.partitions:
+                error, partition = self._led(topic.topic, each.partition, each.current_leader_epoch, code)
+                known = partition is not None and each.leader_epoch <= partition.epoch
+                found.append(
+                    R.EpochEndOffset(
+                        error_code=error,
+                        partition=each.partition,
+                        leader_epoch=each.leader_epoch if known else -1,
+                        end_offset=partition.end if partition is not None and known else -1,
+                    )
+                )
+            topics.append(R.OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+        return R(topics=topics)
+
+    def fetch(self, request: Any, code: int, version: int) -> Any:
+        R = m.FetchResponse
+        committed = bool(request.isolation_level)
+        topics = []
+        for topic in request.topics:
+            name = self.cluster.by_id(topic.topic_id) if version >= 13 else topic.topic
+            found = []
+            for each in topic.partitions:
+                error, partition = self._led(name, each.partition, each.current_leader_epoch, code, request.rack_id)
+                if name is None:
+                    error = code or 100
+                nearer = -1 if partition is None else partition.near.get(request.rack_id, -1)
+                records, aborted, marks = b"", None, (-1, -1, -1)
+                if partition is not None:
+                    if not partition.start <= each.fetch_offset <= partition.end:
+                        error = 1
+                    else:
+                        if nearer in (-1, self.number):
+                            records = partition.read(each.fetch_offset, each.partition_max_bytes, committed)
+                        marks = (partition.end, partition.readable(True), partition.start)
+                        if committed:
+                            aborted = [
+                                R.AbortedTransaction(producer_id=pid, first_offset=first)
+                                for pid, first, marker in partition.aborted
+                                if marker >= each.fetch_offset
+                            ]
+                found.append(
+                    R.PartitionData(
+                        partition_index=each.partition,
+                        error_code=error,
+                        high_watermark=marks[0],
+                        last_stable_offset=marks[1],
+                        log_start_offset=marks[2],
+                        aborted_transactions=aborted,
+                        preferred_read_replica=-1 if nearer == self.number else nearer,
+                        records=records,
+                    )
+                )
+            answer = R.FetchableTopicResponse(partitions=found)
+            answer.topic, answer.topic_id = ("", topic.topic_id) if version >= 13 else (name or "", "")
+            topics.append(answer)
+        return R(responses=topics)
+
+    def init_producer(self, request: Any, code: int, version: int) -> Any:
+        self.cluster.next_producer_id += 1
+        return m.InitProducerIdResponse(
+            error_code=code, producer_id=-1 if code else self.cluster.next_producer_id, producer_epoch=0
+        )
+
+    def produce(self, request: Any, code: int, version: int) -> Any:
+        R = m.ProduceResponse
+        topics = []
+        for topic in request.topic_data:
+            name = self.cluster.by_id(topic.topic_id) if version >= 13 else topic.name
+            found = []
+            for each in topic.partition_data:
+                # A broker that was slow to copy a batch has it all the same.
+                error, partition = self._led(name, each.index, -1, 0 if code == 7 else code)
+                if name is None:
+                    error = code or 100
+                base = -1
+                if partition is not None:
+                    error, base = partition.produce(bytes(each.records))
+                    if code == 7:
+                        error, base = 7, -1
+                found.append(R.PartitionProduceResponse(index=each.index, error_code=error, base_offset=base))
+            answer = R.TopicProduceResponse(partition_responses=found)
+            answer.name, answer.topic_id = ("", topic.topic_id) if version >= 13 else (name or "", "")
+            topics.append(answer)
+        return R(responses=topics)
+
+    def create_topics(self, request: Any, code: int, version: int) -> Any:
+        R = m.CreateTopicsResponse
+        topics = []
+        for each in request.topics:
+            error = code or (36 if each.name in self.cluster.topics else 0)
+            if not error:
+                self.cluster.topic(each.name, max(each.num_partitions, 1))
+                self.cluster.topics[each.name].settings = {c.name: c.value for c in each.configs}
+            topics.append(R.CreatableTopicResult(name=each.name, error_code=error))
+        return R(topics=topics)
+
+    def delete_topics(self, request: Any, code: int, version: int) -> Any:
+        R = m.DeleteTopicsResponse
+        names = [each.name for each in request.topics] if version >= 6 else request.topic_names
+        found = []
+        for name in names:
+            gone = None if code else self.cluster.topics.pop(name, None)
+            found.append(R.DeletableTopicResult(name=name, error_code=code or (0 if gone else 3)))
+        return R(responses=found)
+
+    def describe_configs(self, request: Any, code: int, version: int) -> Any:
+        R = m.DescribeConfigsResponse
+        results = []
+        for each in request.resources:
+            topic = self.cluster.topics.get(each.resource_name)
+            results.append(
+                R.DescribeConfigsResult(
+                    error_code=code or (0 if topic else 3),
+                    error_message=None,
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=[
+                        R.DescribeConfigsResourceResult(name=key, value=value)
+                        for key, value in (topic.settings if topic else {}).items()
+                    ],
+                )
+            )
+        return R(results=results)
+
+    def log_dirs(self, request: Any, code: int, version: int) -> Any:
+        R = m.DescribeLogDirsResponse
+        topics = []
+        for topic in request.topics:
+            partitions = self.cluster.topics[topic.topic].partitions
+            topics.append(
+                R.DescribeLogDirsTopic(
+                    name=topic.topic,
+                    partitions=[
+                        R.DescribeLogDirsPartition(
+                            partition_index=number, partition_size=sum(map(len, partitions[number].batches))
+                        )
+                        for number in topic.partitions
+                    ],
+                )
+            )
+        return R(error_code=code, results=[R.DescribeLogDirsResult(error_code=0, log_dir="/data", topics=topics)])
+
+
+_HANDLERS: dict[int, Callable[[FakeBroker, Any, int, int], Any]] = {
+    m.ApiVersionsRequest.API_KEY: FakeBroker.api_versions,
+    m.MetadataRequest.API_KEY: FakeBroker.metadata,
+    m.ListOffsetsRequest.API_KEY: FakeBroker.list_offsets,
+    m.OffsetForLeaderEpochRequest.API_KEY: FakeBroker.leader_epoch,
+    m.FetchRequest.API_KEY: FakeBroker.fetch,
+    m.InitProducerIdRequest.API_KEY: FakeBroker.init_producer,
+    m.ProduceRequest.API_KEY: FakeBroker.produce,
+    m.CreateTopicsRequest.API_KEY: FakeBroker.create_topics,
+    m.DeleteTopicsRequest.API_KEY: FakeBroker.delete_topics,
+    m.DescribeConfigsRequest.API_KEY: FakeBroker.describe_configs,
+    m.DescribeLogDirsRequest.API_KEY: FakeBroker.log_dirs,
+}
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionError
+        data += piece
+    return data
