@@ -82,7 +82,7 @@ def extensions() -> list[Extension]:
             py_limited_api=bool(ABI3),
             extra_compile_args=COMPILE_ARGS,
             extra_link_args=LINK_ARGS,
-            depends=[str(header) for header in sorted(PACKAGE.glob("_*.h")) + sorted(PACKAGE.glob("*.pxd"))],
+            depends=[str(header) for header in sorted(PACKAGE.rglob("_*.h")) + sorted(PACKAGE.rglob("*.pxd"))],
         )
         for name, source in sorted(sources.items())
     ]

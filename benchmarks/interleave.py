@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 
 
 class BrokenBenchmarkError(AssertionError):

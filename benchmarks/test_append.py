@@ -13,7 +13,7 @@ import records
 from interleave import Bar, Runner, Target, race
 from runners import COPY_AND_SUM, Ours, appending, log_bytes, raw_writing
 
-from logstore._files import Files
+from logstore.io._files import Files
 
 SIZE = 100
 

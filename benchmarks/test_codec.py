@@ -12,7 +12,7 @@ from interleave import Bar, Runner, race
 from runners import COPY_AND_SUM, same
 
 from logstore import Batches, Codec
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.log.write import add_records
 
 SIZE, PER_BATCH, BATCHES, PASSES = 100, 1_000, 40, 10
@@ -164,7 +164,7 @@ def decode_records() -> int:
 
 
 def decode_columns() -> int:
-    from logstore._columns import columns_of
+    from logstore.columns._export import columns_of
 
     count = 0
     for data in STORED:

@@ -17,7 +17,7 @@ from interleave import Runner, Target, race
 from runners import same
 
 from logstore import Log
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 
 SIZE, PER_BATCH, BATCHES = 1_000, 100, 10_000
 TOTAL = PER_BATCH * BATCHES

@@ -25,7 +25,7 @@ from typing import Any
 
 import logstore
 from logstore import Log, TopicPartition, aio
-from logstore._encode import encode
+from logstore.batch._encode import encode
 from logstore.dropped import release_all
 from logstore.log.lock import RootLock
 from logstore.log.ticker import TICKER

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore._arrow_in import add_arrow, add_numpy
-from logstore._batch import Batches
-from logstore._columns import ColumnStream, columns_of
-from logstore._encode import Encoder, encode
+from logstore.batch._batch import Batches
+from logstore.batch._encode import Encoder, encode
+from logstore.columns._export import ColumnStream, columns_of
+from logstore.columns._import import add_arrow, add_numpy
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -574,7 +574,7 @@ def test_other_arrays_are_refused_with_what_is_accepted(array: Any, message: str
 
 def test_neither_numpy_nor_an_arrow_library_is_imported() -> None:
     code = (
-        "import logstore._arrow_in, logstore._columns, sys; "
+        "import logstore.columns._import, logstore.columns._export, sys; "
         "print(sorted({'numpy', 'pyarrow', 'polars', 'pandas'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

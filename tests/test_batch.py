@@ -20,7 +20,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuil
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logstore._batch import (
+from logstore.batch._batch import (
     Batches,
     BatchView,
     Record,
@@ -31,8 +31,8 @@ from logstore._batch import (
     stamp_run,
     with_codec,
 )
-from logstore._codec import compress
-from logstore._encode import encode, encode_marker
+from logstore.batch._codec import compress
+from logstore.batch._encode import encode, encode_marker
 from logstore.errors import (
     CorruptRecordError,
     DecompressedTooLargeError,

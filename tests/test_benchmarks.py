@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 

@@ -24,7 +24,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._codec import compress, decompress
+from logstore.batch._codec import compress, decompress
 from logstore.errors import (
     CorruptRecordError,
     DecompressedTooLargeError,
@@ -501,7 +501,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(codec: Codec, package
     # A process of its own: here the package is long imported, and the codec keeps it.
     script = f"""
 import sys
-from logstore._codec import compress, decompress
+from logstore.batch._codec import compress, decompress
 from logstore.errors import UnsupportedCodecError
 assert not {{"cramjam", "lz4", "zstandard"}} & set(sys.modules), "imported before it was needed"
 sys.modules[{package!r}] = None

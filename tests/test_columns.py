@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, Record
-from logstore._columns import ColumnBatch, ColumnStream, columns_of
-from logstore._encode import encode, encode_marker
+from logstore.batch._batch import Batches, Record
+from logstore.batch._encode import encode, encode_marker
+from logstore.columns._export import ColumnBatch, ColumnStream, columns_of
 from logstore.errors import CorruptRecordError
 from logstore.records import Codec
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView, stamp
-from logstore._compact import DECIDE, ENDED, Filter
-from logstore._encode import encode, encode_marker
-from logstore._keymap import SLOT_BYTES, KeyMap
+from logstore.batch._batch import Batches, BatchView, stamp
+from logstore.batch._compaction_filter import DECIDE, ENDED, Filter
+from logstore.batch._encode import encode, encode_marker
+from logstore.batch._offset_map import SLOT_BYTES, KeyMap
 from logstore.errors import CorruptRecordError, UnsupportedFormatError
 from logstore.records import Codec
 
@@ -284,7 +284,7 @@ def test_records_that_do_not_fit_their_batch_are_damage():
 
 
 def resealed(data: bytearray) -> None:
-    from logstore._crc32c import crc32c
+    from logstore.batch._crc32c import crc32c
 
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._crc32c import crc32c, crc32c_with, implementation, implementations
+from logstore.batch._crc32c import crc32c, crc32c_with, implementation, implementations
 
 pytestmark = pytest.mark.row("D1")
 
-HEADER = (Path(__file__).parents[1] / "src" / "logstore" / "_crc32c.h").read_text()
+HEADER = (Path(__file__).parents[1] / "src" / "logstore" / "batch" / "_crc32c.h").read_text()
 POLYNOMIAL = 0x1EDC6F41  # the bits below x^32; Castagnoli, highest degree first
 
 NOISE = random.Random(20261101).randbytes(70_000)

@@ -30,7 +30,7 @@ from sybil.parsers.markdown import CodeBlockParser
 
 import logstore
 from logstore import Log, Store
-from logstore._encode import encode
+from logstore.batch._encode import encode
 from logstore.config.schema import keys_of
 from logstore.store.producer import Producer
 
@@ -312,7 +312,7 @@ def batch_of(values: list[bytes]) -> bytes:
 
 def test_examples_are_found_in_compiled_modules_too() -> None:
     found = {parameter.id for parameter in examples()}
-    assert {"logstore", "logstore.log.log.Log", "logstore._crc32c.crc32c"} <= found
+    assert {"logstore", "logstore.log.log.Log", "logstore.batch._crc32c.crc32c"} <= found
 
 
 # --- pages made from the code ------------------------------------------------------------------

@@ -16,8 +16,8 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy as Slow
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView, Record, restamp_time, stamp
-from logstore._encode import Encoder, Gatherer, encode, encode_marker, timestamp_of
+from logstore.batch._batch import Batches, BatchView, Record, restamp_time, stamp
+from logstore.batch._encode import Encoder, Gatherer, encode, encode_marker, timestamp_of
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._encode import encode
-from logstore._files import LIBC, File, Files, Mapping, errno_of, fork_generation
 from logstore._segment import Segment
-from logstore._watch import Watch
+from logstore.batch._encode import encode
 from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, StorageError
+from logstore.io._files import LIBC, File, Files, Mapping, errno_of, fork_generation
+from logstore.io._watch import Watch
 from logstore.testing import FaultyFiles
 from tests.waiting import wait_for
 
@@ -200,8 +200,8 @@ def in_a_child(script: str, *arguments: str) -> list[str]:
 def test_a_file_that_reaches_its_limit_is_a_full_disk(tmp_path: Path) -> None:
     script = """
 import resource, sys
-from logstore._encode import encode
-from logstore._files import Files, errno_of
+from logstore.batch._encode import encode
+from logstore.io._files import Files, errno_of
 from logstore._segment import Segment
 from logstore.errors import DiskFullError
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
@@ -234,7 +234,7 @@ def test_what_permissions_forbid_is_a_read_only_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     script = """
 import os, sys
-from logstore._files import Files, errno_of
+from logstore.io._files import Files, errno_of
 from logstore.errors import ReadOnlyError
 base = sys.argv[1]
 files = Files()
@@ -271,7 +271,7 @@ for attempt in (
 def test_too_many_open_files_tells_which_limit_to_raise(tmp_path: Path) -> None:
     script = """
 import os, resource, sys
-from logstore._files import Files, errno_of
+from logstore.io._files import Files, errno_of
 from logstore.errors import TooManyFilesError
 files = Files(descriptor_limit=1000)
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
@@ -302,7 +302,7 @@ def test_the_cache_gives_descriptors_back_when_none_is_left(tmp_path: Path) -> N
     """Before, a process whose sockets had taken the rest could not open, list or sync anything any more."""
     script = """
 import resource, sys
-from logstore._files import Files
+from logstore.io._files import Files
 files = Files(descriptor_limit=1000)
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 kept = []
@@ -362,7 +362,7 @@ def test_a_lock_is_held_against_other_processes_which_learn_the_holder(tmp_path:
         created(files, tmp_path / name, b"x")
     script = """
 import sys
-from logstore._files import Files
+from logstore.io._files import Files
 print(Files().open(sys.argv[1], writable=True).lock())
 """
     assert in_a_child(script, str(tmp_path / ".lock")) == [str(os.getpid())]
@@ -561,8 +561,8 @@ def test_what_stands_on_a_table_may_die_with_it_in_a_cycle(what: str, tmp_path: 
     """The collector took the table away first; giving the mapping or the pin back was a segfault."""
     script = """
 import gc, sys
-from logstore._encode import encode
-from logstore._files import Files
+from logstore.batch._encode import encode
+from logstore.io._files import Files
 from logstore._segment import Segment
 
 class Box: pass
@@ -645,7 +645,7 @@ def test_a_watch_on_nothing_only_waits(tmp_path: Path) -> None:
 def test_a_child_of_a_fork_knows_it() -> None:
     script = """
 import os
-from logstore._files import fork_generation
+from logstore.io._files import fork_generation
 before = fork_generation()
 child = os.fork()
 if child == 0:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from logstore import Log
-from logstore._batch import BatchView
+from logstore.batch._batch import BatchView
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError, OffsetOutOfRangeError
 from logstore.log import aborted, checkpoint, recovery, snapshot

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from logstore._growth import Chunked, Preallocate
+from logstore.io._preallocation import Chunked, Preallocate
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import log_files, open_log, tree

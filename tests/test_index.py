@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._files import Files
 from logstore._index import Entries, OffsetIndex, TimeIndex
+from logstore.io._files import Files
 
 pytestmark = pytest.mark.row("S3")
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._batch import stamp
-from logstore._encode import encode, encode_marker
-from logstore._keymap import DECIDE, ENDED, FILLED, SLOT_BYTES, KeyMap
+from logstore.batch._batch import stamp
+from logstore.batch._encode import encode, encode_marker
+from logstore.batch._offset_map import DECIDE, ENDED, FILLED, SLOT_BYTES, KeyMap
 from logstore.errors import CorruptRecordError, DecompressedTooLargeError, UnsupportedFormatError
 from logstore.records import Codec
 

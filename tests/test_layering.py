@@ -28,19 +28,25 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "aio spark testing",
         "store",
         "log",
-        "_tally",
         "_segment",
-        "_payload _scan _spread _unpack",
-        "_arrow_in _columns _compact _indexed _json_values _produce remote",
-        "_encode _growth _index _json _keymap protocol _published _slice _table",
-        "_batch config _files groups",
-        "clock _codec _interrupts _libc _partition paths records topic_names",
-        "_arrow _bytes _crc32c dropped errors metrics _ops _watch",
+        "_segment_scan",
+        "remote _segment_index",
+        "accumulator columns _index protocol",
+        "batch config groups",
+        "clock io paths records topic_names",
+        "dropped errors metrics",
     ),
+    "logstore.accumulator": ("_batcher",),
     "logstore.aio": (
         "store",
         "clients topics",
         "threads",
+    ),
+    "logstore.batch": (
+        "_compaction_filter",
+        "_encode _offset_map",
+        "_batch",
+        "_bytes _codec _crc32c _key_hash",
     ),
     "logstore.cli": (
         "commands",
@@ -52,6 +58,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "config excerpt transfer",
         "bench consume dir_commands doctor offsets pipeline produce segments topics",
     ),
+    "logstore.columns": (
+        "arrays value_schema",
+        "_numpy tables _values",
+        "_export _partition_rows",
+        "_builder _import _json_values",
+        "_arrow _json",
+    ),
     "logstore.config": (
         "checks",
         "remote store",
@@ -59,8 +72,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets",
+    "logstore.groups": ("offsets",),
+    "logstore.io": (
+        "_file_region _preallocation",
+        "_files",
+        "_libc",
+        "_file_ops _interrupts _watch",
     ),
     "logstore.log": (
         "log",
@@ -73,8 +90,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "reader recovery removal",
         "aborted epochs positions promises root snapshot",
         "admission appender checkpoint lock scan segments swaps",
-        "commit damage decided dirty files gate holds moments owner producers tables tail ticker watermark",
+        "commit damage decided dirty files formats gate holds moments owner producers read tail ticker watermark",
     ),
+    "logstore.log.formats": ("_published",),
+    "logstore.log.read": ("_record_count",),
     "logstore.protocol": (
         "frames",
         "generated",
@@ -119,9 +138,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": (
-        "queries session stopping",
-    ),
+    "logstore.spark.pipelines.running": ("queries session stopping",),
     "logstore.spark.read": (
         "rdd_reader stream",
         "partition triggers",
@@ -145,10 +162,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "dbapi requests streams",
         "administering consumer diagnosis rebuild snapshots upkeep",
         "adopt assignment ingest life topic topics",
-        "kept lag partitions place producer replay spread",
-        "budget lane layout offsets reserve scans sinks staged",
-        "arrays buffer catalogue housekeeping kraft partitioners payload resuming side_by_side source spans "
-        "staging syncing transfer",
+        "kept lag partitions place producer replay",
+        "budget lane layout offsets reserve sinks spread staged",
+        "buffer catalogue housekeeping kraft partitioners resuming scans side_by_side source spans staging "
+        "syncing transfer",
     ),
     "logstore.testing": (
         "conformance plugin",
@@ -158,9 +175,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "topic_names"}

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from logstore._batch import Batches
-from logstore._columns import ColumnStream, columns_of
-from logstore._encode import encode
-from logstore._payload import WORDS, JsonDecoder, StructDecoder
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
+from logstore.columns._export import ColumnStream, columns_of
+from logstore.columns._values import WORDS, JsonDecoder, StructDecoder
+from logstore.columns.value_schema import decoder_of
 from logstore.errors import PayloadError, RecordError
-from logstore.store.payload import decoder_of
 
 keys = st.sampled_from(["a", "b", "a.b", "é", "", "long key 123456789", "\\", '"'])
 leaves = st.one_of(

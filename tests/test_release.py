@@ -47,19 +47,19 @@ TRACKED = [
     "README.md",
     "setup.py",
     "src/logstore/__init__.py",
-    "src/logstore/_batch.pxd",
-    "src/logstore/_batch.pyi",
-    "src/logstore/_batch.pyx",
-    "src/logstore/_crc32c.h",
+    "src/logstore/batch/_batch.pxd",
+    "src/logstore/batch/_batch.pyi",
+    "src/logstore/batch/_batch.pyx",
+    "src/logstore/batch/_crc32c.h",
     "src/logstore/py.typed",
     "src/logstore/testing/_disk.pyx",
 ]
 WHEEL = [
     "logstore/__init__.py",
-    "logstore/_batch.cpython-313-x86_64-linux-gnu.so",
-    "logstore/_batch.pxd",
-    "logstore/_batch.pyi",
-    "logstore/_crc32c.h",
+    "logstore/batch/_batch.cpython-313-x86_64-linux-gnu.so",
+    "logstore/batch/_batch.pxd",
+    "logstore/batch/_batch.pyi",
+    "logstore/batch/_crc32c.h",
     "logstore/py.typed",
     "logstore/testing/_disk.cpython-313-x86_64-linux-gnu.so",
     "logstore-2026.11.0.dist-info/METADATA",
@@ -75,7 +75,7 @@ def test_a_file_lost_from_the_source_distribution_is_named(lost: str) -> None:
     assert complaints_of_sdist([name for name in TRACKED if name != lost], TRACKED) == [f"missing: {lost}"]
 
 
-@pytest.mark.parametrize("name", ["src/logstore/_batch.c", "src/logstore/_batch.abi3.so"])
+@pytest.mark.parametrize("name", ["src/logstore/batch/_batch.c", "src/logstore/batch/_batch.abi3.so"])
 def test_what_was_generated_is_not_in_the_source_distribution(name: str) -> None:
     assert complaints_of_sdist([*TRACKED, name], TRACKED) == [f"generated: {name}"]
 
@@ -97,8 +97,8 @@ def test_a_file_lost_from_a_wheel_is_named(lost: str) -> None:
 @pytest.mark.parametrize(
     ("extra", "complaint"),
     [
-        ("logstore/_batch.pyx", "does not belong: logstore/_batch.pyx"),
-        ("logstore/_batch.c", "does not belong: logstore/_batch.c"),
+        ("logstore/batch/_batch.pyx", "does not belong: logstore/batch/_batch.pyx"),
+        ("logstore/batch/_batch.c", "does not belong: logstore/batch/_batch.c"),
         ("tests/test_batch.py", "does not belong: tests/test_batch.py"),
         ("logstore/left_over.py", "not from src: logstore/left_over.py"),
         ("logstore/_gone.cpython-313-x86_64-linux-gnu.so", "compiled from nothing: logstore/_gone"),

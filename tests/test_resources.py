@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from logstore import Log
-from logstore._batch import Batches
-from logstore._encode import encode
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
 
 COMMON = """
 import gc, json, os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 from logstore import Log
-from logstore._files import LIBC
+from logstore.io._files import LIBC
 
 def resident_mb():
     gc.collect()
@@ -176,7 +176,7 @@ def test_a_read_makes_as_many_objects_for_ten_thousand_records_as_for_ten(ram_pa
 
 @pytest.mark.row("S11")
 def test_arrow_columns_make_as_many_objects_for_ten_thousand_records_as_for_ten() -> None:
-    from logstore._columns import columns_of
+    from logstore.columns._export import columns_of
 
     def objects_of(count: int) -> int:
         batches = Batches(encode([(b"k", b"v" * 20, 1)] * count))

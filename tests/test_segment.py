@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView, stamp
-from logstore._encode import encode, encode_marker
-from logstore._files import Files
-from logstore._scan import Extent
 from logstore._segment import Segment
-from logstore._slice import Slice
+from logstore._segment_scan import Extent
+from logstore.batch._batch import Batches, BatchView, stamp
+from logstore.batch._encode import encode, encode_marker
 from logstore.errors import CorruptRecordError, StorageError, UnsupportedFormatError
+from logstore.io._file_region import Slice
+from logstore.io._files import Files
 from logstore.records import Codec, Marker
 from tests.model_batch import ModelRecord, encode_batch
 

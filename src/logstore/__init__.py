@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from logstore._batch import Batches, BatchView, Record
-    from logstore._partition import partition_of
+    from logstore.batch._batch import Batches, BatchView, Record
+    from logstore.batch._key_hash import partition_of
     from logstore.config.client import ConsumerConfig, ProducerConfig
     from logstore.config.log import LogConfig
     from logstore.config.store import StoreConfig
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     open = open_store
 
 _HOMES = {
-    **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore._batch"),
+    **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore.batch._batch"),
     **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.config.client"),
     "LogConfig": "logstore.config.log",
-    "partition_of": "logstore._partition",
+    "partition_of": "logstore.batch._key_hash",
     "LogstoreError": "logstore.errors",
     "StoreConfig": "logstore.config.store",
     **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),

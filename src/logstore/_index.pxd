@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from logstore._files cimport Mapping
+from logstore.io._files cimport Mapping
 
 cdef enum:
     OFFSET_ENTRY_BYTES = 8

@@ -2,7 +2,7 @@ from typing import Self
 
 from typing_extensions import disjoint_base
 
-from logstore._files import Mapping
+from logstore.io._files import Mapping
 
 @disjoint_base
 class Entries:

@@ -18,7 +18,7 @@ from libc.string cimport memcpy
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
-from logstore._bytes cimport load32, load64, store32, store64
+from logstore.batch._bytes cimport load32, load64, store32, store64
 
 
 cdef class Entries:

@@ -3,8 +3,8 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
-from logstore._growth cimport Growth
-from logstore._scan cimport Scanned
+from logstore.io._preallocation cimport Growth
+from logstore._segment_scan cimport Scanned
 
 
 cdef class Segment(Scanned):

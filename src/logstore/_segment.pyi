@@ -1,8 +1,8 @@
 from typing_extensions import Buffer, disjoint_base
 
-from logstore._batch import Record
-from logstore._scan import Scanned
-from logstore._slice import Slice
+from logstore._segment_scan import Scanned
+from logstore.batch._batch import Record
+from logstore.io._file_region import Slice
 
 @disjoint_base
 class Segment(Scanned):

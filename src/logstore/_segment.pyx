@@ -11,17 +11,31 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
-from logstore._batch cimport (
-    APPEND_TIME_FLAG, AT_LEADER_EPOCH, BAD_CRC, BAD_OFFSET, CODEC_MASK, CONTROL_FLAG, HEADER_BYTES, SHORT,
-    BatchHeader, Record, RecordView, batch_crc, last_offset_of, next_record, parse_header, payload_of,
+from logstore.batch._batch cimport (
+    APPEND_TIME_FLAG,
+    AT_LEADER_EPOCH,
+    BAD_CRC,
+    BAD_OFFSET,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    SHORT,
+    BatchHeader,
+    Record,
+    RecordView,
+    batch_crc,
+    last_offset_of,
+    next_record,
+    parse_header,
+    payload_of,
     raise_batch_status,
 )
-from logstore._bytes cimport OK, read_varint, store32, store64
-from logstore._files cimport OP_PREADV, OP_PWRITE, FileOps, raise_status, read_upto
-from logstore._growth cimport Growth
-from logstore._indexed cimport WINDOW_BYTES
-from logstore._scan cimport Scanned
-from logstore._slice cimport Slice
+from logstore.batch._bytes cimport OK, read_varint, store32, store64
+from logstore.io._files cimport OP_PREADV, OP_PWRITE, FileOps, raise_status, read_upto
+from logstore.io._preallocation cimport Growth
+from logstore._segment_index cimport WINDOW_BYTES
+from logstore._segment_scan cimport Scanned
+from logstore.io._file_region cimport Slice
 
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 

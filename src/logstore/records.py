@@ -1,6 +1,6 @@
 """The values that pass between a log and its callers: enumerations and small tuples.
 
-Pure data, no I/O. `Record` itself is compiled (`logstore._batch.Record`), since a scan makes one for
+Pure data, no I/O. `Record` itself is compiled (`logstore.batch._batch.Record`), since a scan makes one for
 every record.
 """
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import logstore
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.records import Isolation
 from logstore.store.ingest import Ingested

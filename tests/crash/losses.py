@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import logstore
 from logstore import Log, Marker, ProducerStamp
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.config.store import StoreConfig
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.log import files

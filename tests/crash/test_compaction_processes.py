@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.row("R3")]
 READER = """
 import selectors, sys
 from logstore import Log
-from logstore._files import Files
+from logstore.io._files import Files
 rounds = 0
 waiting = selectors.DefaultSelector()
 waiting.register(sys.stdin, selectors.EVENT_READ)

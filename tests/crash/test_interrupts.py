@@ -18,9 +18,9 @@ import pytest
 
 import logstore
 from logstore import Log, dropped
-from logstore._interrupts import Condition, guarded, held, locked, made, shielded
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
+from logstore.io._interrupts import Condition, guarded, held, locked, made, shielded
 from logstore.log.commit import GroupCommit
 from logstore.log.files import Directory
 from logstore.log.root import RootHold
@@ -126,7 +126,7 @@ def test_no_thread_of_a_shielded_step_is_left_when_a_process_forks():
     """Python warns a process of several threads that forks."""
     script = """
 import os, threading
-from logstore._interrupts import shielded
+from logstore.io._interrupts import shielded
 
 threads = []
 for n in range(20):
@@ -271,7 +271,7 @@ def test_an_interrupt_leaves_the_lock_of_what_was_dropped_free(tmp_path):
 
 def test_a_directory_is_listed_without_a_bytecode_at_which_an_interrupt_could_come(tmp_path, monkeypatch):
     """It was told as a lack of memory, and lost."""
-    from logstore._files import LIBC
+    from logstore.io._files import LIBC
 
     (tmp_path / "a\udcff").touch()
 

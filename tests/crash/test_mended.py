@@ -11,7 +11,6 @@ import threading
 import pytest
 
 from logstore import Log, Marker, ProducerStamp
-from logstore._files import LIBC
 from logstore._segment import Segment
 from logstore.errors import (
     DiskFullError,
@@ -21,6 +20,7 @@ from logstore.errors import (
     StorageError,
     StorageFailedError,
 )
+from logstore.io._files import LIBC
 from logstore.log import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from logstore import Log
-from logstore._encode import encode
+from logstore.batch._encode import encode
 from logstore.records import Origin
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

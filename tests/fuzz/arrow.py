@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from logstore._arrow_in import add_arrow
-from logstore._batch import Batches, BatchView
-from logstore._encode import Encoder
+from logstore.batch._batch import Batches, BatchView
+from logstore.batch._encode import Encoder
+from logstore.columns._import import add_arrow
 from tests.fuzz.mutate import EDGES, Mutator
 
 

@@ -11,11 +11,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from logstore._batch import Batches, BatchView, restamp_time, stamp_run, with_codec
-from logstore._codec import compress, decompress
-from logstore._columns import columns_of
-from logstore._crc32c import crc32c
-from logstore._encode import encode, encode_marker
+from logstore.batch._batch import Batches, BatchView, restamp_time, stamp_run, with_codec
+from logstore.batch._codec import compress, decompress
+from logstore.batch._crc32c import crc32c
+from logstore.batch._encode import encode, encode_marker
+from logstore.columns._export import columns_of
 from logstore.errors import RecordError
 from logstore.records import Codec
 from tests.fuzz.mutate import Mutator, varint_end

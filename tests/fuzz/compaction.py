@@ -5,10 +5,10 @@ The first eight bytes of an input choose what is known and what time it is; the 
 
 from __future__ import annotations
 
-from logstore import _compact, _keymap
-from logstore._batch import Batches, BatchView
-from logstore._compact import Filter
-from logstore._keymap import SLOT_BYTES, KeyMap
+from logstore.batch import _compaction_filter, _offset_map
+from logstore.batch._batch import Batches, BatchView
+from logstore.batch._compaction_filter import Filter
+from logstore.batch._offset_map import SLOT_BYTES, KeyMap
 from logstore.log.decided import Decided
 from logstore.records import AbortedTransaction
 from tests.fuzz.batches import LIMIT
@@ -36,7 +36,7 @@ def read_compaction(data: bytes) -> None:
     at = 0
     while True:
         at, why = chosen.run(body, at, END, bool(flags & 8))
-        if why != _compact.DECIDE:
+        if why != _compaction_filter.DECIDE:
             break
         batch = BatchView(memoryview(body)[at:])
         spent = decided.may_discard(batch)
@@ -52,12 +52,12 @@ def _fill(keys: KeyMap, body: bytes, start: int, decided: Decided) -> None:
     at = 0
     while True:
         at, why = keys.add_run(body, start, position=at, limit=LIMIT)
-        if why != _keymap.DECIDE:
+        if why != _offset_map.DECIDE:
             return
         batch = BatchView(memoryview(body)[at:])
         if decided.may_discard(batch) or batch.is_control:
             keys.pass_over(batch.last_offset)
-        elif keys.add_batch(body, start, position=at, limit=LIMIT)[1] == _keymap.FILLED:
+        elif keys.add_batch(body, start, position=at, limit=LIMIT)[1] == _offset_map.FILLED:
             return
         at += batch.size
 

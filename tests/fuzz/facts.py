@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.config.log import DEFAULTS, SYNONYMS, LogConfig
 from logstore.log import aborted, checkpoint, files, snapshot
 from logstore.log.checkpoint import Published, RecoveryPoint

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from logstore._batch import Batches
-from logstore._columns import columns_of
-from logstore._encode import encode
-from logstore._payload import JsonDecoder
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
+from logstore.columns._export import columns_of
+from logstore.columns._values import JsonDecoder
 from logstore.errors import PayloadError
 from tests.fuzz.mutate import Mutator
 

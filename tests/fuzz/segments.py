@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore._batch import Batches, Record
-from logstore._encode import encode
-from logstore._files import Files
 from logstore._index import OffsetIndex, TimeIndex
 from logstore._segment import Segment
+from logstore.batch._batch import Batches, Record
+from logstore.batch._encode import encode
 from logstore.errors import RecordError
+from logstore.io._files import Files
 from tests.fuzz.batches import HEADER_BYTES, LIMIT
 from tests.fuzz.mutate import Mutator
 

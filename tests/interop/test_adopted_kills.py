@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.log.epochs import Epochs
 from logstore.log.files import Directory
 from logstore.store import kraft

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore._partition import partition_of
+from logstore.batch._key_hash import partition_of
 from tests.interop.broker import Broker, java
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]

@@ -187,7 +187,7 @@ def test_an_offset_opens_only_the_segment_that_holds_it(tmp_path: Path, descript
     # Opening a log asks every file for its size. One descriptor: none of them stays open from then.
     calls = traced(
         f"""
-from logstore._files import Files
+from logstore.io._files import Files
 with Log.open("root/t-0", read_only=True, files=Files(descriptor_limit={descriptors})) as log:
     log.log_end_offset
     mark()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from logstore._batch import Batches
-from logstore._encode import Encoder, encode
+from logstore.batch._batch import Batches
+from logstore.batch._encode import Encoder, encode
 from logstore.errors import (
     BrokerError,
     BrokerUnreachableError,

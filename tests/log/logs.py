@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from logstore import Log
-from logstore._encode import encode
+from logstore.batch._encode import encode
 from logstore.log import aborted, recovery
 from logstore.log.files import Directory
 from logstore.log.promises import RecoveryFile

@@ -13,8 +13,8 @@ import pytest
 
 import logstore
 from logstore import Log
-from logstore._files import LIBC
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError, TooManyFilesError
+from logstore.io._files import LIBC
 from logstore.log import ProducerStamp, adoption
 from logstore.log.adoption import Whole
 from logstore.log.files import Directory

@@ -11,9 +11,8 @@ from functools import partial
 import pytest
 
 from logstore import Codec, Marker, Origin, ProducerStamp
-from logstore._codec import compress
-from logstore._encode import encode, encode_marker
-from logstore._files import Files
+from logstore.batch._codec import compress
+from logstore.batch._encode import encode, encode_marker
 from logstore.errors import (
     CoordinatorFencedError,
     CorruptRecordError,
@@ -39,6 +38,7 @@ from logstore.errors import (
     UnsupportedCodecError,
     UnsupportedFormatError,
 )
+from logstore.io._files import Files
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, tree
 
@@ -87,7 +87,7 @@ def refused(log, error, words, use):
 
 def sealed(batch: bytes) -> bytes:
     """The batch with length and CRC made to fit."""
-    from logstore._crc32c import crc32c
+    from logstore.batch._crc32c import crc32c
 
     batch = batch[:8] + (len(batch) - 12).to_bytes(4, "big") + batch[12:]
     return batch[:17] + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]

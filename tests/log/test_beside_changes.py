@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import pytest
 
 from logstore import Log
-from logstore._files import Files
 from logstore.errors import ImageMovedError, OffsetOutOfRangeError
+from logstore.io._files import Files
 from logstore.log import exchange, inspection, reader
 from logstore.log.files import LOG, Directory
 from logstore.log.readonly import LogReader

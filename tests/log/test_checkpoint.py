@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
 from logstore.log import checkpoint
 from logstore.log.checkpoint import LogKind, Published, RecoveryPoint

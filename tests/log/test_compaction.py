@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore import Codec, Log, Marker, ProducerStamp
-from logstore._keymap import SLOT_BYTES, KeyMap, allocated_bytes
+from logstore.batch._offset_map import SLOT_BYTES, KeyMap, allocated_bytes
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
@@ -589,7 +589,7 @@ def test_a_reader_that_holds_an_old_tuple_reads_on(tmp_path):
 @pytest.mark.parametrize("limit", [None, 16])
 def test_a_reader_in_another_process_follows_through_every_swap(tmp_path, limit):
     """Its files change their bytes under their names: it sees that by the generation, and looks again."""
-    from logstore._files import Files
+    from logstore.io._files import Files
 
     history = keyed(tmp_path, keys=60)
     files = Files() if limit is None else Files(descriptor_limit=limit)

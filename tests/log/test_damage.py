@@ -17,8 +17,8 @@ import pytest
 
 import logstore
 from logstore import Log, aio
-from logstore._batch import with_codec
-from logstore._encode import encode
+from logstore.batch._batch import with_codec
+from logstore.batch._encode import encode
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError, UnsupportedFormatError
 from logstore.log.damage import LeftOut
 from logstore.records import Codec, TopicPartition

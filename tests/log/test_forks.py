@@ -13,7 +13,7 @@ import pytest
 SCRIPT = """
     import os, signal, sys
     from logstore import Log
-    from logstore._files import LIBC
+    from logstore.io._files import LIBC
     from logstore.errors import ForkedError
     from logstore.log.lock import RootLock
     from logstore.log.ticker import TICKER

@@ -203,7 +203,7 @@ def test_records_that_contradict_their_batch_are_found_by_looking_deep(partition
     data = bytearray(path.read_bytes())
     size = 12 + int.from_bytes(data[8:12], "big")
     data[57:61] = (3).to_bytes(4, "big")  # one record less than there are
-    from logstore._crc32c import crc32c
+    from logstore.batch._crc32c import crc32c
 
     data[17:21] = crc32c(bytes(data[21:size])).to_bytes(4, "big")
     path.write_bytes(data)

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 from logstore import Ack, AppendResult, Batches, Codec, Log, Marker, Origin, ProducerStamp, Record, TimestampType
-from logstore._encode import encode
-from logstore._files import Files
+from logstore.batch._encode import encode
 from logstore.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -30,6 +29,7 @@ from logstore.errors import (
     RecordTypeError,
     UnexpectedOffsetError,
 )
+from logstore.io._files import Files
 from logstore.log.flush import Flusher
 from logstore.log.state import State
 from logstore.testing import ManualClock

@@ -24,9 +24,9 @@ from hypothesis.stateful import (
 )
 
 from logstore import Codec, Marker, Origin, ProducerStamp
-from logstore._encode import encode
-from logstore._files import LIBC, Files
+from logstore.batch._encode import encode
 from logstore.errors import OffsetOutOfRangeError, OutOfOrderSequenceError, ProducerStateError
+from logstore.io._files import LIBC, Files
 from logstore.log.state import batches_of
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

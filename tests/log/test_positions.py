@@ -9,7 +9,7 @@ import pytest
 
 import logstore
 from logstore import Codec, Log, ProducerStamp
-from logstore._batch import BatchView
+from logstore.batch._batch import BatchView
 from logstore.errors import InvalidSettingError
 from logstore.records import Marker, Origin
 from logstore.testing import ManualClock, SimDisk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logstore import Log
-from logstore._files import Files
+from logstore.io._files import Files
 from logstore.log import checkpoint
 from logstore.log.checkpoint import PUBLISHED, PUBLISHED_BYTES
 from logstore.log.files import Directory

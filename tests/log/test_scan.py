@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore import Log, ProducerStamp
-from logstore._batch import Batches
-from logstore._encode import encode
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError
 from logstore.log.scan import limited
 from logstore.records import Codec, Marker, Origin

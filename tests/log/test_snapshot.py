@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.log import Log, ProducerStamp, snapshot
 from logstore.log.producers import Producers, ProducerState, WrittenBatch
 from logstore.log.snapshot import PRODUCERS, SavedProducers

@@ -7,8 +7,7 @@ import math
 from random import Random
 from typing import Any
 
-from protocol import table
-
+from codegen import table
 from logstore.protocol.generated import messages
 from logstore.protocol.message import Message
 

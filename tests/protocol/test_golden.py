@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.protocol import frames
 from logstore.protocol.generated.messages import (
     ApiVersionsResponse,

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from protocol import table
 
+from codegen import table
 from logstore.errors import LogstoreError, MalformedMessageError, ProtocolError, UnsupportedVersionError
 from logstore.protocol.generated.messages import (
     ApiVersionsRequest,

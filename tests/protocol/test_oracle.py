@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from protocol import table
 
+from codegen import table
 from tests.protocol import made, oracle
 
 VALUES = 8

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from logstore._batch import BatchView, stamp_run
-from logstore._encode import encode, encode_marker
+from logstore.batch._batch import BatchView, stamp_run
+from logstore.batch._encode import encode, encode_marker
 from logstore.protocol.frames import decode_request, encode_response
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView, stamp_run
-from logstore._encode import encode, encode_marker
+from logstore.batch._batch import Batches, BatchView, stamp_run
+from logstore.batch._encode import encode, encode_marker
 from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
 from logstore.protocol._batches import aborted_ranges, sequenced, whole_batches
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from logstore._batch import Batches
-from logstore._encode import encode
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
 from logstore.errors import (
     BrokerError,
     BrokerTimeoutError,

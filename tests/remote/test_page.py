@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore._encode import encode
+from logstore.batch._encode import encode
 from logstore.config.remote import WireConfig
 from logstore.config.schema import keys_of
 from logstore.protocol.generated.messages import ListOffsetsRequest

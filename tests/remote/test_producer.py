@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore._batch import BatchView
-from logstore._encode import Encoder, encode
+from logstore.batch._batch import BatchView
+from logstore.batch._encode import Encoder, encode
 from logstore.dropped import release_all
 from logstore.errors import (
     BrokerError,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import logstore._batch
+import logstore.batch._batch
 
 pytest.importorskip("logstore_planted", reason="not a sanitizer build: run make sanitize")
 
@@ -38,7 +38,7 @@ def test_a_planted_fault_ends_the_process_and_names_its_line(call: str, said: st
 
 
 def test_what_is_tested_here_is_the_instrumented_core() -> None:
-    core = Path(logstore._batch.__file__)
+    core = Path(logstore.batch._batch.__file__)
     assert b"__asan_report" in core.read_bytes()
     assert b"__ubsan_handle" in core.read_bytes()
     assert "build/sanitize" in str(core)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from logstore._batch import BatchView
-from logstore._partition import partition_of
+from logstore.batch._batch import BatchView
+from logstore.batch._key_hash import partition_of
 from logstore.errors import (
     BrokerUnreachableError,
     DeliveryTimeoutError,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore._batch import Batches, BatchView
-from logstore._encode import Encoder
-from logstore._partition import partition_of
+from logstore.batch._batch import Batches, BatchView
+from logstore.batch._encode import Encoder
+from logstore.batch._key_hash import partition_of
 from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
 from logstore.spark.read.options import ReadOptions
 from logstore.spark.read.partition import read_slice

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.errors import (
     ConfigError,
     CorruptRecordError,
@@ -547,7 +547,7 @@ def test_killed_writers_of_an_adopted_directory_raise_no_leader_epoch(root, tmp_
 
 
 def rewrite_catalogue(root: Path, change) -> None:
-    from logstore._crc32c import crc32c
+    from logstore.batch._crc32c import crc32c
 
     head, facts, *_ = (root / "logstore.topics").read_bytes().split(b"\n")
     told = json.loads(facts)

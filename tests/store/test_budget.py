@@ -11,8 +11,6 @@ import pytest
 
 import logstore
 from logstore import Log
-from logstore._files import LIBC
-from logstore._interrupts import held
 from logstore.errors import (
     BudgetTooSmallError,
     DiskBudgetError,
@@ -21,6 +19,8 @@ from logstore.errors import (
     LogstoreError,
     NotSyncedError,
 )
+from logstore.io._files import LIBC
+from logstore.io._interrupts import held
 from logstore.log.owner import Owner
 from logstore.store.budget import Limits
 from logstore.testing import ManualClock, SimDisk

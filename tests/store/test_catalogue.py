@@ -8,7 +8,7 @@ import random
 import pytest
 
 import logstore
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 import logstore
-from logstore import ProducerStamp, _batch
+from logstore import ProducerStamp
+from logstore.batch import _batch
 from logstore.errors import (
     ConcurrentUseError,
     ConsumerClosedError,

@@ -198,7 +198,7 @@ def test_only_its_producer_answers_it(producer: logstore.Producer) -> None:
 
 
 def test_one_that_no_producer_made_says_so() -> None:
-    from logstore._produce import SendFuture
+    from logstore.accumulator._batcher import SendFuture
 
     with pytest.raises(TypeError, match=r"comes from Producer\.send"):
         SendFuture()

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import logstore
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     DirectoryLockedError,

@@ -11,7 +11,7 @@ import json
 import pytest
 
 import logstore
-from logstore._encode import Encoder, encode, encode_marker
+from logstore.batch._encode import Encoder, encode, encode_marker
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     CorruptRecordError,

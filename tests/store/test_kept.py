@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.errors import LaterCatalogueError, PolicyViolationError, RetentionWarning
 from logstore.log.files import Directory
 from logstore.records import TopicPartition

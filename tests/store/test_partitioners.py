@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore._partition import murmur2, partition_of
+from logstore.batch._key_hash import murmur2, partition_of
 from logstore.errors import InvalidPartitionsError, InvalidSettingError, RecordTypeError, UnknownPartitionError
 from logstore.store.partitioners import Partitioner, partitioner_of
 from logstore.testing import temporary_store

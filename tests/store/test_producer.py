@@ -278,7 +278,7 @@ def test_waiting_for_a_record_that_nobody_writes_ends_in_time(store):
 
 
 def test_a_future_is_made_by_send_alone():
-    from logstore._produce import SendFuture
+    from logstore.accumulator._batcher import SendFuture
 
     with pytest.raises(TypeError, match=r"Producer\.send"):
         SendFuture()

@@ -220,7 +220,7 @@ def test_what_needs_no_rebuilding_is_refused_and_left_as_it_is(root, tmp_path):
 
 
 def test_a_catalogue_of_a_later_program_is_not_rebuilt_over(root):
-    from logstore._crc32c import crc32c
+    from logstore.batch._crc32c import crc32c
 
     body = (root / CATALOGUE).read_bytes().rsplit(b"crc32c", 1)[0]
     body = b"logstore topics 99\n" + body.split(b"\n", 1)[1]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore import Log, ProducerStamp, Store
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadError, UnknownPartitionError
 from logstore.records import Marker
 from logstore.store.scans import TopicScan

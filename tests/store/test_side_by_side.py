@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from logstore._files import LIBC, Files
+from logstore.io._files import LIBC, Files
 from logstore.store.side_by_side import side_by_side
 
 

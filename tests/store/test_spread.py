@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logstore
-from logstore._encode import Encoder
-from logstore._partition import partition_of
-from logstore._spread import Spread
+from logstore.batch._encode import Encoder
+from logstore.batch._key_hash import partition_of
+from logstore.columns._partition_rows import Spread
 from logstore.errors import (
     DiskFullError,
     InvalidRecordError,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore import Log
-from logstore._files import LIBC, Files, errno_of
 from logstore.errors import DiskFullError, StorageError, StorageFailedError
+from logstore.io._files import LIBC, Files, errno_of
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from logstore import Batches, Log, LogConfig
-from logstore._batch import BatchView
+from logstore.batch._batch import BatchView
 from logstore.errors import InvalidTopicError
 from logstore.testing import SimDisk, strategies, temporary_store
 from logstore.topic_names import check_name, check_partition_count

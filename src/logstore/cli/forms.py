@@ -16,12 +16,12 @@ from typing import Any
 
 import click
 
-from logstore._batch import Batches, Record
-from logstore._columns import ColumnStream
+from logstore.batch._batch import Batches, Record
 from logstore.cli import output
+from logstore.columns._export import ColumnStream
+from logstore.columns.tables import library
 from logstore.errors import InvalidRecordError
 from logstore.log.scan import Scan
-from logstore.log.tables import library
 from logstore.records import TopicPartition
 from logstore.store.transfer import record_to_json
 

@@ -36,7 +36,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.log.checkpoint import INT64_MAX
 from logstore.records import AbortedTransaction
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from logstore._batch import BatchView, restamp_time, with_codec
-from logstore._codec import compress
+from logstore.batch._batch import BatchView, restamp_time, with_codec
+from logstore.batch._codec import compress
 from logstore.config.log import LogConfig
 from logstore.errors import (
     CorruptRecordError,

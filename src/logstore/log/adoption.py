@@ -20,11 +20,11 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from logstore._batch import stamp_producer
-from logstore._files import File, errno_of
-from logstore._interrupts import held
 from logstore._segment import Segment
+from logstore.batch._batch import stamp_producer
 from logstore.errors import StorageError, StorageFailedError
+from logstore.io._files import File, errno_of
+from logstore.io._interrupts import held
 from logstore.log.gate import with_room
 from logstore.log.segments import NotTaken
 from logstore.log.state import INT32_MAX, State, batches_of

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logstore._batch import Batches
-from logstore._interrupts import held
+from logstore.batch._batch import Batches
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidSettingError, PolicyViolationError
+from logstore.io._interrupts import held
 from logstore.log.state import State
 from logstore.records import TopicPartition
 

@@ -14,9 +14,7 @@ import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from logstore._encode import Encoder, Gatherer
-from logstore._files import fork_generation
-from logstore._interrupts import held
+from logstore.batch._encode import Encoder, Gatherer
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.dropped import hand_over
@@ -28,6 +26,8 @@ from logstore.errors import (
     NotSyncedError,
     RecordError,
 )
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import held
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 

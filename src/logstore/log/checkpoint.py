@@ -57,9 +57,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from logstore import _published
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
+from logstore.log.formats import _published
 from logstore.records import TopicPartition
 
 if TYPE_CHECKING:

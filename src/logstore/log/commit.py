@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from logstore._interrupts import Condition, guarded, held
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import LogstoreError
+from logstore.io._interrupts import Condition, guarded, held
 
 _PATIENCE = 8
 _LEAST_WAIT_S = 0.001  #: a timed wait of less takes longer than it says

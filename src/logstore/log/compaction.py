@@ -18,12 +18,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from logstore import _compact, _keymap
-from logstore._batch import BatchView
-from logstore._compact import Filter
-from logstore._interrupts import held, shielded
-from logstore._keymap import SLOT_BYTES, KeyMap
 from logstore._segment import Segment
+from logstore.batch import _compaction_filter, _offset_map
+from logstore.batch._batch import BatchView
+from logstore.batch._compaction_filter import Filter
+from logstore.batch._offset_map import SLOT_BYTES, KeyMap
 from logstore.config.log import LogConfig
 from logstore.errors import (
     CorruptRecordError,
@@ -33,6 +32,7 @@ from logstore.errors import (
     RecordError,
     StorageError,
 )
+from logstore.io._interrupts import held, shielded
 from logstore.log import dirty, exchange, recovery
 from logstore.log.decided import Decided
 from logstore.log.dirty import Cleanable
@@ -250,9 +250,9 @@ class _Run:
                 at, path = 0, segment.path
                 while True:
                     at, why = keys.add_run(data, first, position=at, limit=limit, path=path, file_position=position)
-                    if why == _keymap.FILLED:
+                    if why == _offset_map.FILLED:
                         return
-                    if why != _keymap.DECIDE:
+                    if why != _offset_map.DECIDE:
                         break
                     batch = BatchView(memoryview(data)[at:])
                     if decided.may_discard(batch) or batch.is_control:
@@ -261,7 +261,7 @@ class _Run:
                         _, why = keys.add_batch(
                             data, first, position=at, limit=limit, path=path, file_position=position
                         )
-                        if why == _keymap.FILLED:
+                        if why == _offset_map.FILLED:
                             return
                     at += batch.size
                 self._passed = at
@@ -373,7 +373,7 @@ class _Run:
             at = 0
             while True:
                 at, why = filtered.run(data, at, end, ends_here, path=path, file_position=position)
-                if why != _compact.DECIDE:
+                if why != _compaction_filter.DECIDE:
                     break
                 batch = BatchView(memoryview(data)[at:])
                 is_spent = decided.may_discard(batch)

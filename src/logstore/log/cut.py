@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from logstore._interrupts import held
 from logstore.errors import NO_ROOM, OffsetOutOfRangeError, StorageError, TooManyFilesError
+from logstore.io._interrupts import held
 from logstore.log import recovery
 from logstore.log.state import State
 

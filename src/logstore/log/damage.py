@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from logstore._batch import Batches
 from logstore._segment import Segment
+from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
 from logstore.records import TopicPartition
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logstore._batch import BatchView
+from logstore.batch._batch import BatchView
 from logstore.errors import CorruptRecordError
 from logstore.records import AbortedTransaction, Marker
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from logstore._files import File
-from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import DiskFullError, StorageError, TooManyFilesError
+from logstore.io._files import File
+from logstore.io._interrupts import held
 from logstore.log import aborted, files
 from logstore.log.state import State
 from logstore.records import AbortedTransaction

@@ -15,8 +15,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from logstore._files import LIBC, File, Files, errno_of
 from logstore.errors import NotALogError, StorageError
+from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.paths import local_path
 from logstore.records import TopicPartition
 

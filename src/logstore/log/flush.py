@@ -11,9 +11,9 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
-from logstore._interrupts import held, locked, shielded
 from logstore._segment import Segment
 from logstore.errors import NO_ROOM, DiskFullError, StorageError, TooManyFilesError
+from logstore.io._interrupts import held, locked, shielded
 from logstore.log.commit import GroupCommit
 from logstore.log.cut import settle_locked
 from logstore.log.state import State

@@ -15,8 +15,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 from logstore._segment import Segment
-from logstore._slice import Slice
 from logstore.errors import RecordError, StorageError
+from logstore.io._file_region import Slice
 from logstore.records import AbortedTransaction
 
 _logger = logging.getLogger(__name__)

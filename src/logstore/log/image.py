@@ -13,10 +13,10 @@ import errno
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from logstore._files import File, errno_of
-from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, ImageMovedError, RecordError, StorageError
+from logstore.io._files import File, errno_of
+from logstore.io._interrupts import held
 from logstore.log import aborted, files
 from logstore.log.aborted import NOTHING, Sum
 from logstore.log.checkpoint import LogKind, RecoveryPoint

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from logstore._batch import BatchView, Record
-from logstore._files import LIBC, File, Files
 from logstore._index import OffsetIndex, TimeIndex
 from logstore._segment import Segment
+from logstore.batch._batch import BatchView, Record
 from logstore.errors import CorruptRecordError, NotALogError, RecordError, StorageError
+from logstore.io._files import LIBC, File, Files
 from logstore.log import aborted, checkpoint, epochs, files, recovery, snapshot
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory

@@ -20,8 +20,6 @@ import struct
 import threading
 from typing import ClassVar, Final, NamedTuple
 
-from logstore._files import LIBC, File, Files
-from logstore._interrupts import Condition, held
 from logstore.clock import Clock
 from logstore.errors import (
     DirectoryLockedError,
@@ -30,6 +28,8 @@ from logstore.errors import (
     StorageError,
     TooManyFilesError,
 )
+from logstore.io._files import LIBC, File, Files
+from logstore.io._interrupts import Condition, held
 from logstore.log import files
 from logstore.log.files import LOCK, Directory
 

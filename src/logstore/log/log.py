@@ -20,8 +20,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from logstore._files import LIBC, Files, fork_generation
-from logstore._interrupts import held, locked, made, shielded
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting
@@ -31,6 +29,8 @@ from logstore.errors import (
     LogstoreError,
     OffsetOutOfRangeError,
 )
+from logstore.io._files import LIBC, Files, fork_generation
+from logstore.io._interrupts import held, locked, made, shielded
 from logstore.log import alteration, compaction, cut, image, retention
 from logstore.log.checkpoint import LogKind
 from logstore.log.compaction import Compacted, Throttle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from logstore._encode import timestamp_of
+from logstore.batch._encode import timestamp_of
 from logstore.clock import Clock
 from logstore.config.quantities import time_ms
 from logstore.errors import InvalidTimestampError

@@ -15,12 +15,12 @@ import contextlib
 import errno
 import logging
 
-from logstore._files import File, errno_of
-from logstore._published import publish
 from logstore.errors import NO_ROOM, StorageError
+from logstore.io._files import File, errno_of
 from logstore.log import checkpoint
 from logstore.log.checkpoint import LogKind, Published, RecoveryPoint
 from logstore.log.files import Directory
+from logstore.log.formats._published import publish
 
 _logger = logging.getLogger(__name__)
 

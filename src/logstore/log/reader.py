@@ -14,17 +14,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from logstore._batch import Batches, Record, run_of
 from logstore._segment import Segment
-from logstore._slice import Slice
-from logstore._tally import count_whole
+from logstore.batch._batch import Batches, Record, run_of
 from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
+from logstore.io._file_region import Slice
 from logstore.log import damage
 from logstore.log.epochs import Epochs
 from logstore.log.holds import Hold
 from logstore.log.moments import When, moment_of
+from logstore.log.read._record_count import count_whole
 from logstore.log.scan import Bounds, Hint, Scan
 from logstore.log.segments import check_joint, is_gone
 from logstore.log.watermark import Watermark

@@ -13,10 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from logstore._files import LIBC, fork_generation
-from logstore._interrupts import held
 from logstore._segment import Segment
-from logstore._watch import Watch
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.errors import (
@@ -30,6 +27,9 @@ from logstore.errors import (
     StorageError,
     UnknownTopicError,
 )
+from logstore.io._files import LIBC, fork_generation
+from logstore.io._interrupts import held
+from logstore.io._watch import Watch
 from logstore.log import aborted, checkpoint, files, recovery
 from logstore.log.aborted import Note
 from logstore.log.checkpoint import LogKind, Published

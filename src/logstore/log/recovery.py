@@ -16,8 +16,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from logstore._scan import Extent
 from logstore._segment import Segment
+from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
 from logstore.log import aborted, checkpoint, files, snapshot, swaps

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.errors import DamagedLogError, RecordError, StorageError
+from logstore.io._interrupts import held
 from logstore.log import cut
 from logstore.log.state import State
 

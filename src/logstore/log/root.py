@@ -24,11 +24,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, NamedTuple, TypeVar
 
-from logstore._crc32c import crc32c
-from logstore._interrupts import guarded, shielded
+from logstore.batch._crc32c import crc32c
 from logstore.clock import Clock
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
+from logstore.io._interrupts import guarded, shielded
 from logstore.log import checkpoint, files
 from logstore.log.files import Directory
 from logstore.log.lock import BRIEFLY_S, RootLock

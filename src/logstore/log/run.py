@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from logstore._batch import stamp_producer
-from logstore._interrupts import locked
+from logstore.batch._batch import stamp_producer
+from logstore.io._interrupts import locked
 from logstore.log.cut import settle_locked
 from logstore.log.gate import with_room
 from logstore.log.state import INT32_MAX, State

@@ -10,15 +10,15 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from logstore.columns.tables import Tabular
 from logstore.errors import RecordError
 from logstore.log.damage import DAMAGE, LeftOut, readable
 from logstore.log.damage import left_out as left_out_by
-from logstore.log.tables import Tabular
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from logstore._batch import Batches, Record
-    from logstore._columns import ColumnStream
+    from logstore.batch._batch import Batches, Record
+    from logstore.columns._export import ColumnStream
     from logstore.log.holds import Hold
 
 _logger = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ class Scan(Tabular):
         return total
 
     def _stream(self) -> ColumnStream:
-        from logstore._columns import ColumnStream
+        from logstore.columns._export import ColumnStream
 
         name = self._log.name
         return ColumnStream(self.chunks(), self._columns, topic=name.topic, partition=name.partition)

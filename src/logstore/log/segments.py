@@ -13,11 +13,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from logstore._files import File, errno_of
-from logstore._growth import Chunked, Growth, Preallocate
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
+from logstore.io._files import File, errno_of
+from logstore.io._preallocation import Chunked, Growth, Preallocate
 from logstore.log import files
 from logstore.log.files import Directory
 

@@ -38,7 +38,7 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.log.checkpoint import INT32_MAX
 from logstore.log.producers import (
     NO_SEQUENCE,

@@ -18,8 +18,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore._files import fork_generation
-from logstore._interrupts import held
 from logstore._segment import Segment
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
@@ -34,6 +32,8 @@ from logstore.errors import (
     StorageFailedError,
     TooManyFilesError,
 )
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import held
 from logstore.log import checkpoint, recovery
 from logstore.log.checkpoint import LogKind, RecoveryPoint
 from logstore.log.files import Directory

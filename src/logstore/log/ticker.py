@@ -12,8 +12,8 @@ import threading
 import weakref
 from typing import Protocol
 
-from logstore._interrupts import held
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.io._interrupts import held
 
 _logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
-from logstore._files import File
 from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, RecordError, StorageError, TooManyFilesError
+from logstore.io._files import File
 from logstore.log import aborted, files, recovery, snapshot
 from logstore.log.aborted import NOTHING, Note, Sum
 from logstore.log.files import Directory

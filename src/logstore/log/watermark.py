@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logstore._interrupts import Condition, held
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.io._interrupts import Condition, held
 
 
 class Bell:

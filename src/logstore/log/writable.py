@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from logstore._encode import Encoder, encode_marker, timestamp_of
-from logstore._interrupts import held, locked, shielded
+from logstore.batch._encode import Encoder, encode_marker, timestamp_of
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, NotSyncedError
+from logstore.io._interrupts import held, locked, shielded
 from logstore.log import admission
 from logstore.log.adoption import Whole, adopt
 from logstore.log.appender import Appender

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from logstore._batch import BatchView, stamp_run
-from logstore._encode import Encoder
-from logstore._interrupts import shielded
+from logstore.batch._batch import BatchView, stamp_run
+from logstore.batch._encode import Encoder
 from logstore.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -19,6 +18,7 @@ from logstore.errors import (
     RecordTooLargeError,
     UnexpectedOffsetError,
 )
+from logstore.io._interrupts import shielded
 from logstore.log.admission import Admitted, check_keys
 from logstore.log.cut import cut_locked
 from logstore.log.producers import ProducedBatch
@@ -232,11 +232,11 @@ def add_records(encoder: Encoder, records: Any) -> None:
     if type(records) is list:
         encoder.add_all(records)
     elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
-        from logstore._arrow_in import add_arrow
+        from logstore.columns._import import add_arrow
 
         add_arrow(encoder, records)
     elif hasattr(records, "__array_interface__"):
-        from logstore._arrow_in import add_numpy
+        from logstore.columns._import import add_numpy
 
         add_numpy(encoder, records)
     elif isinstance(records, Iterable):

@@ -8,12 +8,22 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 
-from logstore._batch cimport (
-    AT_BASE_SEQUENCE, AT_PRODUCER_EPOCH, AT_PRODUCER_ID, BatchHeader, CONTROL_FLAG, HEADER_BYTES, RecordView,
-    last_offset_of, next_record, parse_header, raise_batch_status, seal_batch,
+from logstore.batch._batch cimport (
+    AT_BASE_SEQUENCE,
+    AT_PRODUCER_EPOCH,
+    AT_PRODUCER_ID,
+    BatchHeader,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    RecordView,
+    last_offset_of,
+    next_record,
+    parse_header,
+    raise_batch_status,
+    seal_batch,
 )
-from logstore._bytes cimport OK, SHORT, load16, store16, store32, store64
-from logstore._crc32c cimport logstore_crc32c_init
+from logstore.batch._bytes cimport OK, SHORT, load16, store16, store32, store64
+from logstore.batch._crc32c cimport logstore_crc32c_init
 
 logstore_crc32c_init()
 

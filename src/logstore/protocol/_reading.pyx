@@ -18,7 +18,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from logstore._bytes cimport load16, load32, load64
+from logstore.batch._bytes cimport load16, load32, load64
 
 from logstore.errors import MalformedMessageError
 

@@ -14,7 +14,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from logstore._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
+from logstore.batch._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
 
 from logstore.errors import ProtocolError, UnsupportedVersionError
 

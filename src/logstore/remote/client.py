@@ -58,7 +58,7 @@ class Fetched(NamedTuple):
 
     ``next_offset`` is where the next fetch goes on, also where the batches hold no record that a reader may see.
     ``aborted`` holds (producer id, first offset, last offset) of what a committed reader skips, as
-    `logstore._batch.Batches` takes it.
+    `logstore.batch._batch.Batches` takes it.
     """
 
     data: bytes

@@ -19,7 +19,7 @@ from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from logstore._encode import Encoder
+from logstore.batch._encode import Encoder
 from logstore.config.schema import INT32_MAX
 from logstore.dropped import hand_over
 from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from logstore._interrupts import shielded
 from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
 from logstore.config.schema import naming_arguments
 from logstore.config.store import warn_of_unkept
 from logstore.errors import PolicyViolationError
+from logstore.io._interrupts import shielded
 from logstore.log import Log
 from logstore.store.budget import Budget, may_go
 from logstore.store.topic import Topic

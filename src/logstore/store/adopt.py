@@ -28,12 +28,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
 from logstore.config.store import StoreConfig
 from logstore.errors import NO_ROOM, ConfigError, NotALogError, StorageError, UnsupportedFormatError
 from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
+from logstore.io._files import LIBC, Files
 from logstore.log import checkpoint
 from logstore.log import files as log_files
 from logstore.log.epochs import Epochs

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from logstore._interrupts import held
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
+from logstore.io._interrupts import held
 from logstore.log.files import Directory
 from logstore.store.housekeeping import Housekeeper, Interrupted
 

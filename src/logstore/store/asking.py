@@ -16,8 +16,6 @@ import os
 import threading
 from typing import Any, Final, Protocol, TypeVar
 
-from logstore._files import LIBC, Files
-from logstore._interrupts import Condition, held, interrupted
 from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
 from logstore.errors import (
     DirectoryLockedError,
@@ -26,6 +24,8 @@ from logstore.errors import (
     OwnerTimeoutError,
     ReadOnlyError,
 )
+from logstore.io._files import LIBC, Files
+from logstore.io._interrupts import Condition, held, interrupted
 from logstore.log.files import Directory
 from logstore.log.lock import Holder, holder_of
 from logstore.store import mailbox

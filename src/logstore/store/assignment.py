@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from logstore._interrupts import held
 from logstore.config.client import ConsumerConfig
 from logstore.errors import (
     ConcurrentUseError,
@@ -20,6 +19,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.groups.offsets import is_whole
+from logstore.io._interrupts import held
 from logstore.log.moments import When, moment_of
 from logstore.records import TimestampOffset, TopicPartition
 from logstore.store.offsets import CommittedOffsets

@@ -30,7 +30,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logstore._interrupts import held
 from logstore.config.log import LogConfig
 from logstore.errors import (
     BudgetTooSmallError,
@@ -40,6 +39,7 @@ from logstore.errors import (
     OffsetOutOfRangeError,
     StorageError,
 )
+from logstore.io._interrupts import held
 from logstore.log import Log, files
 from logstore.log.files import Directory
 from logstore.log.gate import Gate

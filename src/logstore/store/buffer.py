@@ -6,8 +6,8 @@ written or given up, so no record of a batch asks here. Any thread may take, giv
 
 from __future__ import annotations
 
-from logstore._interrupts import Condition, held
 from logstore.clock import Clock
+from logstore.io._interrupts import Condition, held
 
 
 class BufferMemory:

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, StorageError
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory

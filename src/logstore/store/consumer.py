@@ -17,8 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
-from logstore._batch import Record, RecordChain, RecordIterator
-from logstore._interrupts import shielded
+from logstore.batch._batch import Record, RecordChain, RecordIterator
 from logstore.clock import seconds_of
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
@@ -32,6 +31,7 @@ from logstore.errors import (
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
+from logstore.io._interrupts import shielded
 from logstore.log.listening import Listening
 from logstore.log.waiting import wait_for_any
 from logstore.log.watermark import Bell

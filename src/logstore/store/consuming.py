@@ -13,10 +13,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from logstore._interrupts import held
 from logstore.config.log import Setting
 from logstore.config.schema import naming_arguments
 from logstore.errors import ConcurrentUseError, LogstoreError
+from logstore.io._interrupts import held
 from logstore.records import Ack, Isolation, TopicPartition
 
 if TYPE_CHECKING:

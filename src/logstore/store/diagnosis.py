@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logstore._files import LIBC, Files, errno_of
 from logstore.config.checks import Severity, check
 from logstore.config.store import StoreConfig
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
+from logstore.io._files import LIBC, Files, errno_of
 from logstore.log import files, inspection, recovery
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory

@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from logstore._files import fork_generation
-from logstore._interrupts import Condition, held
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import Condition, held
 
 if TYPE_CHECKING:
     from typing import Final

@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
-from logstore._files import LIBC, Files
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
+from logstore.io._files import LIBC, Files
 from logstore.log.files import Directory
 from logstore.store.asking import ask, check
 from logstore.store.ingest import Ingested

@@ -45,9 +45,9 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from logstore._interrupts import held, tried
 from logstore.config.schema import INT32_MAX
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
+from logstore.io._interrupts import held, tried
 from logstore.log import Log, ProducerStamp
 from logstore.log.files import Directory
 from logstore.records import AppendResult, Marker, TopicPartition

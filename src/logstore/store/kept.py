@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logstore._crc32c import crc32c
+from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
 from logstore.log.files import Directory
 from logstore.store.sinks import SinkState

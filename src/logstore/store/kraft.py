@@ -23,8 +23,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from logstore._batch import Batches
 from logstore._segment import Segment
+from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
 from logstore.log import Log, files
 from logstore.log.files import Directory

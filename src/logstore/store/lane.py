@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from logstore._encode import Encoder, timestamp_of
-from logstore._interrupts import guarded, held, together, tried
-from logstore._produce import Lane, SendFuture, Ticket
+from logstore.accumulator._batcher import Lane, SendFuture, Ticket
+from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
 from logstore.config.client import ProducerConfig
 from logstore.config.log import LogConfig
 from logstore.config.schema import INT64_MAX
 from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
+from logstore.io._interrupts import guarded, held, together, tried
 from logstore.log import Log, ProducerStamp
 from logstore.log.admission import check_keys, check_timestamps
 from logstore.log.moments import Time

@@ -14,10 +14,10 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
-from logstore._files import fork_generation
-from logstore._interrupts import held, shielded
 from logstore.dropped import hand_over, release_all, wait_until
 from logstore.errors import LogstoreError
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import held, shielded
 from logstore.store.housekeeping import Housekeeper
 from logstore.store.partitions import Partitions
 

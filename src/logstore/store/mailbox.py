@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from logstore import errors
-from logstore._files import errno_of
 from logstore.errors import InvalidManifestError, LogstoreError, StorageError
+from logstore.io._files import errno_of
 from logstore.log.files import Directory
 from logstore.store.requests import KINDS, Request
 

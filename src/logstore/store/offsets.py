@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from logstore._interrupts import held
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
 from logstore.errors import (
@@ -37,6 +36,7 @@ from logstore.groups.offsets import (
     encode_value,
     partition_of,
 )
+from logstore.io._interrupts import held
 from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.resuming import epoch_before

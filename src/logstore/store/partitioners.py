@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from logstore._partition import partition_of
+from logstore.batch._key_hash import partition_of
 from logstore.errors import InvalidPartitionsError, InvalidSettingError, UnknownPartitionError
 
 Choice = Callable[[str, Any, Any, int], int]

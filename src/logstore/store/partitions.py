@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from logstore._files import Files
-from logstore._interrupts import held, shielded
 from logstore.clock import Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.errors import NotALogError, StoreClosedError
+from logstore.io._files import Files
+from logstore.io._interrupts import held, shielded
 from logstore.log import Log, LogReader
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from logstore._batch import RecordIterator
+from logstore.batch._batch import RecordIterator
 from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.records import TopicPartition

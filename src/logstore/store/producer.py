@@ -18,9 +18,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from logstore._files import fork_generation
-from logstore._interrupts import Condition, held, interrupted, shielded
-from logstore._produce import Lanes, Sender, SendFuture
+from logstore.accumulator._batcher import Lanes, Sender, SendFuture
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ProducerConfig
 from logstore.dropped import hand_over
@@ -32,6 +30,8 @@ from logstore.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import Condition, held, interrupted, shielded
 from logstore.log import Log
 from logstore.log.ticker import TICKER
 from logstore.records import Ack, TopicPartition

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logstore._files import LIBC, Files, errno_of
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, NotALogError, StorageError
+from logstore.io._files import LIBC, Files, errno_of
 from logstore.log import files as log_files
 from logstore.log.files import Directory
 from logstore.log.root import is_kafkas, under_lock

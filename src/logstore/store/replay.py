@@ -18,8 +18,8 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from logstore._batch import BatchView, Record, stamp
-from logstore._encode import encode
+from logstore.batch._batch import BatchView, Record, stamp
+from logstore.batch._encode import encode
 from logstore.errors import InvalidManifestError, UnexpectedOffsetError
 from logstore.log import Log
 from logstore.records import Isolation, Origin, TimestampType

@@ -18,8 +18,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from logstore._interrupts import held
 from logstore.errors import DiskFullError, StorageError
+from logstore.io._interrupts import held
 from logstore.log import files
 from logstore.log.files import Directory
 from logstore.log.gate import Gate

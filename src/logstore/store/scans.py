@@ -12,19 +12,19 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from logstore._batch import Batches, Record
+from logstore.batch._batch import Batches, Record
+from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
 from logstore.log.damage import LeftOut
 from logstore.log.moments import When
 from logstore.log.reader import DEFAULT_READ_BYTES, Readable
 from logstore.log.scan import Scan, check_limit, limited, values_of
-from logstore.log.tables import Tabular
 from logstore.records import Isolation
 
 if TYPE_CHECKING:
-    from logstore._columns import ColumnBatch, ColumnStream
-    from logstore._table import Decoder
-    from logstore.store.payload import ValueSchema
+    from logstore.columns._builder import Decoder
+    from logstore.columns._export import ColumnBatch, ColumnStream
+    from logstore.columns.value_schema import ValueSchema
 
 #: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each. A start
 #: below 0 is so many offsets before the partition's end.
@@ -111,7 +111,7 @@ class TopicScan(Tabular):
         such as ``"-2h"`` (ms, s, m, h, d, w). ``limit`` is the most records that are read of all partitions
         together, in their order. ``columns`` names the Arrow columns, in their order; None means all but
         headers. With ``views`` keys and values are ``binary_view``, not copied out of what was read.
-        ``value_schema`` says what the values are (`logstore.store.payload` has the ways to say it): its
+        ``value_schema`` says what the values are (`logstore.columns.value_schema` has the ways to say it): its
         fields become columns of their own names, in place of the value unless ``columns`` names that
         too. Fields that are not asked for are not decoded. A value that is not what the schema says
         raises, or with ``on_error="null"`` gives null. A read takes ``max_bytes``, or one batch where that
@@ -152,11 +152,11 @@ class TopicScan(Tabular):
         self, columns: Sequence[str] | None, schema: ValueSchema | None, on_error: str
     ) -> tuple[str, ...]:
         """Check the columns, and prepare what makes those that are fields of the values."""
-        from logstore._columns import ColumnStream
+        from logstore.columns._export import ColumnStream
 
         if schema is None:
             return ColumnStream((), columns).columns
-        from logstore.store.payload import decoder_of
+        from logstore.columns.value_schema import decoder_of
 
         fields, narrowed = decoder_of(schema, on_error)
         names = ColumnStream((), columns, decoder=narrowed(fields)).columns
@@ -210,8 +210,8 @@ class TopicScan(Tabular):
         are arrays of objects, with None for null. Fields of ``value_schema`` that are numbers, times or truths
         are masked arrays, masked where they are null; bytes of a fixed size are of a void type.
         """
-        from logstore._columns import columns_of
-        from logstore.store.arrays import arrays_of
+        from logstore.columns._export import columns_of
+        from logstore.columns.arrays import arrays_of
 
         fields = () if self._decoder is None else self._decoder.names
         # It has the types if there is no record.
@@ -229,7 +229,7 @@ class TopicScan(Tabular):
 
     def _stream(self) -> ColumnStream:
         # Not imported with the store: who reads records needs no columns.
-        from logstore._columns import ColumnStream
+        from logstore.columns._export import ColumnStream
 
         return ColumnStream(self.chunks(), self.columns, views=self._views, decoder=self._decoder)
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from logstore._files import LIBC, Files
+from logstore.io._files import LIBC, Files
 
 T = TypeVar("T")
 

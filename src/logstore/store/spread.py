@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from logstore._encode import Encoder, timestamp_of
-from logstore._spread import Spread
+from logstore.batch._encode import Encoder, timestamp_of
+from logstore.columns._partition_rows import Spread
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
@@ -102,7 +102,7 @@ def _encode(records: Any, spread: Spread, keyless: int, begin: Callable[[int], E
             spread.add_arrow(records)
             return spread.encoders
         elif hasattr(records, "__array_interface__"):
-            from logstore._arrow_in import add_numpy
+            from logstore.columns._import import add_numpy
 
             encoder = begin(keyless)
             add_numpy(encoder, records)

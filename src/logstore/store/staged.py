@@ -11,11 +11,11 @@ import errno
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from logstore._batch import BatchView
-from logstore._files import File, errno_of
+from logstore.batch._batch import BatchView
 from logstore.config.log import LogConfig
 from logstore.config.schema import INT64_MAX
 from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
+from logstore.io._files import File, errno_of
 from logstore.log.admission import check_keys, check_timestamps, too_large
 from logstore.log.adoption import Whole
 from logstore.log.files import Directory

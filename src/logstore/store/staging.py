@@ -26,9 +26,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from logstore._batch import stamp_run
-from logstore._encode import Encoder
-from logstore._files import LIBC, File, Files, errno_of
+from logstore.batch._batch import stamp_run
+from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import (
     InvalidManifestError,
@@ -37,6 +36,7 @@ from logstore.errors import (
     StorageFailedError,
     UnknownTopicError,
 )
+from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.log.files import Directory, partitions_below
 from logstore.records import TopicPartition
 from logstore.topic_names import check_name, check_writable_by_users

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
-from logstore._files import LIBC, Files, fork_generation
-from logstore._interrupts import Condition, held, made, shielded
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.config.schema import about_modes, check_settings, naming_arguments, with_arguments
@@ -30,6 +28,8 @@ from logstore.errors import (
     StoreClosedError,
     UnknownSettingError,
 )
+from logstore.io._files import LIBC, Files, fork_generation
+from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log.files import Directory
 from logstore.log.gate import Gate, OpenGate
 from logstore.log.lock import Patience as Patience

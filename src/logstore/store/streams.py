@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from logstore._batch import Record
+from logstore.batch._batch import Record
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
 from logstore.errors import ConcurrentUseError, ConsumerClosedError, InvalidPartitionsError, WakeupError

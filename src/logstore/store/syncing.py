@@ -13,10 +13,10 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
-from logstore._interrupts import Condition, held
-from logstore._produce import Ticket
+from logstore.accumulator._batcher import Ticket
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import NO_ROOM, NotSyncedError
+from logstore.io._interrupts import Condition, held
 from logstore.log import Log
 
 _logger = logging.getLogger(__name__)

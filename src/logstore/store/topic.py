@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore._encode import timestamp_of
+from logstore.batch._encode import timestamp_of
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
@@ -22,9 +22,9 @@ from logstore.store.source import Opened
 from logstore.topic_names import check_writable_by_users
 
 if TYPE_CHECKING:
-    from logstore._batch import Batches
+    from logstore.batch._batch import Batches
+    from logstore.columns.value_schema import ValueSchema
     from logstore.log.moments import Time, When
-    from logstore.store.payload import ValueSchema
     from logstore.store.scans import Bound, TopicScan
     from logstore.store.source import Source
 
@@ -215,7 +215,7 @@ class Topic:
             return 0
         if key is None:
             return next(self._turn) % count
-        from logstore._partition import partition_of
+        from logstore.batch._key_hash import partition_of
 
         return partition_of(key, count)
 

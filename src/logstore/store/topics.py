@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from logstore._interrupts import held
 from logstore.clock import Clock
 from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
 from logstore.config.store import KEEPING, StoreConfig
@@ -32,6 +31,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.groups.offsets import is_whole
+from logstore.io._interrupts import held
 from logstore.log import Log, files
 from logstore.log.checkpoint import LogKind
 from logstore.log.files import Directory

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from logstore._batch import Record
+from logstore.batch._batch import Record
 from logstore.errors import InvalidRecordError, UnexpectedOffsetError
 from logstore.log import Log
 from logstore.log.reader import Readable

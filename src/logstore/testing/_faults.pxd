@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t
 
-from logstore._files cimport FileOps, Files
+from logstore.io._files cimport FileOps, Files
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:

@@ -2,7 +2,7 @@ from typing import Final
 
 from typing_extensions import disjoint_base
 
-from logstore._files import Files
+from logstore.io._files import Files
 
 CHANGES: Final[frozenset[str]]
 

@@ -15,11 +15,36 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset, strdup, strncpy, strstr
 
-from logstore._files cimport (
-    OP_CLOSE, OP_COUNT, OP_FALLOCATE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_FTRUNCATE, OP_LINK,
-    OP_LISTDIR, OP_LOCK, OP_MKDIR, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV, OP_PWRITE, OP_PWRITEV,
-    OP_RENAME, OP_RMDIR, OP_SENDFILE, OP_STATVFS, OP_UNLINK, OP_WRITEBACK,
-    FileInfo, FileOps, Files, SpaceInfo, iovec, name_sink,
+from logstore.io._files cimport (
+    OP_CLOSE,
+    OP_COUNT,
+    OP_FALLOCATE,
+    OP_FDATASYNC,
+    OP_FSTAT,
+    OP_FSYNC_DIR,
+    OP_FTRUNCATE,
+    OP_LINK,
+    OP_LISTDIR,
+    OP_LOCK,
+    OP_MKDIR,
+    OP_MMAP_RO,
+    OP_MUNMAP,
+    OP_OPEN,
+    OP_PREADV,
+    OP_PWRITE,
+    OP_PWRITEV,
+    OP_RENAME,
+    OP_RMDIR,
+    OP_SENDFILE,
+    OP_STATVFS,
+    OP_UNLINK,
+    OP_WRITEBACK,
+    FileInfo,
+    FileOps,
+    Files,
+    SpaceInfo,
+    iovec,
+    name_sink,
 )
 
 cdef extern from "<time.h>" nogil:

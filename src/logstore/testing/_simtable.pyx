@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset, strdup
 
-from logstore._ops cimport FileInfo, FileOps, SpaceInfo, iovec, name_sink
+from logstore.io._file_ops cimport FileInfo, FileOps, SpaceInfo, iovec, name_sink
 from logstore.testing._disk cimport (
     Disk, Entries, Inode, disk_copy, disk_used, find, lose_bytes, lose_names, make_inode, move_name, remove_name,
     reread, resize, set_name, sweep, sync_bytes, sync_names, write_bytes,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-from logstore._files import errno_of
 from logstore.errors import StorageError
+from logstore.io._files import errno_of
 from logstore.testing._simdisk import POLICIES, SimFiles
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from logstore._files import LIBC
+from logstore.io._files import LIBC
 from logstore.store.store import open_store
 from logstore.testing.clock import ManualClock
 from logstore.testing.simdisk import SimDisk
@@ -18,10 +18,10 @@ from logstore.testing.simdisk import SimDisk
 if TYPE_CHECKING:
     import os
 
-    from logstore._files import Files
     from logstore.clock import Clock
     from logstore.config.log import Setting
     from logstore.config.store import StoreConfig
+    from logstore.io._files import Files
     from logstore.store.store import Store
 
 #: Where a store in memory lies; the path names nothing on the machine's disk.

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from logstore._encode import encode
+from logstore.batch._encode import encode
 from logstore.config.log import LogConfig
 from logstore.config.schema import Rule, keys_of
 from logstore.errors import InvalidSettingError

@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 
 import click
 
-from logstore._batch import Record
+from logstore.batch._batch import Record
 from logstore.cli import completion, output
 from logstore.cli.param_types import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
 from logstore.cli.positions import offset_in

@@ -10,7 +10,7 @@ from datetime import tzinfo
 
 import click
 
-from logstore._batch import Record
+from logstore.batch._batch import Record
 from logstore.cli import completion, output
 from logstore.cli.commands.consume import follow, isolation_option, printer, printing_options
 from logstore.cli.param_types import Begin, all_of, partitions_option, range_options, zone_option

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.records import TopicPartition
 
 __all__ = ["Backend", "Range", "TopicFacts"]

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.config.schema import Setting
 from logstore.errors import (
     BrokerTimeoutError,

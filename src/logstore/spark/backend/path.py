@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts

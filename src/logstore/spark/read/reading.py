@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from logstore._batch import Batches
+from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range

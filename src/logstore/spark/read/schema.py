@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from logstore._batch import Batches
-    from logstore._table import Decoder
+    from logstore.batch._batch import Batches
+    from logstore.columns._builder import Decoder
     from logstore.spark.read.options import ReadOptions
 
 __all__ = ["COLUMNS", "Table"]
@@ -168,7 +168,7 @@ class Table:
         """
         import pyarrow as pa
 
-        from logstore._columns import ColumnStream
+        from logstore.columns._export import ColumnStream
 
         try:
             for columns in ColumnStream(runs, self.names, decoder=self._decoder, spark=True):
@@ -196,7 +196,7 @@ class Table:
 def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:
     """What makes the decoder of some fields, and what each of them is for Spark."""
     try:
-        from logstore.store.payload import decoder_of  # brings the whole store, which brokers do without
+        from logstore.columns.value_schema import decoder_of  # brings the whole store, which brokers do without
 
         names, narrowed = decoder_of(schema, on_error)
         decoder = narrowed(names)

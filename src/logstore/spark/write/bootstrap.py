@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from logstore._encode import Encoder
+    from logstore.batch._encode import Encoder
 
 __all__ = ["BrokerBatchWriter", "BrokerStreamWriter", "SentRows"]
 

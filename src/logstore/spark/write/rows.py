@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from logstore._encode import Encoder
-from logstore._spread import Spread
+from logstore.batch._encode import Encoder
+from logstore.columns._partition_rows import Spread
 from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,

@@ -7,8 +7,8 @@ from abc import abstractmethod
 
 import pytest
 
-from logstore._files import Files, errno_of
 from logstore.errors import StorageError
+from logstore.io._files import Files, errno_of
 from logstore.log import Log
 
 

@@ -1,6 +1,0 @@
-# cython: language_level=3
-"""libc as a table of file operations; `_libc.pyx` holds it."""
-
-from logstore._ops cimport FileOps
-
-cdef void set_libc(FileOps *ops) noexcept

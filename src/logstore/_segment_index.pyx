@@ -1,0 +1,583 @@
+# cython: language_level=3
+"""A segment's file with its two indexes: where in it is the batch of an offset, of a time.
+
+This module loads, checks, builds and follows the entries. An index is followed only as a hint: the
+batch at its position must have the last offset that the entry names, else the index is rebuilt from
+the batch headers. What is in the batches is the business of `_scan` and `_segment`, which build on it.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport uint32_t
+
+from logstore.batch._batch cimport (
+    BAD_CRC,
+    BAD_OFFSET,
+    CHECKED_FROM,
+    HEADER_BYTES,
+    SHORT,
+    BatchHeader,
+    last_offset_of,
+    parse_header,
+    raise_batch_status,
+)
+from logstore.batch._bytes cimport OK
+from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
+from logstore.io._files cimport OP_PREADV, File, FileOps, raise_status, read_upto
+from logstore._index cimport OffsetIndex, TimeIndex
+
+from logstore.errors import CorruptRecordError, RecordError, StorageError
+
+logstore_crc32c_init()
+
+
+cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t position, int64_t bound) noexcept nogil:
+    """BAD_OFFSET if a batch behind a gap overlaps the batch behind it, else OK.
+
+    The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its
+    batch and an overlap behind it, so whoever finds a gap looks one batch further.
+    """
+    cdef uint8_t window[HEADER_BYTES]
+    cdef BatchHeader following
+    cdef int64_t at = position + header.size, got
+    if at >= bound:
+        return OK
+    # What cannot be read or parsed here is met, and named, by whoever goes on to it.
+    got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - at), at)
+    if got < HEADER_BYTES or parse_header(window, window + got, &following) != OK:
+        return OK
+    return BAD_OFFSET if following.base_offset <= last_offset_of(header) else OK
+
+
+cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil:
+    """OK if the batch at position is whole; of a read error the caller learns when it reads on.
+
+    Its length is not covered by its CRC, but a wrong length does not fit it either: a batch that
+    has grown over the next one makes a gap behind it.
+    """
+    cdef uint8_t chunk[4096]
+    cdef BatchHeader header
+    cdef uint32_t crc
+    cdef int64_t done, got = read_upto(ops, fd, chunk, min(<int64_t>sizeof(chunk), bound - position), position)
+    if got < HEADER_BYTES or parse_header(chunk, chunk + got, &header) != OK:
+        return OK
+    done = min(got, <int64_t>header.size)
+    crc = logstore_crc32c(0, chunk + CHECKED_FROM, <size_t>(done - CHECKED_FROM))
+    while done < header.size:
+        got = read_upto(ops, fd, chunk, min(<int64_t>sizeof(chunk), header.size - done), position + done)
+        if got <= 0:
+            return OK if got < 0 else BAD_CRC
+        crc = logstore_crc32c(crc, chunk, <size_t>got)
+        done += got
+    return OK if crc == header.crc else BAD_CRC
+
+
+cdef class Indexed:
+    """One `.log` file with its index entries.
+
+    Owns: its `File` and its index entries. The index files belong to `log.segments`.
+    """
+
+    def __cinit__(self, File file not None, int64_t base_offset, *, int32_t index_interval_bytes=4096,
+                  int64_t size=0, int64_t next_offset=-1, bint sealed=False, growth=None):
+        # next_offset -1: not known, as in a reader beside the writer's process.
+        self.file = file
+        self.path = file.path
+        self.base_offset = base_offset
+        self.size = size
+        self.next_offset = next_offset
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp_ms = -1
+        self.sealed = sealed
+        self._interval = index_interval_bytes
+        self.index = OffsetIndex()
+        self.times = TimeIndex()
+        # A new segment has nothing to load; one that is found on disk loads when it is first asked.
+        self._ready = size == 0
+
+    cdef int _note(self, const uint8_t *p, int64_t position) except -1:
+        """Index one batch at position: the only place that decides which batches get an entry."""
+        cdef BatchHeader header
+        cdef int64_t last
+        parse_header(p, p + HEADER_BYTES, &header)
+        last = last_offset_of(&header)
+        if self.first_timestamp_ms < 0:
+            self.first_timestamp_ms = header.max_timestamp
+        if header.max_timestamp > self.max_timestamp_ms:
+            self.max_timestamp_ms = header.max_timestamp
+            self.max_timestamp_offset = last
+        if self._unindexed > self._interval:
+            self.index.add(<int32_t>(last - self.base_offset), <int32_t>position)
+            self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
+            self._unindexed = 0
+        self._unindexed += header.size
+        return 0
+
+    def _measure_times(self):
+        """Largest timestamp and the bytes since the last index entry, from the tail of the log.
+
+        The last entry of the time index is the largest timestamp up to the batch that it names, and
+        of nothing behind it: the file may have lost entries, or hold a wrong one. Any thread may be
+        in here beside another: what is found is told as a whole, at the end.
+        """
+        cdef uint8_t window[HEADER_BYTES]
+        cdef BatchHeader header
+        cdef TimeIndex times = self.times
+        cdef int64_t start = 0, got = 0, position = 0, bound = self.size, last, named
+        if times.count:
+            last = self.base_offset + times.offset_at(times.count - 1)
+            named = times.timestamp_at(times.count - 1)
+            position = self._find(last, bound, window, HEADER_BYTES, &start, &got)
+            if position >= 0:
+                parse_header(window + (position - start), window + got, &header)
+            if position < 0 or last_offset_of(&header) != last or header.max_timestamp != named:
+                self._rebuild()
+                return
+        elif self.index.count:
+            self._rebuild()
+            return
+        self.first_timestamp()
+        self._hop(position, bound)
+        self._unindexed = bound - (self.index.position_at(self.index.count - 1) if self.index.count else 0)
+
+    cdef int _hop(self, int64_t position, int64_t bound) except -1:
+        """Take the largest timestamp from the headers between a position and the end."""
+        cdef BatchHeader header
+        cdef uint8_t window[HEADER_BYTES]
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t got = 0, largest = -1, offset = self.base_offset
+        cdef int status = OK, fd = self.file.acquire()
+        with nogil:
+            while position < bound:
+                got = read_upto(ops, fd, window, HEADER_BYTES, position)
+                status = parse_header(window, window + max(got, <int64_t>0), &header)
+                if status != OK:
+                    break
+                if header.max_timestamp > largest:
+                    largest = header.max_timestamp
+                    offset = last_offset_of(&header)
+                position += header.size
+        self.file.release()
+        raise_status(got, "read", self.path, position)
+        raise_batch_status(status, window, window + got, self.path, position)
+        # Appends may have gone on meanwhile.
+        if largest > self.max_timestamp_ms:
+            self.max_timestamp_ms = largest
+            self.max_timestamp_offset = offset
+        return 0
+
+    # -- indexes ---------------------------------------------------------------------------------
+
+    def follow_name(self):
+        """Take over the name that the file was given since."""
+        self.path = self.file.path
+
+    def set_indexes(self, OffsetIndex index, TimeIndex times):
+        """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
+        # Entries of bytes that are gone, or not judged yet, are not wrong: they are not there.
+        index.cut_to(self.size)
+        if self.next_offset >= 0:
+            times.cut_to(self.next_offset - self.base_offset)
+        self.index = index
+        self.times = times
+        self._ready = True
+        if not index.is_sound(self.size) or not times.is_sound() or (
+                index.count == 0 and self.size > 2 * <int64_t>self._interval + WINDOW_BYTES):
+            self._rebuild_hint()
+
+    def ensure_indexes(self):
+        """Load or rebuild the indexes, if that has not happened."""
+        self._load_indexes()
+
+    cdef int _load_indexes(self) except -1:
+        cdef OffsetIndex index
+        cdef TimeIndex times
+        if self._ready:
+            return 0
+        index = OffsetIndex()
+        times = TimeIndex()
+        try:
+            self._load_one(index, ".index")
+            self._load_one(times, ".timeindex")
+        except StorageError:
+            # Missing or unreadable: a hint that is not there.
+            self._rebuild_hint()
+            return 0
+        self.set_indexes(index, times)
+        return 0
+
+    def _load_one(self, entries, suffix):
+        # A sealed index file is mapped, since nobody cuts it; a growing one is read.
+        file = self.file.files.open(self.path[:len(self.path) - 4] + suffix)
+        try:
+            if self.sealed:
+                entries.map(file.map())
+            else:
+                entries.load(file.read(0, file.size()))
+        finally:
+            file.close()
+
+    cdef int _rebuild(self) except -1:
+        """Make the indexes anew from the batch headers; `index_stale` tells to write them.
+
+        They are made aside and put in place at the end, so that nobody beside this thread takes the
+        entries or times of a part for those of the whole, and no append notes into what is half made.
+        """
+        cdef int64_t position = 0, got, seen = self.base_offset - 1
+        cdef int64_t bound = self.size, limit = self.next_offset
+        cdef BatchHeader header
+        cdef int status
+        cdef uint8_t window[HEADER_BYTES]
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int fd
+        cdef Indexed fresh = Indexed(self.file, self.base_offset, index_interval_bytes=self._interval)
+        fd = self.file.acquire()
+        try:
+            while position < bound:
+                with nogil:
+                    got = read_upto(ops, fd, window, HEADER_BYTES, position)
+                    status = parse_header(window, window + max(got, <int64_t>0), &header)
+                    if status == OK and header.size > bound - position:
+                        status = SHORT
+                    if status == OK and (header.base_offset <= seen or
+                                         (limit >= 0 and last_offset_of(&header) >= limit)):
+                        status = BAD_OFFSET
+                    if status == OK and header.base_offset > seen + 1:
+                        status = check_gap(ops, fd, &header, position, bound)
+                raise_status(got, "read", self.path, position)
+                raise_batch_status(status, window, window + got, self.path, position)
+                fresh._note(window, position)
+                seen = last_offset_of(&header)
+                position += header.size
+                if position >= bound and self.size > bound:
+                    # Appended meanwhile. No thread runs between this look and the end of the loop.
+                    bound, limit = self.size, self.next_offset
+        except BaseException:
+            # What stands before the damage can be found; the times of a part are not those of the whole.
+            fresh.max_timestamp_ms = -1
+            raise
+        finally:
+            self.file.release()
+            if self.size < position:
+                # Cut meanwhile.
+                fresh.index.cut_to(self.size)
+                fresh.times.cut_to(self.next_offset - self.base_offset)
+                fresh.max_timestamp_ms = -1
+            elif self.sealed and position and fresh.max_timestamp_ms >= 0:
+                fresh.times.add(fresh.max_timestamp_ms, <int32_t>(fresh.max_timestamp_offset - self.base_offset))
+            self.index = fresh.index
+            self.times = fresh.times
+            self.max_timestamp_ms = fresh.max_timestamp_ms
+            self.max_timestamp_offset = fresh.max_timestamp_offset
+            self.first_timestamp_ms = fresh.first_timestamp_ms
+            self._unindexed = fresh._unindexed
+            self._ready = True
+            self.index_stale = True
+        return 0
+
+    cdef int _rebuild_hint(self) except -1:
+        """As `_rebuild`, for a reader: entries up to the first bad header, which fails who reads there."""
+        try:
+            self._rebuild()
+        except RecordError:
+            pass
+        return 0
+
+    def rebuild_indexes(self):
+        """Make both indexes anew from the batch headers.
+
+        Raises:
+            CorruptRecordError: a header is wrong; names file and position.
+        """
+        self._rebuild()
+
+    def largest_timestamp(self):
+        """(timestamp, offset) of the newest record by time, or None for an empty segment."""
+        self._load_indexes()
+        if self.max_timestamp_ms < 0:
+            self._measure_times()
+        if self.max_timestamp_ms < 0:
+            return None
+        return self.max_timestamp_ms, self.max_timestamp_offset
+
+    def first_timestamp(self):
+        """The largest timestamp of the first batch, or None: the age of a segment counts from it."""
+        if self.first_timestamp_ms < 0 and self.size:
+            for _, _, _, _, max_timestamp, _ in self.headers(0):
+                self.first_timestamp_ms = max_timestamp
+                break
+        return None if self.first_timestamp_ms < 0 else self.first_timestamp_ms
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
+                       int64_t *got) except -2:
+        """Position of the first batch whose last offset is at least offset, or -1; window as in _walk."""
+        cdef int64_t entry, position, named
+        cdef int wrong = 0
+        cdef OffsetIndex index
+        self._load_indexes()
+        # This one to the end: another thread may put a shorter one in its place.
+        index = self.index
+        entry = index.floor_entry(offset - self.base_offset)
+        while entry >= 0:
+            position = index.position_at(entry)
+            named = self.base_offset + index.offset_at(entry)
+            try:
+                found = self._walk_checked(named, offset, position, bound, <size_t>window, room, <size_t>start,
+                                           <size_t>got)
+            except RecordError:
+                found = -3
+            if found != -3:
+                break
+            # The entry does not name the batch that it points to. Index or log: what stands before it will
+            # tell, the next entry if it is right, else the log from its beginning.
+            wrong += 1
+            entry = entry - 1 if wrong == 1 else -1
+        if entry < 0:
+            found = self._walk(offset, 0, bound, window, room, start, got)
+        if wrong:
+            # The log is sound up to here, so it was the index.
+            self._rebuild_hint()
+        return found
+
+    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2:
+        """Position of the batch that must hold offset, by the index alone, or -1 if the index cannot say.
+
+        It can where every batch is large enough for an entry of its own: one read then answers what takes
+        two from the entry before. The batch counts only if `holds` says so of its header, with named for
+        its last offset. room is what lies before the next entry.
+        """
+        cdef OffsetIndex index
+        cdef int64_t entry, position, before, relative = offset - self.base_offset
+        self._load_indexes()
+        index = self.index
+        entry = index.floor_entry(relative)
+        before = index.position_at(entry) if entry >= 0 else 0
+        if entry < 0 or index.offset_at(entry) != relative:
+            entry += 1
+            # Between entries no further apart there may be smaller batches, which have none.
+            if entry >= index.count or index.position_at(entry) - before <= 2 * <int64_t>self._interval:
+                return -1
+        position = index.position_at(entry)
+        if not 0 <= position < bound:
+            return -1
+        named[0] = self.base_offset + index.offset_at(entry)
+        room[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
+        return position
+
+    def _walk_checked(self, int64_t named, int64_t offset, int64_t position, int64_t bound, size_t window,
+                      int64_t room, size_t start, size_t got):
+        """_walk from an index entry that names the last offset `named`; -3 if it does not fit the log."""
+        cdef BatchHeader header
+        cdef int64_t *first = <int64_t *>start
+        cdef int64_t *count = <int64_t *>got
+        cdef int64_t found
+        if not 0 <= position < bound:
+            return -3
+        found = self._walk(named, position, bound, <uint8_t *>window, room, first, count)
+        if found != position or first[0] != position:
+            return -3
+        if parse_header(<uint8_t *>window, <uint8_t *>window + count[0], &header) != OK:
+            return -3
+        if last_offset_of(&header) != named:
+            return -3
+        if named >= offset:
+            return position
+        return self._walk(offset, position, bound, <uint8_t *>window, room, first, count)
+
+    cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, uint8_t *window, int64_t room,
+                       int64_t *start, int64_t *got) except -2:
+        """Step from batch to batch until one ends at or behind offset; -1 if there is none below bound.
+
+        The window then holds got[0] bytes of the file from start[0] on, the found header among them.
+        """
+        cdef BatchHeader header
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int status = OK, fd
+        cdef int64_t seen = self.base_offset - 1, limit = self.next_offset
+        cdef int64_t before = -1                # where the batch before begins
+        cdef bint follows = position == 0       # what has to come first is known
+        if bound < self.size:
+            limit = -1
+        fd = self.file.acquire()
+        self.file.files.calls[OP_PREADV] += 1
+        with nogil:
+            if not (start[0] <= position and position + HEADER_BYTES <= start[0] + got[0]):
+                got[0] = 0
+            while position < bound:
+                if got[0] == 0 or position + HEADER_BYTES > start[0] + got[0]:
+                    start[0] = position
+                    got[0] = read_upto(ops, fd, window, min(room, bound - position), position)
+                    if got[0] < 0:
+                        break
+                status = parse_header(window + (position - start[0]), window + got[0], &header)
+                if status == OK and header.size > bound - position:
+                    status = SHORT
+                if status == OK and (
+                        header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
+                    status = BAD_OFFSET
+                if status == OK and follows and header.base_offset > seen + 1:
+                    status = check_gap(ops, fd, &header, position, bound)
+                    if status == OK and before >= 0:
+                        status = check_sum(ops, fd, before, bound)
+                if status != OK:
+                    break
+                seen = last_offset_of(&header)
+                before = position
+                follows = True
+                if seen >= offset:
+                    break
+                position += header.size
+                if header.size > room:
+                    # Batches are large here: what stands behind the next header would not be used.
+                    room = HEADER_BYTES
+            if status == OK and got[0] >= 0 and position >= bound and before >= 0 and seen + 1 < limit:
+                # A gap at the end of the segment, as a compaction leaves it, or a last batch whose
+                # length has swallowed the ones behind it.
+                status = check_sum(ops, fd, before, bound)
+        self.file.release()
+        if got[0] < 0:
+            status = <int>got[0]
+            got[0] = 0
+            raise_status(status, "read", self.path, position)
+        if status == BAD_CRC:
+            raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
+                                     "not fit its bytes", path=self.path, position=before)
+        if status != OK:
+            raise_batch_status(status, window + (position - start[0]), window + got[0], self.path, position)
+        return position if position < bound else -1
+
+    def offset_for_time(self, int64_t timestamp_ms):
+        """Position to begin looking for the first record with at least that timestamp, or None.
+
+        None: no record of this segment is that new.
+        """
+        cdef int64_t entry
+        cdef uint8_t window[HEADER_BYTES]
+        cdef BatchHeader header
+        cdef int64_t start = 0, got = 0, position, named, offset
+        cdef TimeIndex times
+        newest = self.largest_timestamp()
+        if newest is None or newest[0] < timestamp_ms:
+            return None
+        times = self.times
+        entry = times.below(timestamp_ms)
+        if entry < 0:
+            return self.base_offset
+        offset = self.base_offset + times.offset_at(entry)
+        named = times.timestamp_at(entry)
+        # The batch that the entry names must have its timestamp; a wrong entry could skip records. By
+        # now the entries may be others: the search makes them anew where it finds a wrong one.
+        position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)
+        if position >= 0:
+            parse_header(window + (position - start), window + got, &header)
+            if header.max_timestamp == named and last_offset_of(&header) == offset:
+                return header.base_offset
+        self._rebuild()
+        return self.base_offset
+
+    def headers(self, int64_t position=0):
+        """Yield (base offset, last offset, position, size, max timestamp, leader epoch) of each batch."""
+        cdef int64_t seen = self.base_offset - 1
+        while position < self.size:
+            data = self.file.read(position, HEADER_BYTES)
+            base, last, size, max_timestamp, epoch = header_fields(data, self.path, position)
+            # A header that is whole says nothing about the batch behind it: the file may end inside.
+            if size > self.size - position:
+                raise CorruptRecordError(
+                    f"the batch at base offset {base} takes {size} bytes, the file ends after "
+                    f"{self.size - position}", path=self.path, position=position)
+            if base <= seen:
+                raise CorruptRecordError(f"base offset {base} does not rise over offset {seen}",
+                                         path=self.path, position=position)
+            seen = last
+            yield base, last, position, size, max_timestamp, epoch
+            position += size
+
+    def begins_batch(self, int64_t position, int64_t offset):
+        """Whether a batch with that base offset has its header at a position."""
+        cdef BatchHeader header
+        cdef bytes data = self.file.read(position, HEADER_BYTES)
+        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
+        return parse_header(p, p + len(data), &header) == OK and header.base_offset == offset
+
+    def ends_at(self, int64_t offset):
+        """Whether the last batch of the file ends right before an offset."""
+        next_offset, position = self.base_offset, 0
+        try:
+            for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):
+                next_offset, position = last + 1, at + size
+        except RecordError:
+            return False
+        return next_offset == offset and position == self.size
+
+    def indexed_floor(self, int64_t offset):
+        """Position of a batch that ends below an offset, near it if the index is sound; 0 if none is known."""
+        cdef int64_t entry, named
+        cdef OffsetIndex index
+        self._load_indexes()
+        index = self.index
+        entry = index.floor_entry(offset - 1 - self.base_offset)
+        while entry >= 0:
+            position = index.position_at(entry)
+            named = self.base_offset + index.offset_at(entry)
+            try:
+                for _, last, _, _, _, _ in self.headers(position):
+                    if last == named:
+                        return position
+                    break
+            except RecordError:
+                # The entry is wrong or the log is: whoever walks there from an earlier one will see.
+                pass
+            entry -= 1
+        return 0
+
+    def is_joined(self):
+        """Whether the last batch of a sealed segment ends where the next segment begins; looked up once.
+
+        Raises:
+            CorruptRecordError: a batch near its end is damaged.
+        """
+        cdef uint8_t window[WINDOW_BYTES]
+        cdef int64_t start = 0, got = 0
+        if not self.joined:
+            self.joined = self.next_offset == self.base_offset or self._find(
+                self.next_offset - 1, self.size, window, WINDOW_BYTES, &start, &got) >= 0
+        return self.joined
+
+    def batches_end(self):
+        """The offset behind the last batch, by its header, whatever the next segment is named for."""
+        end = self.base_offset
+        for _, last, _, _, _, _ in self.headers(self.indexed_floor(max(self.next_offset, end))):
+            end = last + 1
+        return end
+
+    def holding(self, int64_t offset, int64_t position):
+        """(position, base offset) of the first batch that ends at or behind ``offset``, from a batch on; or None.
+
+        Raises:
+            CorruptRecordError, UnsupportedFormatError: damage on the way; names file and position.
+        """
+        cdef uint8_t window[WINDOW_BYTES]
+        cdef BatchHeader header
+        cdef int64_t start = 0, got = 0
+        position = self._walk(offset, position, self.size, window, WINDOW_BYTES, &start, &got)
+        if position < 0:
+            return None
+        parse_header(window + (position - start), window + got, &header)
+        return position, header.base_offset
+
+    def position_of(self, int64_t offset):
+        """Position of the batch that holds or follows ``offset``; the size if there is none."""
+        cdef uint8_t window[HEADER_BYTES]
+        cdef int64_t start = 0, got = 0
+        position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)
+        return self.size if position < 0 else position
+
+
+cdef object header_fields(bytes data, str path, int64_t position):
+    cdef BatchHeader header
+    cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
+    raise_batch_status(parse_header(p, p + len(data), &header), p, p + len(data), path, position)
+    return header.base_offset, last_offset_of(&header), header.size, header.max_timestamp, header.leader_epoch

@@ -1,0 +1,29 @@
+# cython: language_level=3
+"""The walk over a segment's file as other compiled modules see it; `_scan.pyx` says what it answers for."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from logstore.batch._batch cimport BatchHeader
+from logstore._segment_index cimport Indexed
+
+
+cdef class Extent:
+    cdef readonly int64_t valid_bytes
+    cdef readonly int64_t next_offset
+    cdef readonly int64_t file_bytes
+    cdef readonly int64_t batch_count
+    cdef readonly int64_t record_count
+    cdef readonly int64_t max_timestamp_ms
+    cdef readonly list produced
+    cdef readonly list epochs
+    cdef readonly str problem
+    cdef readonly object error
+
+
+cdef class Scanned(Indexed):
+    cdef int64_t _damaged_at            # where damage was met last, and where the file goes on behind it
+    cdef int64_t _goes_on_at
+    cdef int64_t _searched              # how long the file was when nothing whole was found behind damage
+    cdef void _count(self, Extent extent, const BatchHeader *header) noexcept nogil
+    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
+                          int64_t position)

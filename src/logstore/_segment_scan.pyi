@@ -1,0 +1,59 @@
+from typing import TypeAlias
+
+from typing_extensions import disjoint_base
+
+from logstore._segment_index import Indexed
+from logstore.errors import LogstoreError
+from logstore.records import Marker
+
+#: base offset, last offset, producer id, producer epoch, base sequence, last sequence, max timestamp,
+#: is transactional, is control, marker, coordinator epoch
+_Produced: TypeAlias = tuple[int, int, int, int, int, int, int, bool, bool, Marker | None, int]
+
+@disjoint_base
+class Extent:
+    """What a scan found: how far the segment is whole, and what the state above is rebuilt from."""
+
+    @property
+    def valid_bytes(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def batch_count(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def max_timestamp_ms(self) -> int: ...
+    @property
+    def produced(self) -> list[_Produced]: ...
+    @property
+    def epochs(self) -> list[tuple[int, int]]: ...
+    @property
+    def problem(self) -> str | None: ...
+    @property
+    def error(self) -> LogstoreError | None: ...
+    @property
+    def is_whole(self) -> bool: ...
+
+@disjoint_base
+class Scanned(Indexed):
+    """A segment's file that can be walked from a batch to its end."""
+
+    def scan(
+        self,
+        position: int = 0,
+        *,
+        next_offset: int = -1,
+        end: int = -1,
+        check: bool = True,
+        adopt: bool = False,
+    ) -> Extent:
+        """Walk the batches from ``position`` to the end of the file; an `Extent` says what is whole."""
+
+    def behind(self, position: int, limit: int, since: int = -1) -> tuple[int, int] | None:
+        """(position, base offset) of the first batch behind damage that can be believed, or None."""
+
+    def extend(self, end_offset: int) -> None:
+        """Take batches that another process has appended, up to an end that it has published."""

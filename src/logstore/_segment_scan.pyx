@@ -1,0 +1,477 @@
+# cython: language_level=3
+"""How much of a segment's file is true: the walk over its batches that recovery and readers rest on."""
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, uint32_t
+from libc.stdlib cimport free, malloc
+
+from logstore.batch._batch cimport (
+    AT_MAGIC,
+    BAD_CRC,
+    BAD_OFFSET,
+    CHECKED_FROM,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    SHORT,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    batch_crc,
+    last_offset_of,
+    marker_of,
+    parse_header,
+    raise_batch_status,
+)
+from logstore.batch._bytes cimport OK, load64
+from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
+from logstore.io._files cimport FileOps, raise_status, read_upto
+from logstore._index cimport OffsetIndex, TimeIndex
+from logstore._segment_index cimport Indexed, check_gap, check_sum, header_fields
+
+from logstore.errors import CorruptRecordError, RecordError, StorageError
+
+logstore_crc32c_init()
+
+cdef enum:
+    CHUNK_BYTES = 1 << 20         # what a scan reads at once
+
+
+cdef int64_t candidate(const uint8_t *p, const uint8_t *end, int64_t least, int64_t limit) noexcept nogil:
+    """Bytes from p to where a header may stand whose base offset lies in [least, limit); -1 if there is none."""
+    cdef const uint8_t *at = p
+    cdef int64_t base
+    while end - at >= HEADER_BYTES:
+        if at[AT_MAGIC] == 2:
+            base = load64(at)
+            if least <= base < limit:
+                return at - p
+        at += 1
+    return -1
+
+
+cdef int64_t whole_batch(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t least, int64_t limit,
+                         BatchHeader *out) noexcept nogil:
+    """1 if a whole batch with its checksum stands at a position and its offsets lie in [least, limit), else 0.
+
+    Below 0 a read has failed. ``out`` holds no size where there is no header.
+    """
+    cdef uint8_t window[HEADER_BYTES]
+    cdef int64_t got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - position), position)
+    if got < 0:
+        return got
+    if parse_header(window, window + got, out) != OK:
+        return 0
+    return (out.size <= bound - position and out.base_offset >= least and last_offset_of(out) < limit
+            and check_sum(ops, fd, position, bound) == OK)
+
+
+cdef bint is_anchored(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t limit,
+                      const BatchHeader *header) noexcept nogil:
+    """Whether what follows a batch vouches for its offsets, which no checksum covers: the next one, or the end."""
+    cdef uint8_t window[HEADER_BYTES]
+    cdef BatchHeader following
+    cdef int64_t got, next_offset = last_offset_of(header) + 1
+    if next_offset == limit:
+        return True
+    position += header.size
+    got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - position), position)
+    return (got == HEADER_BYTES and parse_header(window, window + got, &following) == OK
+            and following.base_offset == next_offset)
+
+
+cdef class Extent:
+    """What a scan found: how far the segment is whole, and what the state above is rebuilt from.
+
+    ``problem`` is None for a whole segment, else the sentence that says what is wrong at
+    ``valid_bytes``. ``produced`` lists the batches that carry a producer id, as tuples
+    (base offset, last offset, producer id, producer epoch, base sequence, last sequence,
+    max timestamp, is transactional, is control, marker, coordinator epoch); ``epochs`` lists
+    (leader epoch, first offset) wherever the epoch changes.
+    """
+
+    @property
+    def is_whole(self):
+        return self.problem is None
+
+    def __repr__(self):
+        return (f"<Extent {self.valid_bytes} of {self.file_bytes} bytes, next offset {self.next_offset}"
+                + (f": {self.problem}" if self.problem else "") + ">")
+
+
+cdef class Scanned(Indexed):
+    """A segment's file that can be walked from a batch to its end."""
+
+    def scan(self, int64_t position=0, *, int64_t next_offset=-1, int64_t end=-1, bint check=True,
+             bint adopt=False):
+        """Walk the batches from ``position`` to the end of the file; an `Extent` says what is whole.
+
+        At the top of the loop the bytes below the cursor are batches with good headers (and, with
+        ``check``, good checksums) whose offsets rise from ``next_offset`` and end below the extent's
+        next offset. ``adopt`` makes the extent the segment's own: size, next offset, indexes and
+        times are set from it. Memory does not grow with the batches.
+
+        Raises:
+            StorageError: a read failed, which is never taken for the end of the file.
+        """
+        cdef Extent extent = Extent()
+        cdef FileOps *ops = &self.file.files.ops
+        cdef BatchHeader header
+        cdef int status = OK, fd, producing = 0
+        cdef int64_t file_bytes = self.file.size() if end < 0 else end
+        cdef int64_t start = position, got = 0, done, part = 0
+        cdef int64_t room = min(<int64_t>CHUNK_BYTES, max(file_bytes - position, <int64_t>HEADER_BYTES))
+        cdef uint32_t crc
+        cdef int32_t epoch = -2
+        cdef uint8_t *window = NULL
+        cdef uint8_t *spill = NULL
+        if next_offset < 0:
+            next_offset = self.base_offset
+        extent.file_bytes = file_bytes
+        extent.max_timestamp_ms = -1
+        extent.produced = []
+        extent.epochs = []
+        if adopt:
+            if position == 0:
+                self.index = OffsetIndex()
+                self.times = TimeIndex()
+                self.max_timestamp_ms = -1
+                self.max_timestamp_offset = self.base_offset
+                self.first_timestamp_ms = -1
+                self._unindexed = 0
+                self._ready = True
+            else:
+                self.size = position
+                self.next_offset = next_offset
+                self._load_indexes()
+                self._measure_times()
+        fd = self.file.acquire()
+        try:
+            # Behind everything that may fail: nothing would free it.
+            window = <uint8_t *>malloc(<size_t>room)
+            if window == NULL:
+                raise MemoryError
+            while position < file_bytes:
+                with nogil:
+                    producing = 0
+                    while position < file_bytes:
+                        if got == 0 or position + HEADER_BYTES > start + got:
+                            start = position
+                            got = read_upto(ops, fd, window, min(room, file_bytes - position), position)
+                            if got < 0:
+                                break
+                        status = parse_header(window + (position - start), window + got, &header)
+                        if status == OK and header.size > file_bytes - position:
+                            status = SHORT
+                        if status == OK and (header.base_offset < next_offset
+                                             or last_offset_of(&header) - self.base_offset > INT32_MAX):
+                            status = BAD_OFFSET
+                        if status == OK and header.base_offset > next_offset:
+                            status = check_gap(ops, fd, &header, position, file_bytes)
+                        if status != OK:
+                            break
+                        if check:
+                            if position + header.size > start + got and start != position:
+                                start = position
+                                got = read_upto(ops, fd, window, min(room, file_bytes - position), position)
+                                if got < 0:
+                                    break
+                            if position + header.size <= start + got:
+                                crc = batch_crc(window + (position - start), header.size)
+                            else:
+                                # A batch larger than the window: its sum is taken part by part, behind
+                                # the header, which stays for what follows.
+                                crc = logstore_crc32c(0, window + CHECKED_FROM, <size_t>(got - CHECKED_FROM))
+                                done = got
+                                if spill == NULL:
+                                    spill = <uint8_t *>malloc(CHUNK_BYTES)
+                                    if spill == NULL:
+                                        got = -12
+                                        break
+                                while done < header.size:
+                                    part = min(<int64_t>CHUNK_BYTES, header.size - done)
+                                    part = read_upto(ops, fd, spill, part, position + done)
+                                    if part <= 0:
+                                        break
+                                    crc = logstore_crc32c(crc, spill, <size_t>part)
+                                    done += part
+                                if done < header.size:
+                                    got = part if part < 0 else -5
+                                    break
+                            if crc != header.crc:
+                                status = BAD_CRC
+                                break
+                        producing = header.producer_id >= 0 or header.leader_epoch != epoch or adopt
+                        if producing:
+                            break
+                        self._count(extent, &header)
+                        next_offset = last_offset_of(&header) + 1
+                        position += header.size
+                if got < 0:
+                    raise_status(got, "read", self.path, position)
+                if status != OK or not producing:
+                    break
+                if header.leader_epoch != epoch:
+                    epoch = header.leader_epoch
+                    extent.epochs.append((epoch, header.base_offset))
+                if header.producer_id >= 0:
+                    extent.produced.append(self._produced(window + (position - start), &header,
+                                                          start + got - position, position))
+                if adopt:
+                    self._note(window + (position - start), position)
+                self._count(extent, &header)
+                next_offset = last_offset_of(&header) + 1
+                position += header.size
+            extent.valid_bytes = position
+            extent.next_offset = next_offset
+            if status != OK:
+                try:
+                    if status == BAD_CRC:
+                        raise CorruptRecordError(
+                            f"CRC-32C of the batch at base offset {header.base_offset} "
+                            "does not fit its bytes",
+                            path=self.path, position=position)
+                    raise_batch_status(status, window + (position - start), window + got, self.path, position)
+                except Exception as error:
+                    extent.problem = str(error)
+                    extent.error = error
+        finally:
+            self.file.release()
+            free(window)
+            free(spill)
+        if adopt:
+            self.size = extent.valid_bytes
+            self.next_offset = extent.next_offset
+        return extent
+
+    cdef void _count(self, Extent extent, const BatchHeader *header) noexcept nogil:
+        extent.batch_count += 1
+        extent.record_count += header.record_count
+        if header.max_timestamp > extent.max_timestamp_ms:
+            extent.max_timestamp_ms = header.max_timestamp
+
+    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
+                          int64_t position):
+        """One entry of Extent.produced; a marker that is not at hand is read for its few bytes."""
+        cdef bytes small
+        cdef object marker = None
+        cdef int32_t coordinator_epoch = -1
+        cdef int32_t last_sequence = -1
+        if header.base_sequence >= 0:
+            last_sequence = <int32_t>((<int64_t>header.base_sequence + header.last_offset_delta) & 0x7FFFFFFF)
+        if header.attributes & CONTROL_FLAG:
+            if at_hand < header.size:
+                small = self.file.read(position, <Py_ssize_t>min(header.size, <int64_t>CHUNK_BYTES))
+                p = <const uint8_t *>PyBytes_AS_STRING(small)
+                at_hand = len(small)
+            if at_hand >= header.size:
+                found = marker_of(p, header)
+                if found is not None:
+                    marker, coordinator_epoch = found
+        return (header.base_offset, last_offset_of(header), header.producer_id, header.producer_epoch,
+                header.base_sequence, last_sequence, header.max_timestamp,
+                (header.attributes & TRANSACTIONAL_FLAG) != 0, (header.attributes & CONTROL_FLAG) != 0,
+                marker, coordinator_epoch)
+
+    def extend(self, int64_t end_offset):
+        """Take batches that another process has appended, up to an end that it has published.
+
+        For readers beside a writer's process. Ends early where the file does not hold that much.
+        """
+        cdef int64_t position, got, file_bytes
+        cdef BatchHeader header
+        cdef uint8_t window[HEADER_BYTES]
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int status, fd
+        if not self._ready:
+            # The index that the writer has saved leads near the end; what is wrong in it is left out.
+            self._start_from_saved_index(end_offset)
+        # An empty segment ends where it begins, also while nothing is published in it.
+        self.next_offset = max(self.next_offset, self.base_offset)
+        position = self.size
+        # A header that is whole says nothing about the batch behind it: the file may end inside.
+        file_bytes = self.file.size() if self.next_offset < end_offset else 0
+        fd = self.file.acquire()
+        try:
+            while self.next_offset < end_offset:
+                with nogil:
+                    got = read_upto(ops, fd, window, HEADER_BYTES, position)
+                    status = parse_header(window, window + max(got, <int64_t>0), &header)
+                raise_status(got, "read", self.path, position)
+                if (status != OK or header.base_offset < self.next_offset
+                        or last_offset_of(&header) >= end_offset or header.size > file_bytes - position
+                        or (header.base_offset > self.next_offset
+                            and check_gap(ops, fd, &header, position, INT64_MAX) != OK)):
+                    # Published and not there: damaged. What is behind it can be read all the same; what the file
+                    # has lost behind this place is looked for once.
+                    if file_bytes - position < HEADER_BYTES or file_bytes == self._searched:
+                        break
+                    found = self.behind(position, end_offset)
+                    if found is None or found[0] <= position:
+                        # The damage may begin before the place where it is met: back there, the same lengths
+                        # would lead here again, without end.
+                        self._searched = file_bytes
+                        break
+                    position, self.next_offset = found
+                    self.size = position
+                    continue
+                self._note(window, position)
+                position += header.size
+                self.next_offset = last_offset_of(&header) + 1
+                self.size = position
+        finally:
+            self.file.release()
+
+    def behind(self, int64_t position, int64_t limit, int64_t since=-1):
+        """(position, base offset) of the first batch behind damage that can be believed, or None.
+
+        ``position`` is where a damaged batch begins; -1 asks for the first batch of the file. ``since`` is where a
+        batch stands that was believed before: no damage before it is meant. Offsets of what is believed rise over
+        those before the damage and end below ``limit``.
+
+        Bytes in the midst of a batch may look like another one, for a value can hold one. So a batch is believed
+        where the damaged one ends, if its offsets follow on; where the index points, if it names its last offset;
+        and elsewhere only if whole batches lead from it to one of these, or to the end. No checksum covers base
+        offsets, so but for the index the next batch has to follow on. At the top of the last loop no bytes below
+        ``at`` are believed. Every byte is looked at a few times at most: the work is bounded by the file.
+
+        Raises:
+            StorageError: a read failed.
+        """
+        cdef FileOps *ops = &self.file.files.ops
+        cdef BatchHeader header, following
+        cdef OffsetIndex index
+        cdef Extent extent
+        cdef uint8_t *window
+        cdef int64_t bound = self.file.size(), edge = bound, edge_base = -1, least = self.base_offset
+        cdef int64_t at = position + 1, entry, place, got = 0, have = 0, start, found
+        cdef int64_t budget = 4 * bound + CHUNK_BYTES
+        cdef int fd
+        if position > 0 and position == self._damaged_at:
+            # Met again by the next read, or by another reader; without an index there is much to look through.
+            fd = self.file.acquire()
+            got = whole_batch(ops, fd, self._goes_on_at, bound, least, limit, &following)
+            self.file.release()
+            if got > 0:
+                return self._goes_on_at, following.base_offset
+            got = 0
+        self._load_indexes()
+        index = self.index
+        if position > 0:
+            # A search goes by lengths, which no checksum covers: the damage may begin before the place where it
+            # was met, with a batch that led there.
+            entry = index.count - 1
+            start = max(since, <int64_t>0)
+            fd = self.file.acquire()
+            while entry >= 0 and since < 0:
+                place = index.position_at(entry)
+                if (place < position and whole_batch(ops, fd, place, bound, least, limit, &following) > 0
+                        and last_offset_of(&following) == self.base_offset + index.offset_at(entry)):
+                    start = place
+                    break
+                entry -= 1
+            self.file.release()
+            extent = self.scan(start, end=position)
+            position = extent.valid_bytes
+            at = position + 1
+            least = max(least, extent.next_offset)
+        window = <uint8_t *>malloc(CHUNK_BYTES)
+        if window == NULL:
+            raise MemoryError
+        fd = self.file.acquire()
+        try:
+            if position >= 0:
+                got = whole_batch(ops, fd, position, bound, 0, INT64_MAX, &header)
+                place = position + header.size
+                if got >= 0 and header.size and place < bound:
+                    got = whole_batch(ops, fd, place, bound, least, limit, &following)
+                    if got > 0 and is_anchored(ops, fd, place, bound, limit, &following):
+                        edge, edge_base = place, following.base_offset
+                        if edge_base == last_offset_of(&header) + 1:
+                            return edge, edge_base
+            for entry in range(index.count):
+                place = index.position_at(entry)
+                if got < 0 or place >= edge:
+                    break
+                if place <= position:
+                    continue
+                got = whole_batch(ops, fd, place, bound, least, limit, &following)
+                if got > 0 and last_offset_of(&following) == self.base_offset + index.offset_at(entry):
+                    edge, edge_base = place, following.base_offset
+                    break
+            start = at
+            while at < edge and got >= 0 and budget > 0:
+                if at + HEADER_BYTES > start + have:
+                    start = at
+                    with nogil:
+                        have = read_upto(ops, fd, window, min(<int64_t>CHUNK_BYTES, bound - at), at)
+                    if have < HEADER_BYTES:
+                        got = min(have, <int64_t>0)
+                        break
+                with nogil:
+                    found = candidate(window + (at - start), window + have, least, limit)
+                if found < 0:
+                    at = start + have - HEADER_BYTES + 1
+                    continue
+                at += found
+                if at >= edge:
+                    break
+                with nogil:
+                    got = whole_batch(ops, fd, at, edge, least, limit, &header)
+                if got > 0 and not is_anchored(ops, fd, at, bound, limit, &header):
+                    at += header.size
+                elif got > 0:
+                    extent = self.scan(at, next_offset=header.base_offset, end=edge)
+                    if extent.valid_bytes >= edge or extent.next_offset >= limit:
+                        self._damaged_at = position
+                        self._goes_on_at = at
+                        return at, header.base_offset
+                    # Nothing in the midst of these is the beginning of a batch. A scan asks more than a checksum,
+                    # and may take none of it: without a step forward the search would never end.
+                    at = max(extent.valid_bytes, at + 1)
+                else:
+                    budget -= header.size
+                    at += 1
+        finally:
+            self.file.release()
+            free(window)
+        raise_status(min(got, <int64_t>0), "read", self.path, at)
+        return None if edge_base < 0 else (edge, edge_base)
+
+    def _start_from_saved_index(self, int64_t end_offset):
+        cdef int64_t entry, position
+        file_bytes = self.file.size()
+        self.size = 0
+        self.next_offset = self.base_offset
+        self._ready = True
+        index, times = OffsetIndex(), TimeIndex()
+        try:
+            self._load_one(index, ".index")
+            self._load_one(times, ".timeindex")
+        except StorageError:
+            return
+        if not index.is_sound(file_bytes) or not times.is_sound():
+            return
+        self.index, self.times = index, times
+        entry = self.index.floor_entry(end_offset - 1 - self.base_offset)
+        if entry < 0:
+            self.index, self.times = OffsetIndex(), TimeIndex()
+            return
+        position = self.index.position_at(entry)
+        named = self.base_offset + self.index.offset_at(entry)
+        data = self.file.read(position, HEADER_BYTES)
+        try:
+            _, last, size, _, _ = header_fields(data, self.path, position)
+        except RecordError:
+            last = -1
+        if last != named or size > file_bytes - position:
+            self.index, self.times = OffsetIndex(), TimeIndex()
+            return
+        self.index.cut(entry + 1)
+        self.times.cut_to(named + 1 - self.base_offset)
+        self.size = position + size
+        self.next_offset = named + 1
+        try:
+            self._measure_times()
+        except RecordError:
+            # Damage on the way: who reads there, or asks for a time, is told. The rest can be read, by
+            # the entries of the file, which lead behind it.
+            self.index, self.times, self.max_timestamp_ms = index, times, -1

@@ -1,0 +1,1 @@
+"""What a producer gathers before it is written: batches, memory, and its records' futures."""

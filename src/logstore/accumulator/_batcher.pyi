@@ -1,0 +1,165 @@
+import datetime
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any, Self, final
+
+from typing_extensions import Buffer, disjoint_base
+
+from logstore.batch._encode import Encoder, Gatherer
+from logstore.clock import Clock
+from logstore.records import RecordMetadata
+
+@final
+class Ticket:
+    """What becomes of one batch: where it went, or why it did not."""
+
+    def __new__(
+        cls, topic: str, partition: int, *, clock: Clock = ..., failures: list[Ticket] | None = None
+    ) -> Self: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def error(self) -> BaseException | None: ...
+    @property
+    def seen(self) -> bool: ...
+    @property
+    def is_answered(self) -> bool: ...
+    def claim(self, encoder: Encoder, timestamp_ms: int | None) -> SendFuture:
+        """The future of the record that was added last."""
+
+    def appended(self, first_offset: int, append_time_ms: int, drive: Callable[[], None]) -> None:
+        """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+
+    def acknowledge(self, first_offset: int, append_time_ms: int = -1) -> None:
+        """Answer every future with its offset, once."""
+
+    def fail(self, error: BaseException) -> None:
+        """Answer every future with an error, once; as `acknowledge`."""
+
+    def tell(self) -> None:
+        """Run the callbacks and wake the coroutines of a ticket that is answered."""
+
+class _Plain: ...
+
+@final
+class SendFuture(_Plain, Future[RecordMetadata]):
+    """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def done(self) -> bool:
+        """Whether the record is acknowledged or has failed."""
+
+    def running(self) -> bool:
+        """Whether the record is neither acknowledged nor has failed."""
+
+    def cancel(self) -> bool:
+        """Do nothing and return False: a record that was sent cannot be taken back."""
+
+    def cancelled(self) -> bool:
+        """Return False: see `cancel`."""
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp."""
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """As `result`: kafka-python's name for it."""
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait as `result` does; the error, or None if the record is acknowledged."""
+
+    def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
+        """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Raise: the producer answers it."""
+
+    def set_result(self, result: RecordMetadata) -> None:
+        """Raise: the producer answers it."""
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Raise: the producer answers it."""
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
+
+@disjoint_base
+class Lane(Gatherer):
+    """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
+
+    def open_for(self, encoder: Encoder, ticket: Ticket, full_bytes: int, ahead_ms: int) -> None:
+        """Let records go straight into an encoder, whose batch has this ticket."""
+
+@final
+class Lanes:
+    """The lanes of one topic, and how its records choose among them."""
+
+    def __new__(
+        cls,
+        lanes: list[Any],
+        *,
+        hashes: bool,
+        sticks: bool,
+        in_turn: bool,
+        needs_key: bool,
+        partition: int,
+        sticky_bytes: int,
+    ) -> Self: ...
+    @property
+    def lanes(self) -> list[Any]: ...
+    @property
+    def hashes(self) -> bool: ...
+    @property
+    def sticks(self) -> bool: ...
+    @property
+    def in_turn(self) -> bool: ...
+    @property
+    def needs_key(self) -> bool: ...
+    @property
+    def partition(self) -> int: ...
+    def take(self, size: int) -> int:
+        """The partition of a record of this size whose key does not decide."""
+
+@disjoint_base
+class Sender:
+    """The quick half of a producer."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
+    def use(self, topic: str, lanes: Lanes) -> None:
+        """Send a topic's records through these lanes from now on."""
+
+    def forget(self) -> None:
+        """Ask anew for the lanes of every topic."""
+
+    def known(self, topic: str) -> Lanes | None:
+        """The lanes of a topic, or None."""
+
+    def send(
+        self,
+        topic: str,
+        value: Buffer | None,
+        key: Buffer | None = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime.datetime | None = None,
+        headers: Any = None,
+    ) -> SendFuture:
+        """Send one record: gather it, and return the future that tells where it went."""
+
+    def offer(
+        self,
+        topic: str,
+        value: Buffer | None,
+        key: Buffer | None = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime.datetime | None = None,
+        headers: Any = None,
+    ) -> SendFuture | None:
+        """As `send` where that takes no lock and no system call, else None and nothing is done."""
+
+    def _send_slowly(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any
+    ) -> SendFuture: ...

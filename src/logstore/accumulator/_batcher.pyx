@@ -1,0 +1,699 @@
+# cython: language_level=3
+"""What a producer does for every record: choose a partition, gather the record, hand back its future.
+
+A `Sender` knows for each topic one `Lane` for each partition. A record of plain bytes whose lane has an
+open batch with room is gathered under the GIL alone; everything else goes to `_send_slowly` of the
+subclass, which locks, opens and writes batches. All futures of one batch share one `Ticket`, so an
+acknowledgement costs the same for one record and for a thousand, and a future that nobody keeps costs
+little more than its call.
+
+Any thread may send, and wait for a future. A ticket is answered once, by whoever holds its batch.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_GET_ITEM
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SetItem
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+from logstore.batch._encode cimport Encoder, Gatherer
+from logstore.batch._key_hash cimport partition_of_key
+
+import logging
+import threading
+from concurrent.futures import Future, InvalidStateError
+
+from logstore.io._interrupts import Condition
+from logstore.io._files import fork_generation
+from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import DeliveryTimeoutError, ForkedError
+from logstore.records import RecordMetadata
+
+_logger = logging.getLogger(__name__)
+
+cdef extern from *:
+    """
+    /* Under the stable ABI a type is opaque: its futures are made and freed as Python does it. */
+    static int keep_memory(PyTypeObject *kind, void (*freed)(void *)) {
+    #ifdef Py_LIMITED_API
+        (void)kind;
+        (void)freed;
+    #else
+        if (kind->tp_flags & Py_TPFLAGS_HAVE_GC)
+            return -1;
+        kind->tp_free = freed;
+    #endif
+        return 0;
+    }
+    """
+    int keep_memory(PyTypeObject *kind, void (*freed)(void *) noexcept)
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
+    object PyObject_Init(void *memory, PyTypeObject *kind)
+    void PyObject_Free(void *memory)
+    void Py_CLEAR(PyObject *)
+
+cdef enum State:
+    GATHERED            # in memory
+    APPENDED            # in the log, waiting for the disk
+    ACKNOWLEDGED
+    FAILED
+
+
+@cython.final
+cdef class Ticket:
+    """What becomes of one batch: where it went, or why it did not. Its records' futures share it.
+
+    Threads: answered by one, asked by any. `waiter` is made by the first that waits.
+    """
+
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly int64_t first_offset       # -1 until it is known
+    cdef int64_t _append_time_ms             # -1: each record has its own
+    cdef readonly object error
+    cdef int64_t _claimed                    # futures that were made
+    cdef int64_t _kept                       # and live
+    cdef State _state
+    cdef readonly bint seen                  # somebody was told the error
+    cdef object _clock
+    cdef object _fork
+    cdef list _failures                      # where a failure goes that a dropped future would have told
+    cdef object _drive                       # called by who waits for what is appended already
+    cdef object _waiter                      # a Condition
+    cdef list _callbacks                     # (what to call, with which future)
+    cdef list _watched                       # futures that `concurrent.futures.wait` or `as_completed` looks at
+    cdef list _loops                         # (event loop, what is awaited in it)
+
+    def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
+        """With ``failures``, a failed ticket some of whose futures were dropped goes there; None forgives it."""
+        self.topic = topic
+        self.partition = partition
+        self._failures = failures
+        self.first_offset = -1
+        self._append_time_ms = -1
+        self._clock = clock
+        self._fork = fork_generation()
+
+    cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
+        cdef SendFuture future = new_future()
+        Py_INCREF(self)
+        future._ticket = <PyObject *>self
+        future._index = <int32_t>(encoder.record_count + encoder._batch_records - 1)
+        future._timestamp_ms = timestamp_ms
+        self._claimed += 1
+        self._kept += 1
+        return future
+
+    def claim(self, Encoder encoder not None, timestamp_ms):
+        """The future of the record that was added last."""
+        return self.claim_next(encoder, encoder._default_timestamp if timestamp_ms is None else timestamp_ms)
+
+    @property
+    def is_answered(self):
+        return self._state >= ACKNOWLEDGED
+
+    def appended(self, int64_t first_offset, int64_t append_time_ms, drive):
+        """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        if self._state != GATHERED:
+            return
+        self.first_offset = first_offset
+        self._append_time_ms = append_time_ms
+        self._drive = drive
+        self._state = APPENDED
+        # Whoever waited for the batch to be written may drive the sync now.
+        self._wake()
+
+    def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
+        """Answer every future with its offset, once. Who answers calls `tell` when it holds no lock any more."""
+        if self._state < ACKNOWLEDGED:
+            self.first_offset = first_offset
+            self._append_time_ms = append_time_ms
+            self._answer(ACKNOWLEDGED)
+
+    def fail(self, error not None):
+        """Answer every future with an error, once; as `acknowledge`.
+
+        Nobody is told of the failure of a ticket that has no place for it: its futures give offset -1.
+        """
+        if self._failures is None:
+            self.acknowledge(-1)
+            return
+        if self._state < ACKNOWLEDGED:
+            self.error = error
+            if self._kept < self._claimed:
+                self._failures.append(self)
+            self._answer(FAILED)
+
+    cdef _answer(self, State state):
+        if self._state < ACKNOWLEDGED:
+            self._state = state
+            self._drive = None
+            self._wake()
+
+    def tell(self):
+        """Run the callbacks and wake the coroutines of a ticket that is answered."""
+        cdef list loops
+        loops, self._loops = self._loops, None
+        if loops is not None:
+            # One call for all that wait in a loop: each costs it a system call.
+            for loop, awaited in loops:
+                try:
+                    loop.call_soon_threadsafe(_let_go, awaited)
+                except RuntimeError:
+                    pass      # it is closed, and with it everybody who could wait
+        self._tell_watched()
+        self.run_callbacks()
+
+    cdef _tell_watched(self):
+        cdef SendFuture future
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            for future in watched:
+                (<_Watch>future._watch).tell(future, self._state == FAILED)
+
+    cdef run_callbacks(self):
+        cdef list callbacks
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            self.seen = True
+            for call, future in callbacks:
+                _call(call, future)
+
+    cdef await_in(self, loop):
+        """What a coroutine of this loop waits for until the ticket is answered."""
+        answered = loop.create_future()
+        if self._loops is None:
+            self._loops = []
+        for other, awaited in self._loops:
+            if other is loop:
+                awaited.append(answered)
+                break
+        else:
+            self._loops.append((loop, [answered]))
+        # Asked last: whoever has answered in between saw a list without this one.
+        if self._state >= ACKNOWLEDGED and not answered.done():
+            answered.set_result(None)
+        return answered
+
+    cdef _wake(self):
+        if self._waiter is not None:
+            with self._waiter:
+                self._waiter.notify_all()
+
+    cdef _await(self, timeout_s):
+        """Return when the ticket is answered, having synced if nothing else is missing."""
+        if self._fork != fork_generation():
+            raise ForkedError(
+                f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
+        deadline_s = self._clock.deadline_s(timeout_s, "timeout")
+        if self._waiter is None:
+            waiter = Condition()
+            if self._waiter is None:          # a Condition takes more than one step to make
+                self._waiter = waiter
+        while self._state < ACKNOWLEDGED:
+            drive = self._drive
+            if drive is not None:
+                drive()
+                if self._state >= ACKNOWLEDGED:
+                    return
+            with self._waiter:
+                if self._state >= ACKNOWLEDGED or (self._drive is not None and self._drive is not drive):
+                    continue
+                left_s = None if deadline_s is None else deadline_s - self._clock.monotonic_s()
+                if left_s is not None and left_s <= 0:
+                    raise DeliveryTimeoutError(
+                        f"{self.topic}-{self.partition}: not acknowledged within {timeout_s} s; the record is "
+                        "still gathered or waits for the disk, and its future is still answered later")
+                self._clock.wait(self._waiter, left_s)
+
+    def __repr__(self):
+        state = ("gathered", "appended", "acknowledged", "failed")[<int>self._state]
+        return f"<Ticket {self.topic}-{self.partition} {state}>"
+
+
+cdef _call(call, future):
+    try:
+        call(future)
+    except Exception:
+        _logger.exception("a callback of %r failed", future)
+
+
+cdef class _Plain:
+    """The first base of `SendFuture`: Cython wants a compiled one there.
+
+    It has the room for weak references: under the stable ABI Cython gives a class room for these, or for a dict.
+    """
+
+    cdef object __weakref__
+
+
+@cython.final
+cdef class _Watch:
+    """What `concurrent.futures.wait` and `as_completed` use of one future, made when they ask for it."""
+
+    cdef readonly object condition
+    cdef readonly list waiters
+    cdef bint told                           # that the future is done: what it says of itself to them
+
+    def __cinit__(self):
+        self.condition = threading.Condition()
+        self.waiters = []
+
+    cdef tell(self, future, bint failed):
+        with self.condition:
+            # Under the lock: a waiter that is put in counts the futures that are not done yet, and hears of those.
+            self.told = True
+            for waiter in self.waiters:
+                if failed:
+                    waiter.add_exception(future)
+                else:
+                    waiter.add_result(future)
+            self.condition.notify_all()
+
+
+@cython.final
+@cython.no_gc
+cdef class SendFuture(_Plain, Future):
+    """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`.
+
+    A `concurrent.futures.Future`, so `wait`, `as_completed` and `asyncio.wrap_future` take it. Has `get` as in
+    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be taken back, so
+    `cancel` returns False: the future counts as running until it is done.
+
+    Owns: a share of its batch's ticket, and a watch once one is asked for. Both are plain pointers, since
+    `new_future` sets what Cython would, and its dict and weak references are made when they are first used. Not
+    tracked by the garbage collector: a cycle through a callback ends when the batch is answered, as every batch is
+    when its producer closes; one through an attribute that a program sets is never collected.
+    """
+
+    cdef PyObject *_ticket                   # a Ticket
+    cdef PyObject *_watch                    # a _Watch, or NULL
+    cdef int32_t _index
+    cdef int64_t _timestamp_ms
+    cdef dict __dict__                       # of the base: without room for it Python would not let us derive
+
+    def __init__(self):
+        raise TypeError("a SendFuture comes from Producer.send")
+
+    def __dealloc__(self):
+        if self._ticket != NULL:
+            (<Ticket>self._ticket)._kept -= 1
+            Py_CLEAR(self._ticket)
+        Py_CLEAR(self._watch)
+
+    def done(self):
+        """Whether the record is acknowledged or has failed."""
+        return ticket_of(self)._state >= ACKNOWLEDGED
+
+    def running(self):
+        """Whether the record is neither acknowledged nor has failed."""
+        return ticket_of(self)._state < ACKNOWLEDGED
+
+    def cancel(self):
+        """Do nothing and return False: a record that was sent cannot be taken back."""
+        return False
+
+    def cancelled(self):
+        """Return False: see `cancel`."""
+        return False
+
+    def result(self, timeout=None):
+        """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp.
+
+        ``timeout`` is in seconds; None waits for ever. A record that is still gathered is waited for
+        until its batch is full, has lingered, or somebody flushes.
+
+        Raises:
+            DeliveryTimeoutError: ``timeout`` has passed first; the record may still be written.
+            LogstoreError: the record was not written, and why.
+        """
+        cdef Ticket ticket = ticket_of(self)
+        if ticket._state < ACKNOWLEDGED:
+            ticket._await(timeout)
+        if ticket._state == FAILED:
+            ticket.seen = True
+            raise ticket.error
+        return metadata_of(self)
+
+    def get(self, timeout=None):
+        """As `result`: kafka-python's name for it."""
+        return self.result(timeout)
+
+    def exception(self, timeout=None):
+        """Wait as `result` does; the error, or None if the record is acknowledged."""
+        cdef Ticket ticket = ticket_of(self)
+        if ticket._state < ACKNOWLEDGED:
+            ticket._await(timeout)
+        if ticket._state == FAILED:
+            ticket.seen = True
+        return ticket.error
+
+    def add_done_callback(self, fn):
+        """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
+        cdef Ticket ticket = ticket_of(self)
+        if ticket._callbacks is None:
+            ticket._callbacks = []
+        ticket._callbacks.append((fn, self))
+        # Asked last: whoever has answered in between saw a list without this one.
+        if ticket._state >= ACKNOWLEDGED:
+            ticket.run_callbacks()
+
+    # -- for an executor, which this future has none of
+
+    def set_running_or_notify_cancel(self):
+        """Raise: the producer answers it."""
+        raise InvalidStateError(f"{self!r} is answered by its producer")
+
+    def set_result(self, result):
+        """Raise: the producer answers it."""
+        raise InvalidStateError(f"{self!r} is answered by its producer")
+
+    def set_exception(self, exception):
+        """Raise: the producer answers it."""
+        raise InvalidStateError(f"{self!r} is answered by its producer")
+
+    # -- what `wait` and `as_completed` read, and `asyncio.wrap_future` from Python 3.14 on
+
+    @property
+    def _condition(self):
+        return watch_of(self).condition
+
+    @property
+    def _waiters(self):
+        return watch_of(self).waiters
+
+    @property
+    def _state(self):
+        cdef Ticket ticket = ticket_of(self)
+        if ticket._state < ACKNOWLEDGED or (self._watch != NULL and not (<_Watch>self._watch).told):
+            return "RUNNING"
+        return "FINISHED"
+
+    @property
+    def _result(self):
+        return metadata_of(self) if ticket_of(self)._state == ACKNOWLEDGED else None
+
+    @property
+    def _exception(self):
+        return ticket_of(self).error
+
+    def __await__(self):
+        import asyncio
+
+        if ticket_of(self)._state < ACKNOWLEDGED:
+            yield from ticket_of(self).await_in(asyncio.get_running_loop())
+        return self.result(0)
+
+    def __repr__(self):
+        return f"<SendFuture {self._index} of {ticket_of(self)!r}>"
+
+
+cdef Ticket ticket_of(SendFuture future):
+    if future._ticket == NULL:
+        raise TypeError("a SendFuture comes from Producer.send")
+    return <Ticket>future._ticket
+
+
+cdef _Watch watch_of(SendFuture future):
+    cdef Ticket ticket = ticket_of(future)
+    if future._watch == NULL:
+        watch = _Watch()
+        if ticket._watched is None:
+            ticket._watched = []
+        # No other thread runs from here on: one that answers the ticket either finds the future in the list, or has
+        # answered before.
+        if future._watch == NULL:
+            if ticket._state >= ACKNOWLEDGED:
+                (<_Watch>watch).told = True
+            else:
+                ticket._watched.append(future)
+            Py_INCREF(watch)
+            future._watch = <PyObject *>watch
+    return <_Watch>future._watch
+
+
+cdef object metadata_of(SendFuture future):
+    cdef Ticket ticket = ticket_of(future)
+    cdef int64_t offset = -1, timestamp_ms = future._timestamp_ms
+    if ticket.first_offset >= 0:
+        offset = ticket.first_offset + future._index
+    if ticket._append_time_ms >= 0:
+        timestamp_ms = ticket._append_time_ms
+    return new_metadata(ticket.topic, ticket.partition, offset, timestamp_ms)
+
+
+# A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that
+# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. The memory of 256 is used
+# again.
+cdef enum:
+    SPARE_FUTURES = 256
+
+cdef void *_spare[SPARE_FUTURES]
+cdef int _spare_count = 0
+
+
+cdef void free_future(void *memory) noexcept:
+    global _spare_count
+    if _spare_count < SPARE_FUTURES:
+        _spare[_spare_count] = memory
+        _spare_count += 1
+    else:
+        PyObject_Free(memory)
+
+
+cdef SendFuture new_future():
+    global _spare_count
+    cdef void *memory
+    if not _spare_count:
+        return <SendFuture>PyType_GenericAlloc(<PyTypeObject *>SendFuture, 0)
+    _spare_count -= 1
+    memory = _spare[_spare_count]
+    memset(memory, 0, sizeof(SendFuture))
+    return <SendFuture>PyObject_Init(memory, <PyTypeObject *>SendFuture)
+
+
+if keep_memory(<PyTypeObject *>SendFuture, free_future):
+    raise AssertionError("the memory of a future would have a header in front")
+
+
+cdef int put(object made, Py_ssize_t index, object item) except -1:
+    Py_INCREF(item)
+    return PyTuple_SetItem(made, index, item)
+
+
+cdef object new_metadata(str topic, int32_t partition, int64_t offset, int64_t timestamp_ms):
+    """A `RecordMetadata`, filled in place: its constructor takes longer than all else that `result` does."""
+    cdef object made = PyType_GenericAlloc(<PyTypeObject *>_RECORD_METADATA, 4)
+    put(made, 0, topic)
+    put(made, 1, partition)
+    put(made, 2, offset)
+    put(made, 3, timestamp_ms)
+    return made
+
+
+cdef type _RECORD_METADATA = RecordMetadata
+assert RecordMetadata._fields == ("topic", "partition", "offset", "timestamp_ms")
+
+
+def _let_go(list awaited):
+    for answered in awaited:
+        if not answered.done():
+            answered.set_result(None)
+
+
+cdef class Lane(Gatherer):
+    """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
+
+    cdef Ticket _ticket
+    cdef int64_t _ahead_ms
+
+    def open_for(self, Encoder encoder not None, Ticket ticket not None, Py_ssize_t full_bytes, int64_t ahead_ms):
+        """Let records go straight into an encoder, whose batch has this ticket.
+
+        A timestamp that is given may lie so far ahead of the time at which the batch was begun; -1: none may
+        be given, since the log has rules for them that only the slow way knows.
+        """
+        self._full_bytes = full_bytes
+        self._ahead_ms = ahead_ms
+        self._ticket = ticket
+        self._open = encoder
+
+
+@cython.final
+cdef class Lanes:
+    """The lanes of one topic, and how its records choose among them.
+
+    With ``hashes`` a key decides by Kafka's hash. Who is left stays with a partition until a batch of it
+    is full (``sticks``), goes to the partitions ``in_turn``, or asks the slow way.
+    """
+
+    cdef readonly list lanes
+    cdef readonly bint hashes
+    cdef readonly bint sticks
+    cdef readonly bint in_turn
+    cdef readonly bint needs_key
+    cdef readonly int32_t partition          # to which the next record goes that is left
+    cdef Py_ssize_t _sticky_bytes
+    cdef Py_ssize_t _stuck_bytes
+
+    def __cinit__(self, list lanes not None, *, bint hashes, bint sticks, bint in_turn, bint needs_key,
+                  int32_t partition, Py_ssize_t sticky_bytes):
+        if not lanes or not 0 <= partition < len(lanes):
+            raise ValueError(f"{len(lanes)} lanes, of which number {partition} is to be used")
+        self.lanes = lanes
+        self.hashes = hashes
+        self.sticks = sticks
+        self.in_turn = in_turn
+        self.needs_key = needs_key
+        self.partition = partition
+        self._sticky_bytes = sticky_bytes
+
+    def take(self, Py_ssize_t size):
+        """The partition of a record of this size whose key does not decide."""
+        cdef int32_t chosen
+        if self.sticks and self._must_move():
+            self._move()
+        chosen = self.partition
+        self._took(size)
+        return chosen
+
+    cdef bint _must_move(self):
+        # As Kafka since 3.3: on with a whole batch, and only by necessity in the middle of one.
+        cdef Lane lane = <Lane>PyList_GET_ITEM(self.lanes, self.partition)
+        if lane._open is not None and lane._full_bytes and lane._open.size >= lane._full_bytes:
+            return True
+        if self._stuck_bytes < self._sticky_bytes:
+            return False
+        return lane._open is None or self._stuck_bytes >= 2 * self._sticky_bytes
+
+    cdef int _move(self) except -1:
+        # The next one, where Kafka draws lots: over many batches the partitions get the same.
+        self.partition = (self.partition + 1) % <int32_t>len(self.lanes)
+        self._stuck_bytes = 0
+        return 0
+
+    cdef int _took(self, Py_ssize_t size) except -1:
+        if self.in_turn:
+            return self._move()
+        self._stuck_bytes += size
+        return 0
+
+
+cdef class Sender:
+    """The quick half of a producer; see the head of this module."""
+
+    cdef dict _topics                        # name -> Lanes
+
+    def __cinit__(self, *args, **kwargs):
+        self._topics = {}
+
+    def use(self, str topic not None, Lanes lanes not None):
+        """Send a topic's records through these lanes from now on."""
+        self._topics[topic] = lanes
+
+    def forget(self):
+        """Ask anew for the lanes of every topic."""
+        self._topics.clear()
+
+    def known(self, str topic not None):
+        """The lanes of a topic, or None."""
+        return self._topics.get(topic)
+
+    def send(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
+        """Send one record: gather it, and return the future that tells where it went.
+
+        ``value`` and ``key`` are buffers or None, ``headers`` pairs of (str, bytes or None). Without
+        ``partition`` the producer's partitioner chooses one. Without ``timestamp`` (ms or an aware
+        datetime) the record gets the time at which its batch was begun, at most ``linger.ms`` ago. The
+        bytes are copied: a buffer may be used again on return.
+
+        Returns at once, except that the record that fills a batch waits while it is written to the page
+        cache, and while ``buffer.memory`` is full. Nothing is promised until the future is done: with
+        ``ack="written"`` the record then survives the process, with ``"synced"`` power loss.
+
+        Raises:
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
+                cannot be written. It was not sent.
+            UnknownTopicError, UnknownPartitionError: there is no such place. It was not sent.
+            BufferExhaustedError: ``max.block.ms`` has passed without room. It was not sent.
+            StoreClosedError: the producer is closed. It was not sent.
+            LogstoreError: an earlier record, whose future was dropped, could not be written. This one
+                was not sent: send it again.
+        """
+        cdef SendFuture future = self.gather(topic, value, key, partition, timestamp, headers)
+        if future is not None:
+            return future
+        return self._send_slowly(topic, value, key, partition, timestamp, headers)
+
+    def offer(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
+        """As `send` where that takes no lock and no system call, else None and nothing is done."""
+        return self.gather(topic, value, key, partition, timestamp, headers)
+
+    cdef SendFuture gather(self, object topic, object value, object key, object partition, object timestamp,
+                           object headers):
+        cdef PyObject *found
+        cdef Lanes lanes
+        cdef Lane lane
+        cdef Encoder encoder
+        cdef const uint8_t *key_data = NULL
+        cdef int64_t key_size = -1
+        cdef int64_t stamp
+        cdef int overflow = 0
+        cdef int32_t chosen
+        cdef bint is_left = False
+        if headers is not None or not (PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value)):
+            return None
+        found = PyDict_GetItem(self._topics, topic)
+        if found == NULL:
+            return None
+        lanes = <Lanes>found
+        if key is None:
+            if lanes.needs_key:
+                return None
+        elif PyBytes_CheckExact(key):
+            key_data = <const uint8_t *>PyBytes_AS_STRING(key)
+            key_size = PyBytes_GET_SIZE(key)
+        else:
+            return None
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < len(lanes.lanes):
+                return None
+            chosen = partition
+        elif key_size >= 0 and lanes.hashes:
+            chosen = partition_of_key(key_data, key_size, <int32_t>len(lanes.lanes))
+        elif lanes.in_turn or (lanes.sticks and lanes._stuck_bytes < 2 * lanes._sticky_bytes):
+            chosen = lanes.partition
+            is_left = True
+        else:
+            return None
+        lane = <Lane>PyList_GET_ITEM(lanes.lanes, chosen)
+        encoder = lane._open
+        if encoder is None or encoder.size >= lane._full_bytes:
+            return None
+        stamp = encoder._default_timestamp
+        if timestamp is not None:
+            if lane._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
+                return None
+            stamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+            if overflow or stamp < 0 or stamp - encoder._default_timestamp > lane._ahead_ms:
+                return None
+        if encoder.try_add(stamp, key_data, key_size,
+                           <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), NULL, 0):
+            return None
+        if is_left:
+            lanes._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
+        return lane._ticket.claim_next(encoder, stamp)
+
+    def _send_slowly(self, topic, value, key, partition, timestamp, headers):
+        # A cdef class has no abstract methods.
+        raise NotImplementedError("a subclass says how to send slowly")

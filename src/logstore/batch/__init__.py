@@ -1,0 +1,1 @@
+"""A record batch as bytes: its layout, checksum, compression, records in and out. No files."""

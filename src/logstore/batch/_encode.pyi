@@ -1,0 +1,129 @@
+import datetime
+from collections.abc import Iterable
+from typing import Any, Self, TypeAlias, final
+
+from typing_extensions import Buffer, disjoint_base
+
+from logstore.batch._batch import Record
+
+_Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
+_Timestamp: TypeAlias = int | datetime.datetime
+_RecordLike: TypeAlias = (
+    Buffer
+    | Record
+    | tuple[Buffer | None, Buffer | None]
+    | tuple[Buffer | None, Buffer | None, _Timestamp | None]
+    | tuple[Buffer | None, Buffer | None, _Timestamp | None, _Headers | None]
+    | None
+)
+
+def timestamp_of(value: _Timestamp) -> int:
+    """Milliseconds since 1970 of an int or an aware datetime."""
+
+@final
+class Encoder:
+    """Builds record batches v2 one after the other in one buffer."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def batch_count(self) -> int: ...
+    @property
+    def max_timestamp_ms(self) -> int: ...
+    @property
+    def min_timestamp_ms(self) -> int: ...
+    @property
+    def null_keys(self) -> int: ...
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes in the buffer, the open batch included."""
+
+    @property
+    def pending_records(self) -> int:
+        """Records in the buffer, the open batch included."""
+
+    def begin(
+        self,
+        *,
+        timestamp_ms: int,
+        codec: int = 0,
+        level: int = 0,
+        max_batch_bytes: int = 1_048_588,
+        limits: tuple[tuple[str, int], ...] = (),
+        append_time: bool = False,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+        keep_offsets: bool = False,
+    ) -> Self:
+        """Forget what is in the buffer and start anew."""
+
+    def renew(self, timestamp_ms: int) -> Self:
+        """As `begin`, with the settings of the last one."""
+
+    def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> Self:
+        """Give the batches that are not closed yet a producer id and the sequence of their first record."""
+
+    def add(
+        self,
+        value: Buffer | None,
+        key: Buffer | None = None,
+        timestamp_ms: _Timestamp | None = None,
+        headers: _Headers | None = None,
+    ) -> None:
+        """Add one record."""
+
+    def add_all(self, records: Iterable[_RecordLike]) -> None:
+        """Add every record of an iterable: values, (key, value, timestamp, headers) or `Record`s."""
+
+    def finish(self) -> Self:
+        """Close the open batch; the buffer now holds `batch_count` whole batches with base offset 0."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
+@disjoint_base
+class Gatherer:
+    """The quick half of a buffered appender: single records into an open batch, without a lock."""
+
+    def pause(self) -> None:
+        """Send every record the slow way from now on."""
+
+    def resume(self, encoder: Encoder, full_bytes: int) -> None:
+        """Let records go straight into an encoder until it holds full_bytes."""
+
+    def append(
+        self,
+        value: Buffer | None,
+        key: Buffer | None = None,
+        timestamp_ms: _Timestamp | None = None,
+        headers: _Headers | None = None,
+    ) -> None:
+        """Gather one record; see `Appender`."""
+
+    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None: ...
+
+def encode(
+    records: Iterable[_RecordLike],
+    *,
+    timestamp_ms: int = 0,
+    codec: int = 0,
+    level: int = 0,
+    max_batch_bytes: int = 0x7FFFFFFF,
+    append_time: bool = False,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """Records as the bytes of record batches with base offset 0; one batch unless it would be too large."""
+
+def encode_marker(
+    marker: int, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp_ms: int
+) -> bytes:
+    """A control batch that ends a transaction (0 abort, 1 commit)."""

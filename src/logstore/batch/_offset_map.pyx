@@ -1,0 +1,246 @@
+# cython: language_level=3
+"""From the key of a record to the offset of the newest record that has it: what a compaction goes by.
+
+An open table of slots, 24 bytes each: 128 bits of a keyed hash in place of the key, and the offset.
+Memory is given once and never grows. The key itself is not kept: with a secret that is drawn anew
+for each map nobody can choose keys that collide, and by chance two of ten million do with
+1.5e-25. A bare 64-bit hash would lose a record in one of some 300 000 such runs.
+
+Filled from whole batches without an object per record. It knows offsets and keys and nothing of
+transactions: at a batch that a transaction may have aborted, or that is a marker, it stops and asks.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdlib cimport calloc, free
+
+from logstore.batch._batch cimport (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    SHORT,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    RecordView,
+    check_batch,
+    last_offset_of,
+    next_record,
+    payload_of,
+    raise_batch_status,
+)
+from logstore.batch._bytes cimport OK
+from logstore.batch._crc32c cimport logstore_crc32c_init
+
+from logstore.errors import CorruptRecordError
+
+logstore_crc32c_init()
+
+SLOT_BYTES = sizeof(Slot)
+
+# Why a run stopped.
+ENDED = 0       # the bytes end here, or inside the next batch
+DECIDE = 1      # the next batch is a marker or part of a transaction: somebody else has to say
+FILLED = 2      # the map takes no more keys
+
+cdef enum:
+    MOST_SLOTS_SHIFT = 40       # of a map: more is a mistake of units
+    AHEAD = 16                  # hashes whose slots are on their way from memory
+
+# Of all maps that are alive. Changed with the GIL held.
+cdef int64_t _allocated = 0
+
+
+def allocated_bytes():
+    """Bytes of the slots of all maps that are alive in this process."""
+    return _allocated
+
+
+@cython.final
+cdef class KeyMap:
+    """Newest offset by key.
+
+    Owns: the slots, `size` bytes of memory that is touched as it fills.
+    Threads: one at a time.
+    """
+
+    def __cinit__(self, int64_t size, bytes secret not None):
+        global _allocated
+        if len(secret) != 16:
+            raise ValueError(f"expected a secret of 16 bytes, found {len(secret)}")
+        if size < 2 * <int64_t>sizeof(Slot) or size >> MOST_SLOTS_SHIFT:
+            raise ValueError(f"expected 48 bytes to a terabyte for a map of keys, found {size}")
+        self.table.slot_count = <uint64_t>size // sizeof(Slot)
+        # Never all of them: a search ends at a free slot.
+        self.table.most = max(self.table.slot_count * 9 // 10, <uint64_t>1)
+        memcpy(&self.table.secret_low, PyBytes_AS_STRING(secret), 8)
+        memcpy(&self.table.secret_high, PyBytes_AS_STRING(secret) + 8, 8)
+        self.table.slots = <Slot *>calloc(self.table.slot_count, sizeof(Slot))
+        if self.table.slots == NULL:
+            raise MemoryError(f"no memory for a map of keys of {size} bytes")
+        _allocated += <int64_t>(self.table.slot_count * sizeof(Slot))
+        self.latest_offset = -1
+
+    def __dealloc__(self):
+        global _allocated
+        if self.table.slots != NULL:
+            _allocated -= <int64_t>(self.table.slot_count * sizeof(Slot))
+        free(self.table.slots)
+
+    @property
+    def size(self):
+        """Bytes of all slots."""
+        return self.table.slot_count * sizeof(Slot)
+
+    @property
+    def capacity(self):
+        """How many keys fit."""
+        return self.table.most
+
+    def __len__(self):
+        return <Py_ssize_t>self.table.count
+
+    def put(self, bytes key not None, int64_t offset):
+        """Remember the offset of a key; False if there is no room for a new one."""
+        cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
+                                      self.table.secret_low, self.table.secret_high)
+        return put_hash(&self.table, &digest, offset) == OK
+
+    def get(self, bytes key not None):
+        """The offset of a key, or -1."""
+        cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
+                                      self.table.secret_low, self.table.secret_high)
+        return get_hash(&self.table, &digest)
+
+    def digest(self, bytes key not None):
+        """What stands for a key in here: 16 bytes."""
+        cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
+                                      self.table.secret_low, self.table.secret_high)
+        return PyBytes_FromStringAndSize(<const char *>&digest, sizeof(Digest))
+
+    def pass_over(self, int64_t last_offset):
+        """Take the batch that ends at an offset for known, without its keys."""
+        if last_offset > self.latest_offset:
+            self.latest_offset = last_offset
+
+    cdef int _take_records(self, const uint8_t *p, const uint8_t *end, int64_t base_offset, int64_t base_timestamp,
+                           int32_t count, int64_t start_offset, int64_t *refused) noexcept nogil:
+        """Put the keys of records from start_offset on; refused is the first offset without room, or -1.
+
+        At the top of the loop every record before p is whole and, but for those without a key, in the
+        map or among the pending ones, whose slots are being fetched.
+        """
+        cdef RecordView record
+        cdef Digest digests[AHEAD]
+        cdef int64_t offsets[AHEAD]
+        cdef int pending = 0, i
+        cdef int status = OK
+        refused[0] = -1
+        while count > 0:
+            status = next_record(&p, end, base_offset, base_timestamp, &record)
+            if status != OK:
+                return status
+            count -= 1
+            if record.key_size < 0 or record.offset < start_offset:
+                continue
+            digests[pending] = sip_hash(record.key, record.key_size, self.table.secret_low, self.table.secret_high)
+            offsets[pending] = record.offset
+            logstore_prefetch(self.table.slots + logstore_spread(digests[pending].high, self.table.slot_count))
+            pending += 1
+            if pending == AHEAD:
+                for i in range(pending):
+                    if put_hash(&self.table, &digests[i], offsets[i]) != OK:
+                        refused[0] = offsets[i]
+                        return OK
+                pending = 0
+        for i in range(pending):
+            if put_hash(&self.table, &digests[i], offsets[i]) != OK:
+                refused[0] = offsets[i]
+                return OK
+        return OK if p == end else SHORT
+
+    def add_run(self, bytes data not None, int64_t start_offset, *, int64_t position=0, int64_t limit=64 << 20,
+                str path=None, int64_t file_position=0):
+        """Take the keys of whole batches from ``position`` on: (where it stopped, why).
+
+        Records below ``start_offset`` are passed over. ``limit`` bounds a decompressed batch. It stops
+        at the end, before a batch that is a marker or part of a transaction (DECIDE), and in a batch
+        whose keys do not all fit (FILLED): those before it are known to `latest_offset`, and what has
+        been taken of it does no harm, since records behind that offset are kept whatever the map says.
+
+        Raises:
+            CorruptRecordError: a batch is damaged; its place is ``file_position`` and what was passed.
+        """
+        return self._walk(data, start_offset, position, limit, path, file_position, 0)
+
+    def add_batch(self, bytes data not None, int64_t start_offset, *, int64_t position=0, int64_t limit=64 << 20,
+                  str path=None, int64_t file_position=0):
+        """As `add_run` for the one batch at ``position``, which may be part of a transaction."""
+        return self._walk(data, start_offset, position, limit, path, file_position, 1)
+
+    def _walk(self, bytes data, int64_t start_offset, int64_t position, int64_t limit, str path,
+              int64_t file_position, bint single):
+        cdef const uint8_t *first = <const uint8_t *>PyBytes_AS_STRING(data)
+        cdef const uint8_t *end = first + PyBytes_GET_SIZE(data)
+        cdef const uint8_t *p = first + position
+        cdef const uint8_t *records
+        cdef const uint8_t *records_end
+        cdef BatchHeader header
+        cdef bytes payload
+        cdef int64_t refused = -1
+        cdef int status = OK, records_status = OK
+        cdef bint compressed = False
+        if not 0 <= position <= end - first:
+            raise ValueError(f"position {position} lies outside {end - first} bytes")
+        while p < end:
+            with nogil:
+                compressed = False
+                while p < end:
+                    status = check_batch(p, end, &header)
+                    if status != OK:
+                        break
+                    if not single and header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG):
+                        break
+                    if header.attributes & CODEC_MASK and header.record_count:
+                        compressed = True
+                        break
+                    if last_offset_of(&header) >= start_offset:
+                        records_status = self._take_records(p + HEADER_BYTES, p + header.size, header.base_offset,
+                                                            header.base_timestamp, header.record_count,
+                                                            start_offset, &refused)
+                        if records_status != OK or refused >= 0:
+                            break
+                        self.latest_offset = max(self.latest_offset, last_offset_of(&header))
+                    p += header.size
+                    if single:
+                        break
+            if status == SHORT:
+                # The bytes end inside this batch: whoever has them brings the rest.
+                return p - first, ENDED
+            raise_batch_status(status, p, end, path, file_position + (p - first))
+            if compressed:
+                if last_offset_of(&header) >= start_offset:
+                    payload = payload_of(p, &header, limit)
+                    records = <const uint8_t *>PyBytes_AS_STRING(payload)
+                    records_end = records + PyBytes_GET_SIZE(payload)
+                    with nogil:
+                        records_status = self._take_records(records, records_end, header.base_offset,
+                                                            header.base_timestamp, header.record_count,
+                                                            start_offset, &refused)
+                    if records_status == OK and refused < 0:
+                        self.latest_offset = max(self.latest_offset, last_offset_of(&header))
+                if records_status == OK and refused < 0:
+                    p += header.size
+                    if single:
+                        break
+                    continue
+            if records_status != OK:
+                raise CorruptRecordError(
+                    f"a record of the batch at base offset {header.base_offset} is malformed, or bytes are left "
+                    "behind the last", path=path, position=file_position + (p - first))
+            if refused >= 0:
+                return p - first, FILLED
+            if single:
+                break
+            if p < end:
+                return p - first, DECIDE
+        return p - first, ENDED

@@ -1,0 +1,1 @@
+"""Batches as columns and back: the Arrow C data interface, JSON values, numpy."""

@@ -1,0 +1,513 @@
+# cython: language_level=3
+"""Tables of Arrow buffers, filled from the visible records of a run.
+
+The records are written straight from their batches into the buffers; none becomes a Python object. Sizes
+come from bytes that were received, so each is bounded by the bytes that it is read from before anything is
+filled. A `Decoder` makes columns of its own from the values of a table once it is filled; it reads them where
+they lie, also if nobody asks for that column. `_columns` hands tables over.
+
+The buffers are counted by themselves: whoever holds a reference may let go of it from any thread, with or
+without the GIL, and after every object here is gone.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
+from posix.stdlib cimport posix_memalign
+
+from logstore.columns._arrow cimport ArrowSchema
+from logstore.batch._batch cimport Batches, RunReader
+from logstore.batch._bytes cimport OK
+
+from logstore.errors import CorruptRecordError, RecordError
+
+cdef extern from *:
+    """
+    /* 0: taken */
+    static inline int logstore_try_lock(char *lock) { return __atomic_test_and_set(lock, __ATOMIC_ACQUIRE); }
+    static inline void logstore_unlock(char *lock) { __atomic_clear(lock, __ATOMIC_RELEASE); }
+    """
+    int logstore_try_lock(char *lock) noexcept nogil
+    void logstore_unlock(char *lock) noexcept nogil
+
+cdef extern from "Python.h":
+    int Py_IsInitialized() nogil
+
+# By the numbers of `_table.pxd`.
+NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+cdef enum:
+    ALIGNMENT = 64
+    NOGIL_BYTES = 4096            # below it a release of the GIL costs more than it gives others
+
+
+# --- the buffers ------------------------------------------------------------------------------
+
+# Blocks that were given back, for the next array of the same size: a stream of chunks then writes into
+# pages that are there already. Without it a chunk of 1.2 MB took 40 ns a record instead of 12, most of
+# it in page faults. Never waited for: who finds it in use does without.
+cdef enum:
+    SPARES = 24
+    LEAST_SPARE_BYTES = 32 << 10
+    MOST_SPARE_BYTES = 16 << 20       # of all of them
+
+cdef Region spares[SPARES]
+cdef int64_t spare_bytes = 0
+cdef char spares_in_use = 0
+
+
+cdef int allocate(Region *out, int64_t capacity) noexcept nogil:
+    """A block of at least capacity bytes, but not many more; -1 when there is no memory."""
+    cdef int i, best = -1
+    cdef void *data
+    global spare_bytes
+    capacity = (capacity + ALIGNMENT - 1) & ~<int64_t>(ALIGNMENT - 1)
+    if capacity >= LEAST_SPARE_BYTES and not logstore_try_lock(&spares_in_use):
+        for i in range(SPARES):
+            if capacity <= spares[i].capacity <= capacity + (capacity >> 2) and (
+                    best < 0 or spares[i].capacity < spares[best].capacity):
+                best = i
+        if best >= 0:
+            out[0] = spares[best]
+            spares[best].data = NULL
+            spares[best].capacity = 0
+            spare_bytes -= out.capacity
+        logstore_unlock(&spares_in_use)
+        if best >= 0:
+            return 0
+    if posix_memalign(&data, ALIGNMENT, <size_t>capacity) != 0:
+        return -1
+    out.data = <uint8_t *>data
+    out.capacity = capacity
+    return 0
+
+
+cdef void give_back(Region *region) noexcept nogil:
+    """Keep a block as a spare, or free it."""
+    cdef int i
+    global spare_bytes
+    if region.capacity >= LEAST_SPARE_BYTES and not logstore_try_lock(&spares_in_use):
+        if spare_bytes + region.capacity <= MOST_SPARE_BYTES:
+            for i in range(SPARES):
+                if spares[i].data == NULL:
+                    spares[i] = region[0]
+                    spare_bytes += region.capacity
+                    region.data = NULL
+                    break
+        logstore_unlock(&spares_in_use)
+    free(region.data)
+    region.data = NULL
+    region.capacity = 0
+
+
+cdef inline void free_slices(Slices *slices) noexcept nogil:
+    give_back(&slices.starts)
+    give_back(&slices.data)
+    give_back(&slices.views)
+    give_back(&slices.valid)
+
+
+cdef void unpin(Table *table) noexcept with gil:
+    cdef int i
+    for i in range(table.segment_count):
+        Py_DECREF(<object>table.segments[i].owner)
+
+
+cdef void let_go(Table *table) noexcept nogil:
+    """Give up one reference; the last one frees the buffers."""
+    cdef int i
+    if logstore_count_down(&table.references):
+        return
+    free_slices(&table.key)
+    free_slices(&table.value)
+    free_slices(&table.topic)
+    give_back(&table.partition)
+    give_back(&table.offset)
+    give_back(&table.timestamp)
+    give_back(&table.timestamp_type)
+    give_back(&table.header_starts)
+    give_back(&table.header_valid)
+    free_slices(&table.header_key)
+    free_slices(&table.header_value)
+    for i in range(table.field_count):
+        free_slices(&table.fields[i].slices)
+    free(table.fields)
+    free(table.columns)
+    # A consumer may release after the interpreter has ended; its bytes are gone by then.
+    if table.segment_count and Py_IsInitialized():
+        unpin(table)
+    free(table.segments)
+    give_back(&table.segment_sizes)
+    free(table)
+
+
+cdef int reserve(Region *region, int64_t used, int64_t capacity) except -1:
+    """Room for capacity bytes in all; the first ``used`` are kept."""
+    cdef Region grown
+    if capacity <= region.capacity:
+        return 0
+    if allocate(&grown, max(capacity, region.capacity * 2)) < 0:
+        raise MemoryError
+    if used:
+        memcpy(grown.data, region.data, <size_t>used)
+    give_back(region)
+    region[0] = grown
+    return 0
+
+
+cdef int reserve_bits(Region *region, int64_t rows) except -1:
+    """Room for a bit for each of ``rows``; new ones are set."""
+    cdef int64_t known = region.capacity
+    reserve(region, known, (rows + 7) >> 3)
+    if region.capacity > known:
+        memset(region.data + known, 0xFF, <size_t>(region.capacity - known))
+    return 0
+
+
+cdef void trim(Region *region, int64_t used) noexcept nogil:
+    """Move into a smaller block what was reserved for much more than came: a consumer may keep it long."""
+    cdef Region smaller
+    if region.capacity - used <= max(4096, region.capacity >> 2) or allocate(&smaller, max(used, 1)) < 0:
+        return
+    memcpy(smaller.data, region.data, <size_t>used)
+    give_back(region)
+    region[0] = smaller
+
+
+cdef int reserve_slices(Slices *slices, bint views, int64_t rows, int64_t more_rows,
+                        int64_t more_bytes) except -1:
+    cdef bint fresh
+    if views:
+        reserve(&slices.views, rows * 16, (rows + more_rows) * 16)
+    else:
+        fresh = slices.starts.capacity == 0
+        reserve(&slices.starts, (rows + 1) * 4 if not fresh else 0, (rows + more_rows + 1) * 4)
+        if fresh:
+            (<int32_t *>slices.starts.data)[0] = 0
+        reserve(&slices.data, slices.size, slices.size + more_bytes + 1)    # never NULL
+    return reserve_bits(&slices.valid, rows + more_rows)
+
+
+cdef void trim_slices(Slices *slices, int64_t rows) noexcept nogil:
+    if slices.starts.data != NULL:
+        trim(&slices.starts, (rows + 1) * 4)
+        trim(&slices.data, slices.size)
+    if slices.views.data != NULL:
+        trim(&slices.views, rows * 16)
+    if not slices.nulls:
+        give_back(&slices.valid)
+
+
+cdef class Decoder:
+    """What makes columns of the values of a table; the base of those in `_payload`.
+
+    Owns: nothing here. Threads: immutable after construction; several tables may be decoded at once.
+    """
+
+    cdef int set_up(self, Field *fields) except -1:
+        """Say of which kind each field is; there is one for each of ``names``."""
+        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
+
+    cdef int decode(self, Table *table, Batches run) except -1:
+        """Fill the fields of all rows from the values; the offsets are there too."""
+        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
+
+    cdef int set_field_schema(self, ArrowSchema *out, int field) except -1:
+        """Make the schema of one field."""
+        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
+
+
+cdef inline void repeat(uint8_t *out, const uint8_t *text, int64_t width, int64_t size) noexcept nogil:
+    """Fill ``size`` bytes with a text of ``width``, twice as much at a time: a copy for each row was slower."""
+    cdef int64_t filled = min(width, size), step
+    memcpy(out, text, <size_t>filled)
+    while 0 < filled < size:
+        step = min(filled, size - filled)
+        memcpy(out + filled, out, <size_t>step)
+        filled += step
+
+
+cdef int column_of(object name, Decoder decoder) except -1:
+    """The number of a column that is known."""
+    if name in NAMES:
+        return NAMES.index(name)
+    return COLUMNS + <int>decoder.names.index(name)
+
+
+@cython.final
+cdef class Filler:
+    """Fills one table after the other from one run of batches.
+
+    Owns: the table that is being filled, until `take` hands it over. Threads: one at a time.
+    """
+
+    def __cinit__(self, Batches run not None, tuple names, bint views, int64_t most_bytes, topic, partition,
+                  Decoder decoder, bint spark=False):
+        self._reader = RunReader(run)
+        # One of which no field is asked for has nothing to do.
+        self.decoder = decoder if decoder is not None and decoder.names else None
+        self.names = names
+        self.views = views
+        self.spark = spark
+        self._most_bytes = most_bytes
+        self._topic = (run.topic if topic is None else topic).encode()
+        self._partition = run.partition if partition is None else partition
+
+    def __dealloc__(self):
+        if self._table != NULL:
+            let_go(self._table)
+
+    cdef int _begin(self) except -1:
+        cdef Table *table = <Table *>calloc(1, sizeof(Table))
+        cdef int column
+        cdef Extent extent
+        if table == NULL:
+            raise MemoryError
+        self._table = table
+        table.references = 1
+        table.columns = <int *>calloc(<size_t>len(self.names) + 1, sizeof(int))
+        if table.columns == NULL:
+            raise MemoryError
+        self._offsets = self.decoder is not None
+        for name in self.names:
+            column = column_of(name, self.decoder)
+            table.columns[table.column_count] = column
+            table.column_count += 1
+            if column == KEY:
+                table.key.wanted = True
+                table.key.as_views = self.views
+            elif column == VALUE:
+                table.value.wanted = True
+                table.value.as_views = self.views
+            elif column == OFFSET:
+                self._offsets = True
+        if self.decoder is not None:
+            table.fields = <Field *>calloc(<size_t>len(self.decoder.names), sizeof(Field))
+            if table.fields == NULL:
+                raise MemoryError
+            table.field_count = <int>len(self.decoder.names)
+            self.decoder.set_up(table.fields)
+            if not table.value.wanted:
+                table.value.wanted = table.value.as_views = True
+        table.views = table.key.as_views or table.value.as_views
+        # One reservation for all batches that say how much they hold. They may claim what they like:
+        # the bytes that are there bound it.
+        measure(self._reader._next, self._reader._end, &extent)
+        self._reserve(min(extent.rows, <int64_t>INT32_MAX), min(extent.bytes, self._most_bytes))
+        if table.header_starts.data != NULL:
+            (<int32_t *>table.header_starts.data)[0] = 0
+            self._reserve_headers(0, 0, 0)
+        return 0
+
+    cdef int _reserve(self, int64_t more, int64_t more_bytes) except -1:
+        """Room in every column for more rows, cut out of at most more_bytes."""
+        cdef Table *table = self._table
+        cdef int64_t rows = table.rows
+        cdef int i, column
+        if table.key.wanted:
+            reserve_slices(&table.key, table.key.as_views, rows, more, more_bytes)
+        if table.value.wanted:
+            reserve_slices(&table.value, table.value.as_views, rows, more, more_bytes)
+        if self._offsets:
+            reserve(&table.offset, rows * 8, (rows + more + 1) * 8)
+        for i in range(table.column_count):
+            column = table.columns[i]
+            if column == TIMESTAMP:
+                reserve(&table.timestamp, rows * 8, (rows + more + 1) * 8)
+            elif column == TIMESTAMP_TYPE:
+                reserve(&table.timestamp_type, rows * 4, (rows + more + 1) * 4)
+            elif column == HEADERS:
+                reserve(&table.header_starts, (rows + 1) * 4 if table.header_starts.capacity else 0,
+                        (rows + more + 1) * 4)
+        return 0
+
+    cdef int _reserve_headers(self, int64_t count, int64_t key_bytes, int64_t value_bytes) except -1:
+        cdef Table *table = self._table
+        reserve_slices(&table.header_key, False, table.headers, count, key_bytes)
+        return reserve_slices(&table.header_value, False, table.headers, count, value_bytes)
+
+    cdef bint _fits(self, int64_t rows, int64_t more_bytes, const HeaderExtent *headers) noexcept:
+        """Whether a batch can be added with every int32 offset of the array inside its limit."""
+        cdef Table *table = self._table
+        cdef int64_t most = self._most_bytes
+        # What is not copied has no size here.
+        if max(table.key.size, table.value.size) + more_bytes > most:
+            if (table.key.wanted and not table.key.as_views) or (table.value.wanted and not table.value.as_views):
+                return False
+        if table.field_count and table.payload_bytes + more_bytes > most:
+            return False
+        if max(table.header_key.size + headers.key_bytes, table.header_value.size + headers.value_bytes,
+               table.headers + headers.count) > most:
+            return False
+        return (table.rows + rows) * max(PyBytes_GET_SIZE(self._topic), 1) <= most
+
+    cdef int _pin(self, Run *run) except -1:
+        """Make the bytes of the current batch part of a segment that views point into."""
+        cdef Table *table = self._table
+        cdef bytes owner = self._reader.payload
+        cdef Segment *segment
+        cdef int count = table.segment_count
+        if count:
+            segment = &table.segments[count - 1]
+            if segment.owner == <PyObject *>owner and run.end - segment.base <= INT32_MAX:
+                segment.size = run.end - segment.base
+                run.segment = count - 1
+                run.base = segment.base
+                return 0
+        if not count & (count - 1):   # at each power of two
+            segment = <Segment *>realloc(table.segments, <size_t>max(2 * count, 1) * sizeof(Segment))
+            if segment == NULL:
+                raise MemoryError
+            table.segments = segment
+        segment = &table.segments[count]
+        segment.owner = <PyObject *>owner
+        segment.base = run.cursor
+        segment.size = run.end - run.cursor
+        run.segment = count
+        run.base = run.cursor
+        Py_INCREF(owner)
+        table.segment_count = count + 1
+        return 0
+
+    cdef int _add_batch(self) except -1:
+        """Add the batch at which the reader stands; 0 if it belongs into another array."""
+        cdef RunReader reader = self._reader
+        cdef Table *table = self._table
+        cdef Run run
+        cdef HeaderExtent headers
+        cdef int status = OK
+        cdef int64_t bytes_ahead = reader.records_end - reader.cursor
+        cdef int64_t rows_ahead = min(<int64_t>reader.left, bytes_ahead // LEAST_RECORD_BYTES + 1)
+        run.cursor = reader.cursor
+        run.end = reader.records_end
+        run.left = reader.left
+        run.append_time = reader.append_time
+        run.segment = 0
+        run.base = NULL
+        memset(&headers, 0, sizeof(headers))
+        if not table.rows:
+            table.payload_bytes = 0
+        if table.header_starts.data != NULL:
+            with nogil:
+                status = measure_headers(&run, &headers)
+            if status != OK:
+                raise reader.placed(CorruptRecordError(
+                    f"a header {'key is not UTF-8' if status == NO_TEXT else 'of a record is wrong'} in the "
+                    f"batch at base offset {reader.header.base_offset}"))
+        if not self._fits(rows_ahead, bytes_ahead, &headers):
+            if table.rows:
+                return 0
+            raise OverflowError(
+                f"the batch at base offset {reader.header.base_offset} holds up to {bytes_ahead} bytes in "
+                f"{rows_ahead} records, a column of an Arrow array at most {self._most_bytes} bytes")
+        self._reserve(rows_ahead, bytes_ahead)
+        table.payload_bytes += bytes_ahead
+        if headers.count:
+            self._reserve_headers(headers.count, headers.key_bytes, headers.value_bytes)
+        if table.views:
+            self._pin(&run)
+        if bytes_ahead < NOGIL_BYTES:
+            status = fill(table, &run, &reader.header, &reader.run.bounds)
+        else:
+            with nogil:
+                status = fill(table, &run, &reader.header, &reader.run.bounds)
+        if status != OK:
+            reader.left = run.left - 1    # as `raise_record` counts
+            reader.raise_record(status)
+        return 1
+
+    cdef Table *take(self) except NULL:
+        """The next table, which is the caller's now; without a row if no visible record is left in the run."""
+        cdef Table *table
+        if self.failure is not None:
+            raise self.failure
+        if self._table == NULL:
+            try:
+                self._begin()
+            except BaseException:
+                # Half made: the next call begins again, rather than fill columns that have no room.
+                if self._table != NULL:
+                    let_go(self._table)
+                    self._table = NULL
+                raise
+        try:
+            while self.pending or self._reader.next_batch():
+                self.pending = True
+                if not self._add_batch():
+                    break
+                self._reader.left = 0
+                self.pending = False
+        except RecordError as error:
+            # The rows before are handed over first; who comes for more is told.
+            if not self._table.rows:
+                raise
+            self.failure = error
+            self.pending = True
+        if self.decoder is not None:
+            self._decode()
+        self._fill_constants()
+        table = self._table
+        self._table = NULL
+        return table
+
+    cdef int _decode(self) except -1:
+        """The columns that are made of the values; what was there for them alone goes."""
+        cdef Table *table = self._table
+        self.decoder.decode(table, self._reader.run)
+        if "value" not in self.names:
+            free_slices(&table.value)
+            table.value.wanted = table.value.as_views = False
+            if not table.key.as_views:
+                table.views = False
+                unpin(table)
+                table.segment_count = 0
+        return 0
+
+    cdef int _fill_constants(self) except -1:
+        """The columns that are the same for all records; and what was reserved for more goes back."""
+        cdef Table *table = self._table
+        cdef int64_t rows = table.rows, i, width = PyBytes_GET_SIZE(self._topic)
+        cdef const uint8_t *topic = <const uint8_t *>PyBytes_AS_STRING(self._topic)
+        cdef int column
+        for i in range(table.column_count):
+            column = table.columns[i]
+            if column == TOPIC:
+                reserve_slices(&table.topic, False, 0, rows, rows * width)
+            elif column == PARTITION:
+                reserve(&table.partition, 0, (rows + 1) * 4)
+            elif column == HEADERS and self.spark:
+                reserve_bits(&table.header_valid, rows + 1)
+        with nogil:
+            if self.spark and table.timestamp.data != NULL:
+                to_micros(<int64_t *>table.timestamp.data, rows)
+            if table.header_valid.data != NULL:
+                table.headerless = mark_headerless(
+                    <const int32_t *>table.header_starts.data, table.header_valid.data, rows)
+            if table.topic.starts.data != NULL:
+                table.topic.size = rows * width
+                repeat(table.topic.data.data, topic, width, table.topic.size)
+                for i in range(rows):
+                    (<int32_t *>table.topic.starts.data)[i + 1] = <int32_t>((i + 1) * width)
+            if table.partition.data != NULL:
+                for i in range(rows):
+                    (<int32_t *>table.partition.data)[i] = self._partition
+            trim_slices(&table.key, rows)
+            trim_slices(&table.value, rows)
+            trim_slices(&table.topic, rows)
+            trim_slices(&table.header_key, table.headers)
+            trim_slices(&table.header_value, table.headers)
+            trim(&table.offset, rows * 8)
+            trim(&table.timestamp, rows * 8)
+            trim(&table.timestamp_type, rows * 4)
+            trim(&table.header_starts, (rows + 1) * 4)
+            for i in range(table.field_count):
+                trim_slices(&table.fields[i].slices, rows)
+        if table.segment_count:
+            reserve(&table.segment_sizes, 0, table.segment_count * 8)
+            for i in range(table.segment_count):
+                (<int64_t *>table.segment_sizes.data)[i] = table.segments[i].size
+        return 0

@@ -1,0 +1,19 @@
+# cython: language_level=3
+"""Columns as other compiled modules see them; `_columns.pyx` says what it answers for."""
+
+from libc.stdint cimport int64_t
+
+from logstore.columns._arrow cimport ArrowSchema
+from logstore.columns._builder cimport Decoder, Table
+
+
+cdef class ColumnBatch:
+    cdef Table *_table
+    cdef tuple _names
+    cdef Decoder _decoder
+    cdef bint _views                      # asked for, whether or not there is a column to hand out so
+    cdef bint _spark                      # in Spark's types
+
+
+cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,
+                    int64_t children) except -1

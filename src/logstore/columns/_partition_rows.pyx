@@ -1,0 +1,300 @@
+# cython: language_level=3
+"""Records of one append, shared out over partitions by their keys: one encoder for each partition.
+
+Lists are walked once, without a new object for a record. Of Arrow data the partition of every row is
+computed without the GIL, then each encoder takes its own rows in their order (`_arrow_in`), so no
+column is copied but into the batches themselves. Order is kept within each partition. Nothing is
+written: whoever asked finishes the encoders and appends them. One thread uses a spread at a time.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from logstore.columns._import cimport ABSENT, _Intake, Rows, cell, fault, is_set
+from logstore.batch._batch cimport Record
+from logstore.batch._bytes cimport OK
+from logstore.batch._encode cimport Encoder
+from logstore.batch._key_hash cimport partition_of_key
+
+from logstore.errors import RecordError, RecordTypeError, UnknownPartitionError
+
+cdef extern from "Python.h":
+    # Of borrowed references.
+    ctypedef struct PyObject
+    PyObject *Py_None
+    PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t index)
+    Py_ssize_t PyList_GET_SIZE(PyObject *items)
+    PyObject *PyTuple_GET_ITEM(PyObject *items, Py_ssize_t index)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *items)
+    bint is_tuple "PyTuple_CheckExact"(PyObject *item)
+    bint is_bytes "PyBytes_CheckExact"(PyObject *item)
+    const uint8_t *bytes_data "(const uint8_t *)PyBytes_AS_STRING"(PyObject *item)
+    Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *item)
+
+
+cdef enum:
+    NO_PARTITION = -100               # beside the statuses of `_arrow_in`
+
+
+cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t keyless, const uint8_t *named,
+                            int32_t *out, int32_t *counts) noexcept nogil:
+    """The partition of every row, and how many rows each has; a status below OK says that a key is no key.
+
+    ``named`` is NULL, or holds an int32 for each row: its partition, -1 if its key decides.
+    At the top of the loop ``out`` holds the partitions of the rows before ``row``, ``counts`` their sums.
+    """
+    cdef int64_t row
+    cdef const uint8_t *key = NULL
+    cdef int64_t size
+    cdef int status
+    cdef int32_t chosen
+    for row in range(rows.count):
+        if named != NULL:
+            memcpy(&chosen, named + row * <int64_t>sizeof(int32_t), sizeof(int32_t))
+            if chosen < -1 or chosen >= partition_count:
+                return NO_PARTITION
+            if chosen >= 0:
+                out[row] = chosen
+                counts[chosen] += 1
+                continue
+        # A row that is null has no key; its encoder refuses it.
+        size = -1
+        if is_set(rows.valid, rows.first + row):
+            status = cell(&rows.key, row, &key, &size)
+            if status != OK:
+                return status
+        chosen = keyless if size < 0 else partition_of_key(key, size, partition_count)
+        out[row] = chosen
+        counts[chosen] += 1
+    return OK
+
+
+@cython.final
+cdef class Spread:
+    """Shares records out: those with a key by Kafka's hash, those without to one partition.
+
+    ``begin(partition)`` gives an encoder that is ready for records of that partition; it is asked once
+    for each partition that gets any.
+
+    Owns: references to these encoders, and room for the partition numbers of one Arrow array at a time.
+    """
+
+    cdef object _begin
+    cdef int32_t _count
+    cdef int32_t _keyless
+    cdef list _encoders                      # by partition; None: no record yet
+
+    def __cinit__(self, int32_t partition_count, int32_t keyless, begin):
+        if not 0 <= keyless < partition_count:
+            raise ValueError(f"partition {keyless} of {partition_count}")
+        self._begin = begin
+        self._count = partition_count
+        self._keyless = keyless
+        self._encoders = [None] * partition_count
+
+    @property
+    def encoders(self):
+        """The encoders that got records, by partition, in order."""
+        return {partition: encoder for partition, encoder in enumerate(self._encoders) if encoder is not None}
+
+    cdef Encoder _encoder_of(self, int32_t partition):
+        encoder = self._encoders[partition]
+        if encoder is None:
+            encoder = self._encoders[partition] = self._begin(partition)
+        return <Encoder?>encoder
+
+    cdef int32_t _partition_of(self, PyObject *item) except -1:
+        cdef PyObject *key
+        if is_bytes(item):
+            return self._keyless
+        if is_tuple(item) and PyTuple_GET_SIZE(item) >= 2:
+            key = PyTuple_GET_ITEM(item, 0)
+            if is_bytes(key):
+                return partition_of_key(bytes_data(key), bytes_size(key), self._count)
+            if key == Py_None:
+                return self._keyless
+            return self._partition_of_key(<object>key)
+        return self._partition_of_object(<object>item)
+
+    cdef int32_t _partition_of_object(self, object item) except -1:
+        if isinstance(item, Record):
+            key = item.key
+            return self._keyless if key is None else self._partition_of_key(key)
+        if isinstance(item, tuple) and len(<tuple>item) >= 2 and (<tuple>item)[0] is not None:
+            return self._partition_of_key((<tuple>item)[0])
+        # A value, or what no encoder takes: that is for it to say.
+        return self._keyless
+
+    cdef int32_t _partition_of_key(self, object key) except -1:
+        cdef Py_buffer view
+        cdef int32_t chosen
+        if isinstance(key, str):
+            raise RecordTypeError(
+                "a key must be bytes or another buffer, found str; encode it first: text.encode()")
+        try:
+            PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
+        except (TypeError, BufferError, ValueError):
+            raise RecordTypeError(
+                f"a key must be bytes or another contiguous buffer, found {type(key).__name__}") from None
+        chosen = partition_of_key(<const uint8_t *>view.buf, view.len, self._count)
+        PyBuffer_Release(&view)
+        return chosen
+
+    def add_all(self, records):
+        """Share out an iterable of values, (key, value, timestamp, headers) or `Record`s.
+
+        Raises:
+            RecordError: as `Encoder.add_all`; the record's place in ``records`` is named. Forget the spread.
+        """
+        cdef Py_ssize_t index = 0
+        cdef PyObject *items
+        if isinstance(records, (str, bytes, bytearray, memoryview)):
+            raise RecordTypeError(
+                f"records must be a list of records, found one {type(records).__name__}; write [value]")
+        try:
+            if type(records) is list:
+                items = <PyObject *>records
+                # Asked again each time: whoever exports a buffer may change the list.
+                while index < PyList_GET_SIZE(items):
+                    self._add(PyList_GET_ITEM(items, index))
+                    index += 1
+            else:
+                for record in records:
+                    self._add(<PyObject *>record)
+                    index += 1
+        except RecordError as error:
+            error.add_note(f"in record {index} of this append")
+            raise
+
+    cdef int _add(self, PyObject *item) except -1:
+        cdef object held
+        cdef Encoder encoder
+        if is_bytes(item) or (is_tuple(item) and PyTuple_GET_SIZE(item) >= 2
+                              and is_bytes(PyTuple_GET_ITEM(item, 0))):
+            encoder = self._encoder_of(self._partition_of(item))
+            if encoder._add_plain(item):
+                return 0
+        # Held: asking an object for its bytes may drop it from the list that it came from.
+        held = <object>item
+        encoder = self._encoder_of(self._partition_of(<PyObject *>held))
+        if not encoder._add_plain(<PyObject *>held):
+            encoder._add_object(held)
+        return 0
+
+    @property
+    def keyless(self):
+        """Where records without a key go from now on."""
+        return self._keyless
+
+    @keyless.setter
+    def keyless(self, int32_t partition):
+        if not 0 <= partition < self._count:
+            raise ValueError(f"partition {partition} of {self._count}")
+        self._keyless = partition
+
+    def add_arrow(self, data, partitions=None):
+        """Share out the rows of Arrow data, as `add_arrow` of `_arrow_in` takes them; returns how many.
+
+        ``partitions`` is a buffer of int32, one for each row: its partition, or -1 for the choice by key.
+
+        Raises:
+            RecordError: as there; the row is named. Forget the spread.
+            UnknownPartitionError: ``partitions`` names one that there is not.
+            ValueError: there are not as many ``partitions`` as rows.
+        """
+        cdef _Intake intake = _Intake()
+        cdef Rows rows
+        cdef Py_buffer view
+        cdef int64_t total = 0, given = 0
+        cdef const uint8_t *chosen = NULL
+        intake.take(data)
+        if partitions is None:
+            while intake.next_rows(&rows):
+                self._add_rows(intake, &rows, NULL, total)
+                total += rows.count
+            return total
+        PyObject_GetBuffer(partitions, &view, PyBUF_SIMPLE)
+        try:
+            given = view.len // <Py_ssize_t>sizeof(int32_t)
+            chosen = <const uint8_t *>view.buf
+            while intake.next_rows(&rows):
+                if given - total < rows.count:
+                    raise ValueError(f"{given} partitions for more rows than that")
+                self._add_rows(intake, &rows, chosen + total * <int64_t>sizeof(int32_t), total)
+                total += rows.count
+        finally:
+            PyBuffer_Release(&view)
+        if total != given:
+            raise ValueError(f"{given} partitions for {total} rows")
+        return total
+
+    cdef int _refuse_partition(self, const uint8_t *chosen, int64_t count, int64_t before) except -1:
+        cdef int64_t row
+        cdef int32_t partition
+        for row in range(count):
+            memcpy(&partition, chosen + row * <int64_t>sizeof(int32_t), sizeof(int32_t))
+            if not -1 <= partition < self._count:
+                error = UnknownPartitionError(
+                    f"there are partitions 0 to {self._count - 1}, none with number {partition}")
+                error.add_note(f"in record {before + row} of this append")
+                raise error
+        return 0
+
+    cdef int _add_rows(self, _Intake intake, Rows *rows, const uint8_t *chosen, int64_t before) except -1:
+        cdef int64_t count = rows.count, row
+        cdef int32_t partition
+        cdef int32_t *places
+        cdef int32_t *picks
+        cdef int32_t *ends
+        cdef int status
+        if not count:
+            return 0
+        if chosen == NULL and (rows.key.kind == ABSENT or self._count == 1):
+            return intake.add(self._encoder_of(self._keyless if rows.key.kind == ABSENT else 0), rows, before)
+        if count > INT32_MAX:
+            raise RecordTypeError(f"an Arrow array of {count} rows; hand it over in smaller chunks")
+        places = <int32_t *>malloc(<size_t>(2 * count + self._count) * sizeof(int32_t))
+        if places == NULL:
+            raise MemoryError
+        picks = places + count
+        ends = picks + count
+        try:
+            with nogil:
+                memset(ends, 0, <size_t>self._count * sizeof(int32_t))
+                status = partitions_of_rows(rows, self._count, self._keyless, chosen, places, ends)
+                if status == OK:
+                    # Each partition's rows side by side: ends[p] becomes where they begin, then where they end.
+                    collect(places, count, ends, self._count, picks)
+            if status == NO_PARTITION:
+                self._refuse_partition(chosen, count, before)
+            if status != OK:
+                raise fault(status)
+            row = 0
+            for partition in range(self._count):
+                if ends[partition] > row:
+                    rows.picks = picks + row
+                    rows.count = ends[partition] - row
+                    intake.add(self._encoder_of(partition), rows, before)
+                    row = ends[partition]
+        finally:
+            rows.picks = NULL
+            rows.count = count
+            free(places)
+        return 0
+
+
+cdef void collect(const int32_t *places, int64_t count, int32_t *ends, int32_t partition_count,
+                  int32_t *picks) noexcept nogil:
+    """Sort row numbers by partition, keeping their order; ``ends`` holds counts before and ends after."""
+    cdef int32_t partition, before = 0, rows
+    cdef int64_t row
+    for partition in range(partition_count):
+        rows = ends[partition]
+        ends[partition] = before
+        before += rows
+    for row in range(count):
+        picks[ends[places[row]]] = <int32_t>row
+        ends[places[row]] += 1

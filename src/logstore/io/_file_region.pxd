@@ -1,0 +1,17 @@
+# cython: language_level=3
+"""A slice as other compiled modules see it; `_slice.pyx` says what it answers for."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from logstore.io._files cimport File
+
+
+cdef class Slice:
+    cdef readonly File file
+    cdef int _fd
+    cdef readonly int64_t position
+    cdef readonly int64_t size
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t next_offset
+    cdef int _usable(self, int64_t start) except -1
+    cdef object _sent(self, int64_t start, int64_t done, int64_t status)

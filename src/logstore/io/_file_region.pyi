@@ -1,0 +1,35 @@
+from typing import Protocol, Self, final
+
+from logstore.io._files import File
+
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
+@final
+class Slice:
+    """Whole batches in a segment's file: what a fetch sends."""
+
+    def __new__(cls, file: File, position: int, size: int, base_offset: int, next_offset: int) -> Self: ...
+    @property
+    def file(self) -> File: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    def close(self) -> None:
+        """Let go of the file."""
+
+    def read(self) -> bytes:
+        """The bytes. They are not checked: their reader checks the CRC of each batch."""
+
+    def send_to(self, socket: int | _HasFileno, start: int = 0) -> int:
+        """Send the bytes from ``start`` on with sendfile; returns how many went."""
+
+    def copy_to(self, socket: int | _HasFileno, start: int = 0) -> int:
+        """As `send_to`, through a buffer: for sockets that sendfile cannot serve."""
+
+    def __len__(self) -> int: ...

@@ -1,0 +1,148 @@
+# cython: language_level=3
+"""Whole batches of a segment's file on their way to a socket, by sendfile or by copying."""
+
+cimport cython
+from cpython.object cimport PyObject_AsFileDescriptor
+from libc.errno cimport EAGAIN, EINTR, errno as c_errno
+from libc.stdlib cimport free, malloc
+
+from logstore.io._files cimport OP_PREADV, OP_SENDFILE, File, FileOps, read_upto
+
+import os
+
+from logstore.errors import CorruptRecordError
+
+cdef extern from "<sys/socket.h>" nogil:
+    ssize_t c_send "send"(int fd, const void *data, size_t size, int flags)
+    enum: MSG_NOSIGNAL
+
+cdef enum:
+    COPY_BYTES = 1 << 18          # what a slice copies to a socket at once
+
+
+# Never cleared by the collector of cycles, which would take the file away before the end.
+@cython.no_gc_clear
+@cython.final
+cdef class Slice:
+    """Whole batches in a segment's file: what a fetch sends.
+
+    Owns: a pin on the file's descriptor, so the bytes stay readable when the segment is deleted.
+    """
+
+    def __cinit__(self, File file, int64_t position, int64_t size, int64_t base_offset, int64_t next_offset):
+        self._fd = -1
+        self.file = file
+        self.position = position
+        self.size = size
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+        self._fd = file.acquire()
+
+    def __dealloc__(self):
+        if self._fd >= 0:
+            self.file.release()
+
+    def close(self):
+        """Let go of the file."""
+        if self._fd >= 0:
+            self._fd = -1
+            self.file.release()
+
+    cdef int _usable(self, int64_t start) except -1:
+        if self._fd < 0:
+            raise ValueError("the slice is closed")
+        if start < 0 or start > self.size:
+            raise ValueError(f"a slice of {self.size} bytes cannot be sent from byte {start}")
+        return 0
+
+    def read(self):
+        """The bytes. They are not checked: their reader checks the CRC of each batch."""
+        self._usable(0)
+        data = self.file.read(self.position, self.size)
+        if len(data) != self.size:
+            raise CorruptRecordError(f"{self.size} bytes expected, {len(data)} are there",
+                                     path=self.file.path, position=self.position)
+        return data
+
+    def send_to(self, socket, int64_t start=0):
+        """Send the bytes from ``start`` on with sendfile; returns how many went.
+
+        A blocking socket takes all of them, a non-blocking one what it has room for (0: none now).
+
+        Raises:
+            OSError: the socket's error, as from `socket.send`.
+        """
+        cdef int out = PyObject_AsFileDescriptor(socket)
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t done = start, count = 0
+        cdef int fd
+        self._usable(start)
+        # A pin of its own: another thread may close the slice meanwhile, and the number would be another file's.
+        fd = self.file.acquire()
+        self.file.files.calls[OP_SENDFILE] += 1
+        with nogil:
+            while done < self.size:
+                count = ops.sendfile(ops.context, out, fd, self.position + done,
+                                     <size_t>(self.size - done))
+                if count == -EINTR:
+                    continue
+                if count <= 0:
+                    break
+                done += count
+        self.file.release()
+        return self._sent(start, done, count)
+
+    def copy_to(self, socket, int64_t start=0):
+        """As `send_to`, through a buffer: for sockets that sendfile cannot serve."""
+        cdef int out = PyObject_AsFileDescriptor(socket)
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t done = start, count = 0, got, offered
+        cdef uint8_t *buffer
+        cdef int fd
+        self._usable(start)
+        buffer = <uint8_t *>malloc(COPY_BYTES)
+        if buffer == NULL:
+            raise MemoryError
+        try:
+            fd = self.file.acquire()
+        except BaseException:
+            free(buffer)
+            raise
+        self.file.files.calls[OP_PREADV] += 1
+        with nogil:
+            while done < self.size:
+                got = read_upto(ops, fd, buffer, min(<int64_t>COPY_BYTES, self.size - done),
+                                self.position + done)
+                if got <= 0:
+                    count = got
+                    break
+                offered = 0
+                while offered < got:
+                    count = c_send(out, buffer + offered, <size_t>(got - offered), MSG_NOSIGNAL)
+                    if count < 0:
+                        count = -c_errno
+                        if count == -EINTR:
+                            continue
+                        break
+                    offered += count
+                done += offered
+                if offered < got:
+                    break
+        self.file.release()
+        free(buffer)
+        return self._sent(start, done, count)
+
+    cdef object _sent(self, int64_t start, int64_t done, int64_t status):
+        if done == start and start < self.size:
+            if status == 0:
+                raise CorruptRecordError("the file ends inside the slice", path=self.file.path,
+                                         position=self.position + done)
+            if status != -EAGAIN:
+                raise OSError(-status, os.strerror(-status))
+        return done - start
+
+    def __len__(self):
+        return self.size
+
+    def __repr__(self):
+        return f"<Slice {self.file.path!r} {self.position}+{self.size}, from offset {self.base_offset}>"

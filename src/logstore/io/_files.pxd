@@ -1,0 +1,87 @@
+# cython: language_level=3
+"""The table of file operations as the compiled core sees it; `_files.pyx` says what it means."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from logstore.io._file_ops cimport (
+    FileInfo,
+    FileOps,
+    SpaceInfo,
+    iovec,
+    name_sink,
+    OP_OPEN,
+    OP_CLOSE,
+    OP_FSTAT,
+    OP_PWRITE,
+    OP_PWRITEV,
+    OP_PREADV,
+    OP_FDATASYNC,
+    OP_FTRUNCATE,
+    OP_FALLOCATE,
+    OP_RENAME,
+    OP_UNLINK,
+    OP_LINK,
+    OP_MKDIR,
+    OP_RMDIR,
+    OP_LISTDIR,
+    OP_FSYNC_DIR,
+    OP_STATVFS,
+    OP_WRITEBACK,
+    OP_MMAP_RO,
+    OP_MUNMAP,
+    OP_LOCK,
+    OP_SENDFILE,
+    OP_COUNT,
+)
+
+cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil
+cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_t position) noexcept nogil
+cdef int raise_status(int64_t status, str action, str path, object position=*) except -1
+
+
+cdef class Files:
+    cdef FileOps ops
+    cdef uint64_t calls[32]             # by Op; counted under the GIL
+    cdef readonly Py_ssize_t descriptor_limit
+    cdef readonly object namespace      # None: the machine's files; else whose names these are
+    cdef readonly Py_ssize_t open_descriptors
+    cdef File _newest                   # ends of the list of open files, by last use
+    cdef File _oldest
+    cdef int _path_call(self, int op, str action, str first, str second) except -1
+    cdef int _call(self, int op, const char *pa, const char *pb) noexcept
+    cdef int _make_room(self) except -1
+    cdef bint _close_one(self) except -1
+    cdef bint _gave_one_back(self, int status, int *tries) except -1
+    cdef void _unlink_node(self, File file) noexcept
+    cdef void _push_node(self, File file)
+
+
+cdef class File:
+    cdef readonly Files files
+    cdef readonly str path
+    cdef bytes _path
+    cdef int _flags
+    cdef int _fd                        # -1 while the cache has closed it
+    cdef int _pins
+    cdef bint _listed
+    cdef bint _closed
+    cdef bint _hint
+    cdef readonly bint dirty
+    cdef int _sync_errno
+    cdef object _sync_lock              # one sync at a time
+    cdef File _newer
+    cdef File _older
+    cdef int acquire(self) except -1
+    cdef void release(self) noexcept
+    cdef int _close_descriptor(self) except -1
+    cdef void _drop_descriptor(self) noexcept
+    cdef int _sync(self) except -1
+    cdef FileInfo _info(self) except *
+    cpdef int64_t size(self) except -1
+    cpdef int sync(self) except -1
+
+
+cdef class Mapping:
+    cdef Files _files
+    cdef const uint8_t *data
+    cdef readonly int64_t size

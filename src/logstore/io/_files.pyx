@@ -1,0 +1,646 @@
+# cython: language_level=3
+"""The one seam between logstore and the operating system: a C table of file operations.
+
+`Files` holds a table (libc by default; a test hands in another), counts its calls and keeps at
+most `descriptor_limit` descriptors open: a `File` whose descriptor was closed to make room opens
+it again when it is used. A file with unsynced writes is synced before its descriptor goes, because
+a failed write-back is reported to open descriptors only; a failure then sticks to the `File` and
+is raised at its next sync. Nothing here decides what to create, rename or remove: `log.files` does.
+
+Every method may be called from any thread; system calls that may block run without the GIL.
+"""
+
+import errno
+import os
+import resource
+import threading
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, EMFILE, ENFILE, ENOENT, ENOSYS
+from libc.string cimport memset
+
+from logstore.io._libc cimport set_libc
+
+from logstore.errors import DiskFullError, ReadOnlyError, StorageError, StorageFailedError, TooManyFilesError
+
+cdef extern from *:
+    """
+    #include <fcntl.h>
+    #include <pthread.h>
+    #include <stdint.h>
+
+    static volatile uint64_t logstore_forks = 0;
+    static void logstore_in_child(void) { logstore_forks++; }
+    static int logstore_watch_forks(void) { return pthread_atfork(NULL, NULL, logstore_in_child); }
+    """
+    uint64_t logstore_forks
+    int logstore_watch_forks()
+    enum: O_RDONLY
+    enum: O_RDWR
+    enum: O_CREAT
+    enum: O_EXCL
+    enum: O_TRUNC
+    enum: O_CLOEXEC
+
+cdef extern from "Python.h":
+    object PyUnicode_DecodeFSDefault(const char *text)
+
+
+# --- leaves over a table ----------------------------------------------------------------------
+
+cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
+    """Write all of data at position; 0 or the negative errno, when an unknown part is written."""
+    cdef int64_t done = 0, count
+    while done < size:
+        count = ops.pwrite(ops.context, fd, data + done, <size_t>(size - done), position + done)
+        if count == -EINTR:
+            continue
+        if count < 0:
+            return <int>count
+        if count == 0:
+            return -EINVAL
+        done += count
+    return 0
+
+
+cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_t position) noexcept nogil:
+    """Read until size bytes or the end of the file; the count, or the negative errno."""
+    cdef int64_t done = 0, count
+    cdef iovec part
+    while done < size:
+        part.iov_base = data + done
+        part.iov_len = <size_t>(size - done)
+        count = ops.preadv(ops.context, fd, &part, 1, position + done)
+        if count == -EINTR:
+            continue
+        if count < 0:
+            return count
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+_REFUSED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+cdef int raise_status(int64_t status, str action, str path, object position=None) except -1:
+    """Raise the error of a negative status; 0 or a count passes."""
+    if status >= 0:
+        return 0
+    number = <int>-status
+    cause = OSError(number, os.strerror(number), path)
+    if number in _FULL:
+        raise DiskFullError(
+            f"no room to {action}: {cause.strerror}; free some space and try again",
+            path=path, position=position) from cause
+    if number in _REFUSED:
+        raise ReadOnlyError(
+            f"not allowed to {action}: {cause.strerror}; check the owner and mode of the directory",
+            path=path, position=position) from cause
+    if number in _NO_DESCRIPTOR:
+        raise TooManyFilesError.to(action, cause, path=path, position=position) from cause
+    advice = ""
+    if number == errno.EIO:
+        advice = "; the device has reported an error: look into the kernel's log"
+    raise StorageError(
+        f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
+
+
+cdef int raise_failed_sync(int64_t status, str action, str path) except -1:
+    """A failed sync is never "no room, try again": the kernel has marked what it lost as clean."""
+    cause = OSError(<int>-status, os.strerror(<int>-status), path)
+    raise StorageFailedError(f"failed to {action}: {cause.strerror}; close the log and open it again",
+                             path=path) from cause
+
+
+def errno_of(error):
+    """The errno behind a StorageError, or 0."""
+    cause = error.__cause__
+    return (cause.errno or 0) if isinstance(cause, OSError) else 0
+
+
+def fork_generation():
+    """How many forks lie between the first import of logstore and this process."""
+    return logstore_forks
+
+
+if logstore_watch_forks() != 0:
+    raise MemoryError("no room to watch for forks")
+
+
+cdef int collect_name(void *sink, const char *name) noexcept nogil:
+    with gil:
+        try:
+            # No call of Python's own code: an interrupt would come out of it here, and be lost.
+            (<list>sink).append(PyUnicode_DecodeFSDefault(name))
+            return 0
+        except MemoryError:
+            return -12  # ENOMEM
+
+
+cdef enum:
+    TRIES = 8       # so many cached descriptors are given back for one call before it is refused
+
+_OP_NAMES = (
+    "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
+    "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "writeback",
+    "mmap_ro", "munmap", "lock", "sendfile",
+)
+
+
+cdef class Files:
+    """A table of file operations with its descriptor cache.
+
+    Owns: the descriptors of the `File`s that it opened, through them.
+    Threads: any; the list of open files is changed only under the GIL.
+    """
+
+    def __cinit__(self, *, descriptor_limit=None):
+        set_libc(&self.ops)
+        memset(self.calls, 0, sizeof(self.calls))
+        if descriptor_limit is None:
+            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            # Half is left to sockets, to other libraries and to slices that pin their file.
+            unlimited = soft == resource.RLIM_INFINITY
+            descriptor_limit = 65_536 if unlimited else max(16, min(soft // 2, 65_536))
+        if descriptor_limit < 1:
+            raise ValueError(f"descriptor_limit: expected at least 1, found {descriptor_limit}")
+        self.descriptor_limit = descriptor_limit
+
+    def open(self, str path not None, *, bint create=False, bint writable=False, bint exclusive=False,
+             bint truncate=False, bint hint=False):
+        """A `File`; opened at once, so that a missing file is an error here.
+
+        What is written to a ``hint`` may be lost: its descriptor is closed without a sync.
+        """
+        cdef File file = File(self, path)
+        file._hint = hint
+        if writable:
+            file._flags = O_RDWR
+        if create:
+            file._flags |= O_CREAT
+        if exclusive:
+            file._flags |= O_EXCL
+        if truncate:
+            file._flags |= O_TRUNC
+        file.acquire()
+        file.release()
+        # Only the first open creates and empties; a descriptor that comes back finds the file as it is.
+        file._flags &= ~(O_CREAT | O_EXCL | O_TRUNC)
+        return file
+
+    def lazy(self, str path not None, *, bint writable=False):
+        """A `File` that is opened when it is first used."""
+        cdef File file = File(self, path)
+        if writable:
+            file._flags = O_RDWR
+        return file
+
+    def rename(self, str old not None, str new not None):
+        self._path_call(OP_RENAME, "rename", old, new)
+
+    def unlink(self, str path not None):
+        self._path_call(OP_UNLINK, "remove", path, None)
+
+    def link(self, str old not None, str new not None):
+        self._path_call(OP_LINK, "link", old, new)
+
+    def mkdir(self, str path not None):
+        self._path_call(OP_MKDIR, "make directory", path, None)
+
+    def rmdir(self, str path not None):
+        self._path_call(OP_RMDIR, "remove directory", path, None)
+
+    def sync_directory(self, str path not None):
+        """Make the names in a directory durable."""
+        self._path_call(OP_FSYNC_DIR, "sync directory", path, None)
+
+    cdef int _path_call(self, int op, str action, str first, str second) except -1:
+        cdef bytes a = os.fsencode(first)
+        cdef bytes b = os.fsencode(second) if second is not None else b""
+        cdef const char *pa = PyBytes_AS_STRING(a)
+        cdef const char *pb = PyBytes_AS_STRING(b)
+        cdef int status = -ENOSYS
+        cdef int tries = TRIES
+        while True:
+            status = self._call(op, pa, pb)
+            if not self._gave_one_back(status, &tries):
+                break
+        # A directory that was not opened was not synced: nothing is lost, and the caller may try again.
+        if status < 0 and op == OP_FSYNC_DIR and status != -ENOENT and -status not in _NO_DESCRIPTOR:
+            return raise_failed_sync(status, action, first)
+        return raise_status(status, action, first)
+
+    cdef int _call(self, int op, const char *pa, const char *pb) noexcept:
+        cdef int status = -ENOSYS
+        self.calls[op] += 1
+        with nogil:
+            if op == OP_RENAME:
+                status = self.ops.rename(self.ops.context, pa, pb)
+            elif op == OP_UNLINK:
+                status = self.ops.unlink(self.ops.context, pa)
+            elif op == OP_LINK:
+                status = self.ops.link(self.ops.context, pa, pb)
+            elif op == OP_MKDIR:
+                status = self.ops.mkdir(self.ops.context, pa, 0o777)
+            elif op == OP_RMDIR:
+                status = self.ops.rmdir(self.ops.context, pa)
+            elif op == OP_FSYNC_DIR:
+                status = self.ops.fsync_dir(self.ops.context, pa)
+        return status
+
+    def listdir(self, str path not None):
+        """Names in a directory, unsorted."""
+        cdef bytes encoded = os.fsencode(path)
+        cdef const char *p = PyBytes_AS_STRING(encoded)
+        cdef list names = []
+        cdef void *sink = <void *>names
+        cdef int status
+        cdef int tries = TRIES
+        while True:
+            self.calls[OP_LISTDIR] += 1
+            with nogil:
+                status = self.ops.listdir(self.ops.context, p, collect_name, sink)
+            if not self._gave_one_back(status, &tries):
+                break
+        raise_status(status, "list directory", path)
+        return names
+
+    def space(self, str path not None):
+        """(total bytes, bytes free to this user) of the file system that holds path."""
+        cdef SpaceInfo info
+        cdef bytes encoded = os.fsencode(path)
+        self.calls[OP_STATVFS] += 1
+        raise_status(self.ops.statvfs(self.ops.context, PyBytes_AS_STRING(encoded), &info),
+                     "read the free space", path)
+        return info.total_bytes, info.free_bytes
+
+    def call_counts(self):
+        """How often each operation was called through this table, by its name."""
+        return {name: self.calls[op] for op, name in enumerate(_OP_NAMES)}
+
+    cdef int _make_room(self) except -1:
+        """Close descriptors while the limit is reached.
+
+        When every file is pinned the limit is passed, since refusing work would be worse.
+        """
+        while self.open_descriptors >= self.descriptor_limit:
+            if not self._close_one():
+                return 0
+        return 0
+
+    cdef bint _close_one(self) except -1:
+        """Close the least recently used descriptor that is not pinned; False if all are.
+
+        A clean file goes before a dirty one, which has to be synced first.
+        """
+        cdef File file = self._oldest, dirty = None
+        while file is not None and (file._pins or file.dirty):
+            if dirty is None and not file._pins:
+                dirty = file
+            file = file._newer
+        if file is None:
+            file = dirty
+        if file is None:
+            return False
+        file._close_descriptor()
+        return True
+
+    cdef bint _gave_one_back(self, int status, int *tries) except -1:
+        """Whether a call that found no free descriptor may be made again: a cached one was closed for it.
+
+        So the cache is the reserve from which a log opens what it needs while sockets take all the rest.
+        """
+        if (status != -EMFILE and status != -ENFILE) or tries[0] == 0:
+            return False
+        tries[0] -= 1
+        return self._close_one()
+
+    cdef void _unlink_node(self, File file) noexcept:
+        if file._older is not None:
+            file._older._newer = file._newer
+        else:
+            self._oldest = file._newer
+        if file._newer is not None:
+            file._newer._older = file._older
+        else:
+            self._newest = file._older
+        file._older = None
+        file._newer = None
+        file._listed = False
+
+    cdef void _push_node(self, File file):
+        file._older = self._newest
+        file._newer = None
+        if self._newest is not None:
+            self._newest._newer = file
+        else:
+            self._oldest = file
+        self._newest = file
+        file._listed = True
+
+
+cdef class File:
+    """One file, with a descriptor while the cache grants it one.
+
+    Owns: its descriptor. Reads and writes pin it; a closed `File` is never opened again.
+    """
+
+    def __cinit__(self, Files files not None, str path not None):
+        # First: should the path have no encoding, there is a descriptor 0 that is not ours.
+        self._fd = -1
+        self.files = files
+        self.path = path
+        self._path = os.fsencode(path)
+        self._flags = O_RDONLY
+        # Not when it is first needed: two threads would make two, and each sync under its own.
+        self._sync_lock = threading.Lock()
+
+    cdef int acquire(self) except -1:
+        """The descriptor, pinned until `release`."""
+        cdef int fd
+        cdef int tries = TRIES
+        cdef Files files = self.files
+        cdef const char *path
+        if self._fd >= 0:
+            self._pins += 1
+            if files._newest is not self:
+                files._unlink_node(self)
+                files._push_node(self)
+            return self._fd
+        if self._closed:
+            raise StorageError("the file is closed", path=self.path)
+        files._make_room()
+        path = PyBytes_AS_STRING(self._path)
+        while True:
+            files.calls[OP_OPEN] += 1
+            with nogil:
+                fd = files.ops.open(files.ops.context, path, self._flags, 0o666)
+            if not files._gave_one_back(fd, &tries):
+                break
+        if self._fd >= 0:
+            # Another thread opened it while the GIL was away.
+            if fd >= 0:
+                files.ops.close(files.ops.context, fd)
+        elif self._closed:
+            # Closed meanwhile, as is done before another file takes the path: whose descriptor this is, is unknown.
+            if fd >= 0:
+                files.ops.close(files.ops.context, fd)
+            raise StorageError("the file is closed", path=self.path)
+        elif fd < 0:
+            raise_status(fd, "open", self.path)
+        else:
+            self._fd = fd
+            files.open_descriptors += 1
+            files._push_node(self)
+        self._pins += 1
+        return self._fd
+
+    cdef void release(self) noexcept:
+        self._pins -= 1
+        if self._pins == 0 and self._closed and self._fd >= 0:
+            self._drop_descriptor()
+
+    cdef int _close_descriptor(self) except -1:
+        """Give the descriptor back; unsynced writes are synced first."""
+        if self._fd < 0:
+            return 0
+        if self.dirty:
+            self._pins += 1
+            try:
+                with self._sync_lock:
+                    self._sync()
+            finally:
+                self._pins -= 1
+            if self._pins or self._fd < 0 or self.dirty:
+                return 0
+        self._drop_descriptor()
+        return 0
+
+    cdef void _drop_descriptor(self) noexcept:
+        cdef int fd = self._fd
+        self._fd = -1
+        self.files.open_descriptors -= 1
+        if self._listed:
+            self.files._unlink_node(self)
+        self.files.calls[OP_CLOSE] += 1
+        self.files.ops.close(self.files.ops.context, fd)
+
+    cdef int _sync(self) except -1:
+        """fdatasync; a failure sticks to the file and is not raised here."""
+        cdef int status
+        cdef Files files = self.files
+        cdef int fd = self._fd
+        # Cleared first: a write that ends during the sync makes the file dirty again.
+        self.dirty = False
+        files.calls[OP_FDATASYNC] += 1
+        with nogil:
+            status = files.ops.fdatasync(files.ops.context, fd)
+        if status < 0 and self._sync_errno == 0:
+            self._sync_errno = -status
+        return 0
+
+    cpdef int sync(self) except -1:
+        """Make every write so far durable. Blocks on the disk.
+
+        Raises:
+            StorageError: this or an earlier sync of the file failed. It is never tried again, since
+                the kernel has marked the lost pages clean.
+        """
+        # One at a time: whoever finds the file clean must not return while the sync that made it so
+        # is still under way, and may fail.
+        with self._sync_lock:
+            if self._sync_errno == 0 and self.dirty:
+                self.acquire()
+                try:
+                    self._sync()
+                finally:
+                    self.release()
+        if self._sync_errno:
+            raise_failed_sync(-self._sync_errno, "sync", self.path)
+        return 0
+
+    cpdef int64_t size(self) except -1:
+        """Bytes in the file."""
+        return self._info().size
+
+    cdef FileInfo _info(self) except *:
+        cdef FileInfo info
+        cdef int status
+        cdef int fd = self.acquire()
+        self.files.calls[OP_FSTAT] += 1
+        status = self.files.ops.fstat(self.files.ops.context, fd, &info)
+        self.release()
+        raise_status(status, "stat", self.path)
+        return info
+
+    def allocated_bytes(self):
+        """Bytes that the file takes on the disk, which is less for a file with holes."""
+        return self._info().allocated_bytes
+
+    def modified_ms(self):
+        """When the file was last written, in milliseconds since 1970."""
+        return self._info().modified_ns // 1_000_000
+
+    def read(self, int64_t position, Py_ssize_t size):
+        """At most size bytes from position; fewer only at the end of the file."""
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
+        cdef FileOps *ops = &self.files.ops
+        cdef int64_t got
+        cdef int fd = self.acquire()
+        self.files.calls[OP_PREADV] += 1
+        with nogil:
+            got = read_upto(ops, fd, out, size, position)
+        self.release()
+        raise_status(got, "read", self.path, position)
+        return data if got == size else data[:got]
+
+    def write(self, data, int64_t position):
+        """Write all of data at position.
+
+        Raises:
+            DiskFullError, StorageError: an unknown part of data has been written.
+        """
+        cdef Py_buffer view
+        cdef int status
+        cdef FileOps *ops = &self.files.ops
+        cdef int fd = self.acquire()
+        self.dirty = not self._hint
+        self.files.calls[OP_PWRITE] += 1
+        try:
+            PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            with nogil:
+                status = write_all(ops, fd, <const uint8_t *>view.buf, view.len, position)
+            PyBuffer_Release(&view)
+        finally:
+            # Again: a sync beside it may have begun before the bytes were there, and has cleared the mark.
+            self.dirty = not self._hint
+            self.release()
+        raise_status(status, "write", self.path, position)
+
+    def truncate(self, int64_t size):
+        """Cut or extend the file to size bytes."""
+        cdef int status
+        cdef FileOps *ops = &self.files.ops
+        cdef int fd = self.acquire()
+        self.dirty = True
+        self.files.calls[OP_FTRUNCATE] += 1
+        with nogil:
+            status = ops.ftruncate(ops.context, fd, size)
+        self.dirty = True
+        self.release()
+        raise_status(status, f"cut to {size} bytes", self.path)
+
+    def begin_writeback(self, int64_t position, int64_t size):
+        """Have the kernel begin to write some pages to the disk, so that a later `sync` has less to wait for.
+
+        Promises nothing: the file is as dirty as before, and what goes wrong is told by its sync.
+        """
+        cdef FileOps *ops = &self.files.ops
+        cdef int fd = self.acquire()
+        self.files.calls[OP_WRITEBACK] += 1
+        with nogil:
+            ops.writeback(ops.context, fd, position, size)
+        self.release()
+
+    def map(self):
+        """The whole file, mapped read-only, or None if it is empty.
+
+        Only for files that nobody cuts: reading behind a cut would be a bus error.
+        """
+        cdef Mapping mapping
+        cdef int status
+        cdef int64_t size = self.size()
+        if size == 0:
+            return None
+        mapping = Mapping.__new__(Mapping)
+        mapping._files = self.files
+        fd = self.acquire()
+        self.files.calls[OP_MMAP_RO] += 1
+        status = self.files.ops.mmap_ro(self.files.ops.context, fd, <size_t>size, &mapping.data)
+        self.release()
+        raise_status(status, "map", self.path)
+        mapping.size = size
+        return mapping
+
+    def rename_to(self, str path not None):
+        """Give the file another name. It stays open; a descriptor that comes back is opened by that name."""
+        self.files.rename(self.path, path)
+        self.path = path
+        self._path = os.fsencode(path)
+
+    def mark_dirty(self):
+        """Take the file for unsynced: an earlier process may have written to it."""
+        self.dirty = True
+
+    def lock(self):
+        """Take the write lock of the file; 0, or the pid of the process that holds it (-1: unknown)."""
+        cdef int owner = -1
+        cdef int status
+        cdef int fd = self.acquire()
+        cdef Files files = self.files
+        # Pinned for good: closing any descriptor of a locked file would drop the lock.
+        files.calls[OP_LOCK] += 1
+        with nogil:
+            status = files.ops.lock(files.ops.context, fd, &owner)
+        if status == 0:
+            return 0
+        self.release()
+        if status == -EAGAIN or status == -EACCES:
+            return owner
+        raise_status(status, "lock", self.path)
+
+    def unlock(self):
+        """Give the lock back by closing the file."""
+        self.release()
+        self.close()
+
+    def close(self):
+        """Close once nobody uses the descriptor any more. Unsynced writes are left to the kernel."""
+        self._closed = True
+        if self._fd >= 0 and self._pins == 0:
+            self._drop_descriptor()
+
+    @property
+    def closed(self):
+        return self._closed
+
+    @property
+    def sync_failed(self):
+        """Whether a sync of this file has failed, at an eviction too."""
+        return self._sync_errno != 0
+
+    def __del__(self):
+        # A listed file is held by the list, so one that dies has no neighbours left, or its table dies
+        # with it. Not in __dealloc__: the collector of cycles takes the table away before that.
+        cdef int fd = self._fd
+        if fd >= 0 and self.files is not None:
+            self._fd = -1
+            self.files.open_descriptors -= 1
+            self.files.ops.close(self.files.ops.context, fd)
+
+    def __repr__(self):
+        return f"<File {self.path!r}{' closed' if self._closed else ''}>"
+
+
+# Never cleared by the collector of cycles, which would take the table away before the end.
+@cython.no_gc_clear
+cdef class Mapping:
+    """A file mapped read-only.
+
+    Owns: the mapping; it stays valid when the file is closed, renamed or removed.
+    """
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            self._files.ops.munmap(self._files.ops.context, self.data, <size_t>self.size)
+
+
+#: The table of this process: libc, with one descriptor cache for all logs.
+LIBC = Files()

@@ -1,0 +1,6 @@
+# cython: language_level=3
+"""libc as a table of file operations; `_libc.pyx` holds it."""
+
+from logstore.io._file_ops cimport FileOps
+
+cdef void set_libc(FileOps *ops) noexcept

@@ -1,0 +1,1 @@
+"""Reading a log: ranges, a reader beside the writer, waiting for records."""

@@ -1,0 +1,78 @@
+# cython: language_level=3
+"""How many records lie in a range of a segment, told by the headers of its batches alone.
+
+Of large batches only the headers are read; small ones come with what one read brings. Nothing is decompressed,
+and no CRC is checked, so damage inside of a batch goes unnoticed: reading it, or a verification, tells.
+"""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+from logstore.batch._batch cimport CONTROL_FLAG, HEADER_BYTES, BatchHeader, last_offset_of, parse_header
+from logstore.batch._bytes cimport OK
+from logstore.io._files cimport OP_PREADV, FileOps, raise_status, read_upto
+from logstore._segment_index cimport WINDOW_BYTES, check_gap
+from logstore._segment cimport Segment
+
+cdef enum:
+    # To read a header alone costs about as much as to copy eight kilobytes: smaller batches come many in one
+    # read, of larger ones only the header is read.
+    LARGE_BYTES = 8_192
+    ROOM_BYTES = 65_536
+
+
+cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t end_offset, uint8_t *window,
+                   int64_t *start, int64_t *got, int64_t *next_offset) noexcept nogil:
+    """The records of the batches from a position on; -1 where a read fails, with its status in got.
+
+    At the top of the loop they are counted up to ``position``, and ``next_offset`` is what comes behind them.
+    Stops before a batch that is not whole, reaches to end_offset, or stands where it should not.
+    """
+    cdef BatchHeader header
+    cdef int64_t records = 0, want = ROOM_BYTES
+    while position < bound:
+        if position < start[0] or position + HEADER_BYTES > start[0] + got[0]:
+            start[0] = position
+            got[0] = read_upto(ops, fd, window, min(want, bound - position), position)
+            if got[0] < 0:
+                return -1
+        if (parse_header(window + (position - start[0]), window + got[0], &header) != OK
+                or header.size > bound - position or header.base_offset < next_offset[0]
+                or last_offset_of(&header) >= end_offset):
+            break
+        if header.base_offset > next_offset[0] and check_gap(ops, fd, &header, position, INT64_MAX) != OK:
+            break
+        if not header.attributes & CONTROL_FLAG:
+            records += header.record_count
+        position += header.size
+        next_offset[0] = last_offset_of(&header) + 1
+        want = HEADER_BYTES if header.size >= LARGE_BYTES else ROOM_BYTES
+    return records
+
+
+def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
+    """(records, offset reached) of the batches that lie whole in [offset, end_offset), or None if there is none.
+
+    None: no batch of the segment reaches ``offset``. The offset is reached at the first batch that does not
+    lie whole in the range, or is not sound: who reads there is told.
+    """
+    cdef uint8_t *window
+    cdef int64_t start = 0, got = 0, bound = segment.size, next_offset = offset, records = 0, position
+    cdef FileOps *ops = &segment.file.files.ops
+    cdef int fd
+    window = <uint8_t *>malloc(ROOM_BYTES)
+    if window == NULL:
+        raise MemoryError
+    try:
+        position = segment._find(offset, bound, window, WINDOW_BYTES, &start, &got)
+        if position < 0:
+            return None
+        fd = segment.file.acquire()
+        segment.file.files.calls[OP_PREADV] += 1
+        with nogil:
+            records = tally(ops, fd, position, bound, end_offset, window, &start, &got, &next_offset)
+        segment.file.release()
+        raise_status(min(got, <int64_t>0), "read", segment.path, start)
+    finally:
+        free(window)
+    return records, next_offset
