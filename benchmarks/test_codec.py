@@ -13,7 +13,7 @@ from runners import COPY_AND_SUM, same
 
 from logstore import Batches, Codec
 from logstore.batch._encode import Encoder
-from logstore.log.write import add_records
+from logstore.log.append.append import add_records
 
 SIZE, PER_BATCH, BATCHES, PASSES = 100, 1_000, 40, 10
 RECORDS = PER_BATCH * BATCHES * PASSES

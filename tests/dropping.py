@@ -27,8 +27,8 @@ import logstore
 from logstore import Log, TopicPartition, aio
 from logstore.batch._encode import encode
 from logstore.dropped import release_all
-from logstore.log.lock import RootLock
-from logstore.log.ticker import TICKER
+from logstore.log.directory.lock import RootLock
+from logstore.log.timer import TICKER
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
 from tests.remote.fake_cluster import FakeCluster

@@ -15,7 +15,7 @@ from logstore import aio
 from logstore.clock import SYSTEM_CLOCK, seconds_of
 from logstore.errors import ConfigError
 from logstore.log import Log
-from logstore.log.waiting import wait_for_any
+from logstore.log.read.wait import wait_for_any
 from logstore.log.watermark import Bell, Watermark
 from logstore.records import Isolation
 from logstore.remote.client import Client

@@ -18,8 +18,8 @@ import pytest
 import logstore
 from logstore import Log, dropped
 from logstore.dropped import hand_over, release_all
-from logstore.log.lock import RootLock
-from logstore.log.ticker import TICKER
+from logstore.log.directory.lock import RootLock
+from logstore.log.timer import TICKER
 from tests.log.logs import values_of
 
 #: Of each kind of public object; make soak drops 10,000.

@@ -19,7 +19,7 @@ import logstore
 from logstore import errors
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import LogstoreError
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.records import AppendResult
 from logstore.store import mailbox
 from logstore.store.mailbox import Letter

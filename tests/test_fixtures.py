@@ -21,12 +21,13 @@ from logstore import Log
 from logstore.batch._batch import BatchView
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError, OffsetOutOfRangeError
-from logstore.log import aborted, checkpoint, recovery, snapshot
-from logstore.log.epochs import Epochs
-from logstore.log.files import Directory, segment_file
+from logstore.log.directory.files import Directory, segment_file
+from logstore.log.directory.segments import Segments
+from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
+from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.producers import Producers
-from logstore.log.readonly import LogReader
-from logstore.log.segments import Segments
+from logstore.log.read.live_reader import LogReader
+from logstore.log.recovery import recovery
 from logstore.records import Codec, Marker, TimestampType, TopicPartition
 from tests.log.logs import NOW_MS, tree
 
@@ -225,14 +226,14 @@ def test_every_entry_of_kafkas_indexes_is_true(broker: str, topic: str) -> None:
 def test_kafkas_snapshots_say_what_the_log_says(broker: str, topic: str) -> None:
     directory = partition(broker, topic)
     for path in directory.glob("*.snapshot"):
-        offset = snapshot.snapshot_offset(path.name)
+        offset = producer_snapshot.snapshot_offset(path.name)
         assert offset is not None
-        states = snapshot.decode_snapshot(path.read_bytes(), offset)
+        states = producer_snapshot.decode_snapshot(path.read_bytes(), offset)
         assert states is not None
-        assert snapshot.encode_snapshot(states) == path.read_bytes()
+        assert producer_snapshot.encode_snapshot(states) == path.read_bytes()
         if EXPECTED[broker, topic]["start"] == 0 and topic not in COMPACTED:
-            replayed = snapshot.encode_snapshot(sorted(produced(directory, offset), key=_producer_id))
-            assert replayed == snapshot.encode_snapshot(sorted(states, key=_producer_id))
+            replayed = producer_snapshot.encode_snapshot(sorted(produced(directory, offset), key=_producer_id))
+            assert replayed == producer_snapshot.encode_snapshot(sorted(states, key=_producer_id))
 
 
 def _producer_id(state: Any) -> int:
@@ -249,9 +250,9 @@ def test_kafkas_lists_of_aborted_transactions_are_what_replay_gives(broker: str,
     for segment in segments.all:
         path = directory / segment_file(segment.base_offset, ".txnindex")
         data = path.read_bytes() if path.exists() else b""
-        found = aborted.decode(data, segment.base_offset, segment.next_offset)
+        found = transaction_index.decode(data, segment.base_offset, segment.next_offset)
         assert found is not None
-        assert aborted.encode(found) == data
+        assert transaction_index.encode(found) == data
         if topic not in COMPACTED:
             assert recovery.rebuild_aborted(segments, segment, config) == found
     segments.close()
@@ -282,19 +283,19 @@ def test_kafkas_leader_epochs_are_those_of_the_batches(broker: str, topic: str) 
 def test_kafkas_checkpoints_say_where_the_logs_start_and_end() -> None:
     name = next(broker for broker, _ in EXPECTED if not broker.endswith("running"))
     found = {}
-    for file in (checkpoint.RECOVERY_POINTS, checkpoint.HIGH_WATERMARKS, checkpoint.LOG_START_OFFSETS):
+    for file in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.LOG_START_OFFSETS):
         data = (FIXTURES / name / file).read_bytes()
-        found[file] = checkpoint.read_offsets(data, file)
+        found[file] = checkpoints.read_offsets(data, file)
         lines = {f"{name.topic} {name.partition} {offset}" for name, offset in found[file].items()}
         assert lines == set(data.decode().splitlines()[2:])
     for (broker, topic), facts in EXPECTED.items():
         if broker == name:
             place = TopicPartition(topic, 0)
-            assert found[checkpoint.HIGH_WATERMARKS][place] == facts["end"]
+            assert found[checkpoints.HIGH_WATERMARKS][place] == facts["end"]
             # Kafka lists the recovery point of a log that it has ever synced.
-            assert found[checkpoint.RECOVERY_POINTS].get(place, facts["end"]) == facts["end"]
-            assert found[checkpoint.LOG_START_OFFSETS].get(place, 0) == facts["start"]
-    assert checkpoint.was_shut_down_cleanly(Directory(FIXTURES / name))
+            assert found[checkpoints.RECOVERY_POINTS].get(place, facts["end"]) == facts["end"]
+            assert found[checkpoints.LOG_START_OFFSETS].get(place, 0) == facts["start"]
+    assert checkpoints.was_shut_down_cleanly(Directory(FIXTURES / name))
 
 
 def test_kafkas_own_logs_are_read_to_their_end() -> None:

@@ -15,7 +15,7 @@ from logstore import Log
 from logstore.cli.main import cli
 from logstore.config.store import StoreConfig
 from logstore.errors import NotALogError
-from logstore.log import inspection
+from logstore.log.tools import verify
 from logstore.paths import local_path
 from logstore.store import diagnosis, inbox
 from logstore.store.adopt import adopt, hand_back
@@ -70,7 +70,7 @@ OPENINGS = {
     "hand back": hand_back,
     "inbox": inbox.check,
     "doctor": lambda path: list(diagnosis.diagnose(path)),
-    "segments": inspection.find,
+    "segments": verify.find,
     "testing": lambda path: temporary_store(path=path).__enter__(),
 }
 

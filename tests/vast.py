@@ -12,11 +12,12 @@ import struct
 from pathlib import Path
 
 from logstore.config.log import LogConfig
-from logstore.log import checkpoint, files
-from logstore.log.checkpoint import LogKind, RecoveryPoint
-from logstore.log.epochs import EpochEntry, Epochs
-from logstore.log.files import Directory
-from logstore.log.segments import Segments
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments
+from logstore.log.formats import checkpoints
+from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.leader_epochs import EpochEntry, Epochs
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 GIB = 1 << 30
@@ -52,8 +53,8 @@ def build(partition: Path, *, segments: int, segment_bytes: int = GIB, batch_byt
     _save_indexes(directory)
     Epochs([EpochEntry(0, 0)]).save(directory, durable=False)
     point = RecoveryPoint(2, 0, offset, offset, 0, 0, offset, clean=True, kind=LogKind.CONTIGUOUS)
-    slots = directory.open(checkpoint.RECOVERY, create=True, writable=True)
-    slots.write(checkpoint.encode_slot(point), checkpoint.slot_position(point.sequence))
+    slots = directory.open(checkpoints.RECOVERY, create=True, writable=True)
+    slots.write(checkpoints.encode_slot(point), checkpoints.slot_position(point.sequence))
     slots.close()
     return offset
 

@@ -12,8 +12,8 @@ import pytest
 import logstore
 from logstore.config import kafka_keys
 from logstore.config.store import DEFAULTS, StoreConfig
-from logstore.log.files import Directory
-from logstore.log.lock import holder_of
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import holder_of
 from logstore.store.diagnosis import Level, diagnose
 from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line

@@ -152,7 +152,7 @@ class LogCase:
         return self.log.append([b"new"], ack="synced")
 
     def do_produced(self) -> Any:
-        from logstore.log.write import ProducerStamp
+        from logstore.log.append.append import ProducerStamp
 
         return self.log.append([b"new"], producer=ProducerStamp(7, 0, 0))
 

@@ -19,7 +19,7 @@ from logstore import Log, Marker, ProducerStamp
 from logstore.batch._encode import Encoder
 from logstore.config.store import StoreConfig
 from logstore.errors import LogstoreError, OldBatchError
-from logstore.log import files
+from logstore.log.directory import files
 from logstore.records import Isolation, TopicPartition
 from logstore.store.diagnosis import Finding, Level, diagnose
 from logstore.store.staging import EXACTLY_ONCE, Manifest, StagingFile

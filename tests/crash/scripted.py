@@ -13,7 +13,7 @@ import pytest
 
 from logstore import Codec, Log, Marker
 from logstore.errors import DiskFullError, LogClosedError, LogstoreError, StorageError, StorageFailedError
-from logstore.log import flush
+from logstore.log.append import flush
 from tests.crash.histories import PARTITION, History, Sent, expect, quick_files
 
 SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 150}

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import logstore
 from logstore.errors import DiskFullError, LogstoreError, StorageFailedError
-from logstore.log import checkpoint, files
-from logstore.log.files import Directory
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
 from logstore.log.root import _Shared
 from logstore.records import TopicPartition
 from logstore.testing import ManualClock, SimDisk
@@ -319,14 +320,14 @@ def check_records(store, name: str, known: list[TopicView]) -> None:
 def check_checkpoints(disk: SimDisk, partitions: Collection[TopicPartition]) -> None:
     """Kafka's recovery points name nothing that is not on the disk, and are known for ours."""
     root = Directory(ROOT, disk)
-    if not root.exists() or checkpoint.RECOVERY_POINTS not in root.names():
+    if not root.exists() or checkpoints.RECOVERY_POINTS not in root.names():
         return
     shared = _Shared(root)
     for name, facts in shared.facts.items():
         partition = Directory(root.join(str(name)), disk)
         if facts.recovery_point is None or name not in partitions:
             continue
-        point = checkpoint.decode_slots(partition.read(checkpoint.RECOVERY) or b"")
+        point = checkpoints.decode_slots(partition.read(checkpoints.RECOVERY) or b"")
         lowers = point is not None and facts.recovery_point < point.recovery_point
         assert shared.facts_are_ours or not lowers, f"a checkpoint of ours is taken for Kafka's: {facts}, {point}"
         # Recovered, on a copy: a reader goes by a hint that may be older.

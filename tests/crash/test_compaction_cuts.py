@@ -14,7 +14,7 @@ import pytest
 
 from logstore import Log
 from logstore.errors import LogstoreError, StorageError, StorageFailedError
-from logstore.log import compaction, exchange
+from logstore.log.compaction import compaction, segment_swap
 from logstore.testing import ManualClock, SimDisk
 from tests.crash.keyed_lives import KeyedLife, Vow, check_vow, cut_all, open_log
 from tests.crash.power_cuts import Examined, Violation
@@ -174,31 +174,31 @@ def test_without_a_bug_nothing_is_found():
 
 
 def test_planted_no_sync_of_the_new_segment_is_found(monkeypatch):
-    honest = exchange._finish_aside
+    honest = segment_swap._finish_aside
 
     def hasty(state, new, listed):
         with monkeypatch.context() as patch:
-            patch.setattr(exchange, "_sync", lambda file: None)
+            patch.setattr(segment_swap, "_sync", lambda file: None)
             honest(state, new, listed)
 
-    monkeypatch.setattr(exchange, "_finish_aside", hasty)
+    monkeypatch.setattr(segment_swap, "_finish_aside", hasty)
     find()
 
 
 def test_planted_a_removal_of_the_old_before_the_new_counts_is_found(monkeypatch):
-    honest = exchange._name_swap
+    honest = segment_swap._name_swap
 
     def hasty(state, base):
         gone = [s for s in state.segments.all[:-1] if s.base_offset == base]
-        exchange._take_away(state, gone)
+        segment_swap._take_away(state, gone)
         honest(state, base)
 
-    monkeypatch.setattr(exchange, "_name_swap", hasty)
+    monkeypatch.setattr(segment_swap, "_name_swap", hasty)
     find()
 
 
 def test_planted_old_segments_that_stay_are_found(monkeypatch):
-    monkeypatch.setattr(exchange, "_take_away", lambda state, old: [])
+    monkeypatch.setattr(segment_swap, "_take_away", lambda state, old: [])
     find()
 
 

@@ -26,8 +26,9 @@ from logstore.errors import (
     StorageError,
     StorageFailedError,
 )
-from logstore.log import flush, recovery
-from logstore.log.checkpoint import RECOVERY
+from logstore.log.append import flush
+from logstore.log.formats.checkpoints import RECOVERY
+from logstore.log.recovery import recovery
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import (
     PARTITION,

@@ -13,7 +13,8 @@ import random
 import pytest
 
 from logstore.errors import LogstoreError, StorageFailedError
-from logstore.log import Log, adoption
+from logstore.log import Log
+from logstore.log.append import ingest_file
 from logstore.log.state import State
 from logstore.store import staged, staging
 from logstore.store.ingest import Ingest
@@ -42,8 +43,8 @@ def adopted(monkeypatch, request):
             found.extend([result] * (result is not None))
             return result
 
-        monkeypatch.setattr(adoption, "LEAST_BYTES", 1)
-        monkeypatch.setattr(adoption, "LEAST_BATCH_BYTES", 1)
+        monkeypatch.setattr(ingest_file, "LEAST_BYTES", 1)
+        monkeypatch.setattr(ingest_file, "LEAST_BATCH_BYTES", 1)
         monkeypatch.setattr(Log, "adopt", adopt)
     # On a simulated disk files are as old as the count of its operations.
     monkeypatch.setattr(staging, "STALE_MS", 1 << 62)

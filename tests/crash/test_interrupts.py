@@ -21,8 +21,8 @@ from logstore import Log, dropped
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
 from logstore.io._interrupts import Condition, guarded, held, locked, made, shielded
-from logstore.log.commit import GroupCommit
-from logstore.log.files import Directory
+from logstore.log.append.group_commit import GroupCommit
+from logstore.log.directory.files import Directory
 from logstore.log.root import RootHold
 
 ROOT = Path(__file__).parents[2]
@@ -214,7 +214,7 @@ def test_a_leader_that_is_cut_off_leaves_no_thread_waiting(at):
         left = [at]
 
         def trace(frame, event, arg):
-            if frame.f_code.co_filename.endswith("log/commit.py") and event == "line":
+            if frame.f_code.co_filename.endswith("log/append/group_commit.py") and event == "line":
                 left[0] -= 1
                 if left[0] < 0:
                     sys.settrace(None)

@@ -19,9 +19,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from logstore.log import LogReader, recovery
-from logstore.log.aborted import Note
-from logstore.log.checkpoint import PUBLISHED
+from logstore.log import LogReader
+from logstore.log.formats.checkpoints import PUBLISHED
+from logstore.log.formats.transaction_index import Note
+from logstore.log.recovery import recovery
 from logstore.store import catalogue
 from logstore.store.diagnosis import Finding, Level
 from logstore.testing import SimDisk

@@ -21,7 +21,7 @@ from logstore.errors import (
     StorageFailedError,
 )
 from logstore.io._files import LIBC
-from logstore.log import files as names
+from logstore.log.directory import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore
 from tests.log.logs import one_batch, open_log

@@ -189,8 +189,8 @@ def test_a_log_that_cannot_be_closed_cleanly_is_closed_as_if_it_was_killed(tmp_p
 def test_a_process_that_cannot_ask_for_the_lock_says_so(tmp_path):
     told = in_a_child(
         """
-        from logstore.log.files import Directory
-        from logstore.log.lock import holder_of
+        from logstore.log.directory.files import Directory
+        from logstore.log.directory.lock import holder_of
         root = Directory(sys.argv[1])
         with open(root.join(".lock"), "w"):
             pass

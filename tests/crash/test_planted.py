@@ -10,9 +10,11 @@ import struct
 import pytest
 
 from logstore.errors import LogstoreError, StorageError
-from logstore.log import files, flush, recovery
-from logstore.log.promises import RecoveryFile
-from logstore.log.segments import Segments
+from logstore.log.append import flush
+from logstore.log.directory import files
+from logstore.log.directory.segments import Segments
+from logstore.log.formats.recovery_point import RecoveryFile
+from logstore.log.recovery import recovery
 from logstore.testing import SimDisk
 from tests.crash.lives import Life
 from tests.crash.power_cuts import Examined, Violation, cut_all

@@ -20,7 +20,7 @@ import pytest
 
 from logstore import Log, ProducerStamp
 from logstore.errors import DirectoryLockedError
-from logstore.log import checkpoint
+from logstore.log.formats import checkpoints
 from logstore.testing import ManualClock
 from tests.crash.histories import seeded
 from tests.log.logs import NOW_MS, log_files, open_log, tree, values_of
@@ -454,11 +454,11 @@ def test_a_reader_that_was_opened_before_the_first_record_sees_it(agents):
     assert reader.answer() == [[0, "first"]]
 
 
-@pytest.mark.parametrize("made", ["", checkpoint.PUBLISHED])
+@pytest.mark.parametrize("made", ["", checkpoints.PUBLISHED])
 def test_a_reader_that_was_opened_while_its_writer_was_opening_follows_it(agents, made):
     """The segment is there before the published end is, and that before it holds anything."""
     agents.path.mkdir(parents=True)
-    for name in ("00000000000000000000.log", checkpoint.RECOVERY, made or checkpoint.RECOVERY):
+    for name in ("00000000000000000000.log", checkpoints.RECOVERY, made or checkpoints.RECOVERY):
         (agents.path / name).touch()
     reader = agents.reader()
     assert reader.do("log.log_end_offset") == 0

@@ -13,7 +13,7 @@ import pytest
 
 from logstore import Log
 from logstore.errors import LogstoreError
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.log.root import Root
 from logstore.records import TopicPartition
 from logstore.store.catalogue import Catalogue, TopicState

@@ -13,7 +13,7 @@ import pytest
 
 from logstore import Log
 from logstore.errors import CorruptRecordError, DamagedLogError
-from logstore.log.checkpoint import RECOVERY
+from logstore.log.formats.checkpoints import RECOVERY
 from tests.crash.histories import (
     PARTITION,
     SETTINGS,

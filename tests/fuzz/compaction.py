@@ -9,7 +9,7 @@ from logstore.batch import _compaction_filter, _offset_map
 from logstore.batch._batch import Batches, BatchView
 from logstore.batch._compaction_filter import Filter
 from logstore.batch._offset_map import SLOT_BYTES, KeyMap
-from logstore.log.decided import Decided
+from logstore.log.compaction.transaction_filter import Decided
 from logstore.records import AbortedTransaction
 from tests.fuzz.batches import LIMIT
 

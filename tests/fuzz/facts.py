@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from logstore.batch._crc32c import crc32c
 from logstore.config.log import DEFAULTS, SYNONYMS, LogConfig
-from logstore.log import aborted, checkpoint, files, snapshot
-from logstore.log.checkpoint import Published, RecoveryPoint
-from logstore.log.epochs import EpochEntry, Epochs
+from logstore.log.directory import files
+from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
+from logstore.log.formats.checkpoints import Published, RecoveryPoint
+from logstore.log.formats.leader_epochs import EpochEntry, Epochs
 from logstore.log.producers import CompletedTransaction, ProducerState, WrittenBatch
 from logstore.records import AbortedTransaction, TopicPartition
 from tests.fuzz.mutate import EDGES, Mutator
@@ -35,11 +36,11 @@ def slot_seeds() -> list[bytes]:
     ]
     out = []
     for point in points:
-        file = bytearray(checkpoint.RECOVERY_BYTES)
+        file = bytearray(checkpoints.RECOVERY_BYTES)
         for each in (point, point._replace(sequence=point.sequence ^ 1, recovery_point=point.recovery_point)):
-            at = checkpoint.slot_position(each.sequence)
-            file[at : at + checkpoint.SLOT_BYTES] = checkpoint.encode_slot(each)
-        out += [bytes(file), bytes(file[: checkpoint.SLOT_BYTES])]
+            at = checkpoints.slot_position(each.sequence)
+            file[at : at + checkpoints.SLOT_BYTES] = checkpoints.encode_slot(each)
+        out += [bytes(file), bytes(file[: checkpoints.SLOT_BYTES])]
     return out
 
 
@@ -63,14 +64,14 @@ def changed_slots(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_slots(data: bytes) -> None:
-    point = checkpoint.decode_slots(data)
+    point = checkpoints.decode_slots(data)
     if point is not None:
-        at = checkpoint.slot_position(point.sequence)
-        assert checkpoint.encode_slot(point) == data[at : at + checkpoint.SLOT_BYTES], point
+        at = checkpoints.slot_position(point.sequence)
+        assert checkpoints.encode_slot(point) == data[at : at + checkpoints.SLOT_BYTES], point
 
 
 def compacted_seeds() -> list[bytes]:
-    return [checkpoint.encode_compacted(offset) for offset in (0, 42, 2**63 - 1)]
+    return [checkpoints.encode_compacted(offset) for offset in (0, 42, 2**63 - 1)]
 
 
 def changed_compacted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
@@ -85,16 +86,16 @@ def changed_compacted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_compacted(data: bytes) -> None:
-    offset = checkpoint.decode_compacted(data)
+    offset = checkpoints.decode_compacted(data)
     if offset is not None:
-        assert checkpoint.encode_compacted(offset) == data, offset
+        assert checkpoints.encode_compacted(offset) == data, offset
 
 
 def published_seeds() -> list[bytes]:
     return [
-        checkpoint.encode_published(Published(0, 0, 0, 0, 0)),
-        checkpoint.encode_published(Published(3, 10, 30, 20, 40)),
-        checkpoint.encode_published(Published(2**64 - 1, 0, 2**63 - 1, 2**63 - 1, 2**63 - 1)),
+        checkpoints.encode_published(Published(0, 0, 0, 0, 0)),
+        checkpoints.encode_published(Published(3, 10, 30, 20, 40)),
+        checkpoints.encode_published(Published(2**64 - 1, 0, 2**63 - 1, 2**63 - 1, 2**63 - 1)),
     ]
 
 
@@ -110,9 +111,9 @@ def changed_published(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_published(data: bytes) -> None:
-    published = checkpoint.decode_published(data)
+    published = checkpoints.decode_published(data)
     if published is not None:
-        assert checkpoint.encode_published(published) == data, published
+        assert checkpoints.encode_published(published) == data, published
 
 
 def producer_states() -> list[ProducerState]:
@@ -132,7 +133,7 @@ def producer_states() -> list[ProducerState]:
 
 def snapshot_seeds() -> list[bytes]:
     states = producer_states()
-    return [snapshot.encode_snapshot(states[:count]) for count in range(len(states) + 1)]
+    return [producer_snapshot.encode_snapshot(states[:count]) for count in range(len(states) + 1)]
 
 
 def changed_snapshot(m: Mutator, seeds: Sequence[bytes]) -> bytes:
@@ -158,9 +159,9 @@ def changed_snapshot(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_snapshot(data: bytes) -> None:
-    states = snapshot.decode_snapshot(data, END_OFFSET)
+    states = producer_snapshot.decode_snapshot(data, END_OFFSET)
     if states is not None:
-        again = snapshot.decode_snapshot(snapshot.encode_snapshot(states), END_OFFSET)
+        again = producer_snapshot.decode_snapshot(producer_snapshot.encode_snapshot(states), END_OFFSET)
         assert again is not None, "what was read could not be read again"
         assert again == states
 
@@ -169,8 +170,8 @@ def producers_seeds() -> list[bytes]:
     states = producer_states()
     done = [CompletedTransaction(1, 10, 20, True), CompletedTransaction(2, 15, 30, False)]
     return [
-        snapshot.encode_producers(
-            snapshot.SavedProducers(END_OFFSET, states[:count], done[: count % 3]), GENERATION
+        producer_snapshot.encode_producers(
+            producer_snapshot.SavedProducers(END_OFFSET, states[:count], done[: count % 3]), GENERATION
         )
         for count in range(len(states) + 1)
     ]
@@ -197,14 +198,19 @@ def changed_producers(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_producers(data: bytes) -> None:
-    saved = snapshot.decode_producers(data, GENERATION)
+    saved = producer_snapshot.decode_producers(data, GENERATION)
     if saved is not None:
-        again = snapshot.decode_producers(snapshot.encode_producers(saved, GENERATION), GENERATION)
+        again = producer_snapshot.decode_producers(
+            producer_snapshot.encode_producers(saved, GENERATION), GENERATION
+        )
         assert again is not None, "what was read could not be read again"
         assert again.completed == saved.completed
         assert again.states == saved.states
         # Kafka's form of it, as the next roll writes it, is taken too.
-        assert snapshot.decode_snapshot(snapshot.encode_snapshot(saved.states), saved.offset) is not None
+        assert (
+            producer_snapshot.decode_snapshot(producer_snapshot.encode_snapshot(saved.states), saved.offset)
+            is not None
+        )
 
 
 # --- without one --------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ def read_producers(data: bytes) -> None:
 
 def aborted_seeds() -> list[bytes]:
     entries = [AbortedTransaction(7, 0, 10, 0), AbortedTransaction(8, 5, 20, 5), AbortedTransaction(7, 12, 30, 31)]
-    return [aborted.encode(entries[:count]) for count in range(4)]
+    return [transaction_index.encode(entries[:count]) for count in range(4)]
 
 
 def changed_aborted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
@@ -227,13 +233,13 @@ def changed_aborted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_aborted(data: bytes) -> None:
-    entries = aborted.decode(data, 0, END_OFFSET)
+    entries = transaction_index.decode(data, 0, END_OFFSET)
     if entries is not None:
-        assert aborted.encode(entries) == data
+        assert transaction_index.encode(entries) == data
         for start, end in ((0, END_OFFSET), (15, 25), (2**63 - 1, 2**63 - 1)):
-            found = aborted.collect(entries, start, end).transactions
+            found = transaction_index.collect(entries, start, end).transactions
             assert set(found) <= set(entries)
-        assert all(entry.last_offset < 20 for entry in aborted.truncate_to(entries, 20))
+        assert all(entry.last_offset < 20 for entry in transaction_index.truncate_to(entries, 20))
 
 
 _NUMBERS = [b"%d" % edge for edge in EDGES] + [b"00", b"+1", b"1_0", b" 1", b"1e3", b"9" * 30, b"-0", "٣".encode()]
@@ -290,14 +296,14 @@ def offsets_seeds() -> list[bytes]:
         {("a" * 249, 2**31 - 1): 2**63 - 1},
     ]
     return [
-        checkpoint.write_offsets({TopicPartition(*name): offset for name, offset in table.items()})
+        checkpoints.write_offsets({TopicPartition(*name): offset for name, offset in table.items()})
         for table in tables
     ] + [b""]
 
 
 def read_offsets(data: bytes) -> None:
-    offsets = checkpoint.read_offsets(data, "recovery-point-offset-checkpoint")
-    assert checkpoint.read_offsets(checkpoint.write_offsets(offsets), "again") == offsets
+    offsets = checkpoints.read_offsets(data, "recovery-point-offset-checkpoint")
+    assert checkpoints.read_offsets(checkpoints.write_offsets(offsets), "again") == offsets
 
 
 # --- names and settings -------------------------------------------------------------------------
@@ -328,8 +334,8 @@ def read_name(data: bytes) -> None:
         for offset in files.base_offsets([name], suffix):
             assert 0 <= offset < 2**63
             assert name.startswith(f"{offset:020d}")
-    offset = snapshot.snapshot_offset(name)
-    assert offset is None or snapshot.snapshot_name(offset) == name
+    offset = producer_snapshot.snapshot_offset(name)
+    assert offset is None or producer_snapshot.snapshot_name(offset) == name
     partition = files.parse_partition(f"/data/{name}")
     assert 0 <= partition.partition < 2**31
 

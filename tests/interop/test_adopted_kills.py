@@ -12,8 +12,8 @@ import pytest
 
 import logstore
 from logstore.batch._encode import Encoder
-from logstore.log.epochs import Epochs
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
+from logstore.log.formats.leader_epochs import Epochs
 from logstore.store import kraft
 from logstore.store.ingest import Ingested
 from logstore.store.staging import Manifest, StagingFile

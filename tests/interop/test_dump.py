@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from logstore import Log
-from logstore.log import aborted, snapshot
+from logstore.log.formats import producer_snapshot, transaction_index
 from logstore.records import Codec
 from tests.interop.broker import run_tool
 from tests.interop.clients import Read
@@ -149,7 +149,7 @@ def test_snapshots_and_aborted_transactions_say_what_they_say_to_us(history: His
     states = [
         state
         for path in snapshots
-        for state in snapshot.decode_snapshot(path.read_bytes(), int(path.stem)) or pytest.fail(path.name)
+        for state in producer_snapshot.decode_snapshot(path.read_bytes(), int(path.stem)) or pytest.fail(path.name)
     ]
     assert {state.producer_id for state in states} == {IDEMPOTENT, COMMITS, ABORTS}
     assert len(found) == len(states)
@@ -170,7 +170,7 @@ def test_snapshots_and_aborted_transactions_say_what_they_say_to_us(history: His
     entries = [
         entry
         for path in lists
-        for entry in aborted.decode(path.read_bytes(), int(path.stem), 2**62) or pytest.fail(path.name)
+        for entry in transaction_index.decode(path.read_bytes(), int(path.stem), 2**62) or pytest.fail(path.name)
     ]
     names = ("producerId", "firstOffset", "lastOffset", "lastStableOffset")
     assert [tuple(int(line[name]) for name in names) for line in found] == entries

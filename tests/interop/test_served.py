@@ -19,9 +19,9 @@ from typing import NamedTuple
 import pytest
 
 from logstore import Log
-from logstore.log import checkpoint
-from logstore.log.epochs import Epochs
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.formats.leader_epochs import Epochs
 from logstore.records import Codec, TopicPartition
 from tests.interop.broker import Broker, forget_in_checkpoints
 from tests.interop.clients import READERS, JavaClient, Read, Row
@@ -75,13 +75,13 @@ def lay_under(data: Path, history: History, topic: str, way: str) -> None:
 
 def tell_in_checkpoints(data: Path, histories: dict[str, History]) -> None:
     """Give a stopped broker's root the lines that ours has for the partitions."""
-    for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
-        known = checkpoint.read_offsets((data / name).read_bytes(), name)
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
+        known = checkpoints.read_offsets((data / name).read_bytes(), name)
         for topic, history in histories.items():
-            (offset,) = checkpoint.read_offsets((history.path.parent / name).read_bytes(), name).values()
+            (offset,) = checkpoints.read_offsets((history.path.parent / name).read_bytes(), name).values()
             known[TopicPartition(topic, 0)] = offset
-        (data / name).write_bytes(checkpoint.write_offsets(known))
-    assert (data / checkpoint.CLEAN_SHUTDOWN).exists()
+        (data / name).write_bytes(checkpoints.write_offsets(known))
+    assert (data / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
 def append_with_java(java: JavaClient, topic: str) -> tuple[list[Read], set[int]]:
@@ -245,7 +245,7 @@ def test_we_read_what_the_broker_made_of_it(stage: Stage, codec: Codec, way: str
         committed = [record.offset for record in log.scan(isolation="read_committed")]
         assert committed == [read.offset for read in records if read.offset not in skipped]
         assert log.last_stable_offset == log.log_end_offset
-        marks = checkpoint.read_offsets((tmp_path / checkpoint.HIGH_WATERMARKS).read_bytes(), "")
+        marks = checkpoints.read_offsets((tmp_path / checkpoints.HIGH_WATERMARKS).read_bytes(), "")
         assert marks[TopicPartition(served.topic, 0)] == log.log_end_offset
         epochs = Epochs.load(Directory(partition))
         assert epochs is not None

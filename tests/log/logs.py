@@ -9,9 +9,10 @@ from pathlib import Path
 
 from logstore import Log
 from logstore.batch._encode import encode
-from logstore.log import aborted, recovery
-from logstore.log.files import Directory
-from logstore.log.promises import RecoveryFile
+from logstore.log.directory.files import Directory
+from logstore.log.formats import transaction_index
+from logstore.log.formats.recovery_point import RecoveryFile
+from logstore.log.recovery import recovery
 
 NOW_MS = 1_700_000_000_000
 
@@ -62,7 +63,7 @@ def log_files(log) -> dict[int, Path]:
 def forget_sums(path: Path) -> None:
     """Take a closed log back to what an earlier release, or Kafka, knows of its aborted transactions."""
     directory = Directory(path)
-    directory.remove(aborted.NOTE)
+    directory.remove(transaction_index.NOTE)
     point = recovery.read_point(directory)
     assert point is not None
     file = RecoveryFile(directory, point)

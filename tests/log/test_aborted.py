@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.log import aborted
+from logstore.log.formats import transaction_index
 from logstore.records import AbortedTransaction
 from tests.log.fakes import cuts, flips
 
@@ -31,14 +31,14 @@ def histories(draw):
 @given(histories())
 def test_entries_come_back_as_written(history):
     entries, _ = history
-    data = aborted.encode(entries)
-    assert len(data) == aborted.ENTRY_BYTES * len(entries)
-    assert aborted.decode(data) == entries
+    data = transaction_index.encode(entries)
+    assert len(data) == transaction_index.ENTRY_BYTES * len(entries)
+    assert transaction_index.decode(data) == entries
 
 
 def test_the_entry_is_kafkas():
     entry = AbortedTransaction(1, 2, 3, 4)
-    assert aborted.encode([entry]).hex() == "0000" + "".join(f"{n:016x}" for n in (1, 2, 3, 4))
+    assert transaction_index.encode([entry]).hex() == "0000" + "".join(f"{n:016x}" for n in (1, 2, 3, 4))
 
 
 @given(histories(), st.data())
@@ -48,36 +48,36 @@ def test_collect_finds_every_overlap_and_stops_only_when_no_later_one_can(histor
     bound = data.draw(st.integers(start, end + 1))
     split = data.draw(st.integers(0, len(entries)))
     overlapping = [e for e in entries if e.last_offset >= start and e.first_offset < bound]
-    found, is_complete = aborted.collect(entries[:split], start, bound)
+    found, is_complete = transaction_index.collect(entries[:split], start, bound)
     if not is_complete:
-        found = found + aborted.collect(entries[split:], start, bound).transactions
+        found = found + transaction_index.collect(entries[split:], start, bound).transactions
     assert found == overlapping
 
 
 @given(histories(), st.integers(0, 45))
 def test_truncation_keeps_the_entries_whose_marker_is_still_there(history, offset):
     entries, _ = history
-    assert aborted.truncate_to(entries, offset) == [e for e in entries if e.last_offset < offset]
+    assert transaction_index.truncate_to(entries, offset) == [e for e in entries if e.last_offset < offset]
 
 
 ENTRIES = [AbortedTransaction(7, 10, 20, 12), AbortedTransaction(8, 12, 30, 31)]
 
 
 def test_an_index_cut_within_an_entry_is_rebuilt():
-    data = aborted.encode(ENTRIES)
+    data = transaction_index.encode(ENTRIES)
     for cut in cuts(data):
-        whole, rest = divmod(len(cut), aborted.ENTRY_BYTES)
-        assert aborted.decode(cut) == (None if rest else ENTRIES[:whole])
+        whole, rest = divmod(len(cut), transaction_index.ENTRY_BYTES)
+        assert transaction_index.decode(cut) == (None if rest else ENTRIES[:whole])
 
 
 def test_a_flipped_bit_gives_none_or_entries_that_hold_together():
-    data = aborted.encode(ENTRIES)
+    data = transaction_index.encode(ENTRIES)
     believed = 0
     for damaged in flips(data):
-        entries = aborted.decode(damaged, base_offset=15, end_offset=40)
+        entries = transaction_index.decode(damaged, base_offset=15, end_offset=40)
         if entries is not None:
             believed += 1
-            assert aborted.encode(entries) == damaged
+            assert transaction_index.encode(entries) == damaged
             assert all(0 <= e.first_offset <= e.last_offset for e in entries)
     # Kafka's format has no checksum; this bounds how much of a flip can pass unseen.
     # Two producer ids of 63 bits each; few others.
@@ -95,32 +95,34 @@ def test_a_flipped_bit_gives_none_or_entries_that_hold_together():
     ],
 )
 def test_an_entry_that_contradicts_itself_is_rebuilt(entry):
-    assert aborted.decode(aborted.encode([entry])) is None
+    assert transaction_index.decode(transaction_index.encode([entry])) is None
 
 
 def test_entries_that_contradict_each_other_are_rebuilt():
     first, second = ENTRIES
-    assert aborted.decode(aborted.encode([second, first])) is None
-    assert aborted.decode(aborted.encode([first, first])) is None
-    assert aborted.decode(aborted.encode([first, second._replace(last_stable_offset=11)])) is None
+    assert transaction_index.decode(transaction_index.encode([second, first])) is None
+    assert transaction_index.decode(transaction_index.encode([first, first])) is None
+    assert (
+        transaction_index.decode(transaction_index.encode([first, second._replace(last_stable_offset=11)])) is None
+    )
 
 
 def test_an_entry_whose_marker_is_before_its_segment_is_rebuilt():
-    data = aborted.encode(ENTRIES)
-    assert aborted.decode(data, base_offset=20) == ENTRIES
-    assert aborted.decode(data, base_offset=21) is None
+    data = transaction_index.encode(ENTRIES)
+    assert transaction_index.decode(data, base_offset=20) == ENTRIES
+    assert transaction_index.decode(data, base_offset=21) is None
 
 
 def test_an_entry_whose_marker_is_behind_its_segment_is_rebuilt():
-    data = aborted.encode(ENTRIES)
-    assert aborted.decode(data, 20, end_offset=31) == ENTRIES
-    assert aborted.decode(data, 20, end_offset=30) is None
+    data = transaction_index.encode(ENTRIES)
+    assert transaction_index.decode(data, 20, end_offset=31) == ENTRIES
+    assert transaction_index.decode(data, 20, end_offset=30) is None
 
 
 def test_another_version_is_rebuilt():
-    assert aborted.decode(b"\0\1" + aborted.encode(ENTRIES)[2:]) is None
+    assert transaction_index.decode(b"\0\1" + transaction_index.encode(ENTRIES)[2:]) is None
 
 
 @given(st.binary(max_size=102))
 def test_any_bytes_are_entries_or_none(data):
-    aborted.decode(data)
+    transaction_index.decode(data)

@@ -14,9 +14,12 @@ import pytest
 import logstore
 from logstore import Log, Marker, ProducerStamp
 from logstore.errors import CorruptRecordError
-from logstore.log import LogReader, aborted, checkpoint, inspection, recovery
-from logstore.log.aborted import Sum
-from logstore.log.files import Directory
+from logstore.log import LogReader
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints, transaction_index
+from logstore.log.formats.transaction_index import Sum
+from logstore.log.recovery import recovery
+from logstore.log.tools import verify
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import crashed_copy, forget_sums
@@ -65,7 +68,7 @@ PLAIN = [b"plain"] * 4
 FAULTS = {
     "deleted": lambda path: path.unlink(),
     "emptied": lambda path: path.write_bytes(b""),
-    "cut behind an entry": lambda path: path.write_bytes(path.read_bytes()[: aborted.ENTRY_BYTES]),
+    "cut behind an entry": lambda path: path.write_bytes(path.read_bytes()[: transaction_index.ENTRY_BYTES]),
     "cut inside": lambda path: path.write_bytes(path.read_bytes()[:-1]),
 }
 
@@ -87,7 +90,7 @@ def test_a_lost_aborted_index_shows_no_aborted_record(tmp_path, fault, which, ki
     else:
         path = written(tmp_path)
     FAULTS[fault](indexes(path)[which])
-    named = [str(problem) for problem in inspection.verify(inspection.find(path))]
+    named = [str(problem) for problem in verify.verify(verify.find(path))]
     assert any(indexes(path.parent / "t-0")[0].suffix in text and f"{3 * 2 * which:020d}" in text for text in named)
     assert seen(path, read_only=read_only) == PLAIN
 
@@ -100,7 +103,7 @@ def test_opening_for_writing_makes_a_lost_index_again(tmp_path):
     with Log.open(path, **SETTINGS):
         pass
     assert {index.name: index.read_bytes() for index in indexes(path)} == before
-    assert list(inspection.verify(inspection.find(path))) == []
+    assert list(verify.verify(verify.find(path))) == []
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -108,8 +111,8 @@ def test_opening_for_writing_makes_a_lost_index_again(tmp_path):
 def test_indexes_that_are_lost_together_with_their_sums_show_no_aborted_record(tmp_path, fault, read_only):
     """The recovery file knows that there were sums, so it is no directory of Kafka's."""
     path = written(tmp_path)
-    FAULTS[fault](path / aborted.NOTE)
-    assert any(aborted.NOTE in str(problem) for problem in inspection.verify(inspection.find(path)))
+    FAULTS[fault](path / transaction_index.NOTE)
+    assert any(transaction_index.NOTE in str(problem) for problem in verify.verify(verify.find(path)))
     for index in indexes(path):
         index.unlink()
     assert seen(path, read_only=read_only) == PLAIN
@@ -123,7 +126,7 @@ def test_sums_of_another_moment_change_no_answer(tmp_path, read_only):
     with Log.open(path, **SETTINGS) as log:
         for producer_id in range(6):
             abort(log, producer_id)
-            notes.append((path / aborted.NOTE).read_bytes())
+            notes.append((path / transaction_index.NOTE).read_bytes())
             if producer_id % 2:
                 log.roll()
         copy = crashed_copy(log, tmp_path / "copy")
@@ -132,7 +135,7 @@ def test_sums_of_another_moment_change_no_answer(tmp_path, read_only):
         for root in (tmp_path, copy):
             tried = tmp_path / f"tried-{root.name}-{number}" / "t-0"
             shutil.copytree(root / "t-0", tried)
-            (tried / aborted.NOTE).write_bytes(note)
+            (tried / transaction_index.NOTE).write_bytes(note)
             assert seen(tried, read_only=read_only) == [b"plain"] * 6
 
 
@@ -164,7 +167,7 @@ def test_a_directory_without_sums_is_believed_as_kafka_believes_it(tmp_path):
     """No file means that nothing was aborted: of Kafka's directories there is no more to be known."""
     path = written(tmp_path)
     forget_sums(path)
-    assert list(inspection.verify(inspection.find(path))) == []
+    assert list(verify.verify(verify.find(path))) == []
     assert seen(path, read_only=True) == PLAIN
     indexes(path)[0].unlink()
     assert seen(path, read_only=True) == [b"aborted", b"plain"] * 2 + PLAIN[:2]
@@ -172,11 +175,13 @@ def test_a_directory_without_sums_is_believed_as_kafka_believes_it(tmp_path):
 
 def test_a_log_of_an_earlier_release_has_its_indexes_summed_by_the_first_open(tmp_path):
     path = written(tmp_path)
-    before = (path / aborted.NOTE).read_bytes()
+    before = (path / transaction_index.NOTE).read_bytes()
     forget_sums(path)
     with Log.open(path, **SETTINGS):
         pass
-    assert aborted.decode_note((path / aborted.NOTE).read_bytes()) == aborted.decode_note(before)
+    assert transaction_index.decode_note(
+        (path / transaction_index.NOTE).read_bytes()
+    ) == transaction_index.decode_note(before)
     indexes(path)[0].unlink()
     assert seen(path, read_only=True) == PLAIN
 
@@ -186,7 +191,7 @@ def test_a_log_in_which_nothing_was_aborted_has_no_sums(tmp_path):
         log.append([b"committed"], producer=ProducerStamp(1, 0, 0, transactional=True))
         log.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
         log.roll()
-    assert not (tmp_path / "t-0" / aborted.NOTE).exists()
+    assert not (tmp_path / "t-0" / transaction_index.NOTE).exists()
     assert not recovery.read_point(Directory(tmp_path / "t-0")).lists_aborted
 
 
@@ -194,7 +199,7 @@ def test_without_room_for_the_sums_nothing_is_shown_and_they_are_written_later(t
     files = FaultyFiles()
     with Log.open(tmp_path / "t-0", files=files, **SETTINGS) as log:
         abort(log, 0)
-        files.fail("pwrite", errno=errno.ENOSPC, path_contains=aborted.NOTE, times=-1)
+        files.fail("pwrite", errno=errno.ENOSPC, path_contains=transaction_index.NOTE, times=-1)
         abort(log, 1)
         log.roll()
         abort(log, 2)
@@ -202,7 +207,7 @@ def test_without_room_for_the_sums_nothing_is_shown_and_they_are_written_later(t
             assert committed(reader) == PLAIN[:3]
         files.heal()
         log.flush()
-    note = aborted.decode_note((tmp_path / "t-0" / aborted.NOTE).read_bytes())
+    note = transaction_index.decode_note((tmp_path / "t-0" / transaction_index.NOTE).read_bytes())
     assert {base: known.entries for base, known in note.items()} == {6: 1, 0: 2}
 
 
@@ -230,8 +235,8 @@ def test_the_sums_are_whole_after_segments_with_aborted_transactions_were_delete
         abort(log, 2)
         log.delete_before(4)
         abort(log, 3)
-    assert aborted.decode_note((path / aborted.NOTE).read_bytes()).keys() == {3, 6}
-    assert list(inspection.verify(inspection.find(path))) == []
+    assert transaction_index.decode_note((path / transaction_index.NOTE).read_bytes()).keys() == {3, 6}
+    assert list(verify.verify(verify.find(path))) == []
 
 
 def test_a_count_beside_a_writer_that_cuts_its_log_is_no_damage(tmp_path, monkeypatch):
@@ -251,13 +256,13 @@ def test_a_count_beside_a_writer_that_cuts_its_log_is_no_damage(tmp_path, monkey
 
 
 def test_every_cut_of_the_sums_is_found():
-    data = aborted.encode_note(7, {0: Sum(2, 5), 3: Sum(1, 1), 7: Sum(1, 3)})
-    assert aborted.decode_note(data) == {7: Sum(1, 3), 0: Sum(2, 5), 3: Sum(1, 1)}
-    assert [aborted.decode_note(data[:size]) for size in range(len(data))] == [None] * len(data)
+    data = transaction_index.encode_note(7, {0: Sum(2, 5), 3: Sum(1, 1), 7: Sum(1, 3)})
+    assert transaction_index.decode_note(data) == {7: Sum(1, 3), 0: Sum(2, 5), 3: Sum(1, 1)}
+    assert [transaction_index.decode_note(data[:size]) for size in range(len(data))] == [None] * len(data)
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
-        assert aborted.decode_note(bytes(flipped)) is None
+        assert transaction_index.decode_note(bytes(flipped)) is None
 
 
 # --- snapshots ---------------------------------------------------------------------------------
@@ -292,7 +297,7 @@ def test_a_verified_snapshot_of_an_index_that_was_cut_meanwhile_is_refused(tmp_p
 
 
 def test_the_flag_of_the_sums_is_one_of_its_own():
-    point = checkpoint.RecoveryPoint(2, 0, 0, 0, 0, 0, -1)
+    point = checkpoints.RecoveryPoint(2, 0, 0, 0, 0, 0, -1)
     for flag in ("clean", "suspect", "lists_aborted"):
         changed = point._replace(**{flag: True})
-        assert checkpoint.decode_slots(checkpoint.encode_slot(changed)) == changed
+        assert checkpoints.decode_slots(checkpoints.encode_slot(changed)) == changed

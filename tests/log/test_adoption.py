@@ -15,10 +15,11 @@ import logstore
 from logstore import Log
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError, TooManyFilesError
 from logstore.io._files import LIBC
-from logstore.log import ProducerStamp, adoption
-from logstore.log.adoption import Whole
-from logstore.log.files import Directory
-from logstore.log.segments import Segments
+from logstore.log import ProducerStamp
+from logstore.log.append import ingest_file
+from logstore.log.append.ingest_file import Whole
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments
 from logstore.records import Marker
 from logstore.testing import SimDisk
 from tests.log.logs import NOW_MS, log_files, one_batch, open_log, values_of
@@ -32,8 +33,8 @@ VALUES = [b"%d" % n for n in range(10)]
 
 @pytest.fixture(autouse=True)
 def _any_size(monkeypatch):
-    monkeypatch.setattr(adoption, "LEAST_BYTES", 1)
-    monkeypatch.setattr(adoption, "LEAST_BATCH_BYTES", 1)
+    monkeypatch.setattr(ingest_file, "LEAST_BYTES", 1)
+    monkeypatch.setattr(ingest_file, "LEAST_BATCH_BYTES", 1)
 
 
 def batches_of(values=VALUES, *, each=3, stamp=NOW_MS):
@@ -182,7 +183,7 @@ def test_planted_a_reader_that_is_not_told_does_not_find_it(tmp_path, monkeypatc
     def quietly(state, begin):
         begin(state.segments.active.base_offset)
 
-    monkeypatch.setattr(adoption, "_replace_empty_locked", quietly)
+    monkeypatch.setattr(ingest_file, "_replace_empty_locked", quietly)
     with pytest.raises(AssertionError):
         test_a_reader_in_another_process_that_holds_the_empty_file_finds_it(tmp_path)
 
@@ -229,9 +230,9 @@ def test_small_files_and_small_batches_are_left(tmp_path, monkeypatch):
     monkeypatch.undo()
     with open_log(tmp_path) as log:
         assert adopt(log, batches_of()) is None
-        monkeypatch.setattr(adoption, "LEAST_BYTES", 1)
+        monkeypatch.setattr(ingest_file, "LEAST_BYTES", 1)
         assert adopt(log, batches_of()) is None
-        monkeypatch.setattr(adoption, "LEAST_BATCH_BYTES", 50)
+        monkeypatch.setattr(ingest_file, "LEAST_BATCH_BYTES", 50)
         assert adopt(log, batches_of()) is not None
 
 

@@ -604,12 +604,12 @@ def test_a_bad_magic_byte_below_the_recovery_point_is_damage(tmp_path):
 
 def moved_hint(data):
     """The slots of a recovery file with a place in the segment that no batch begins at."""
-    from logstore.log import checkpoint
+    from logstore.log.formats import checkpoints
 
-    point = checkpoint.decode_slots(data)._replace(position=7)
+    point = checkpoints.decode_slots(data)._replace(position=7)
     slots = bytearray(data)
-    position = checkpoint.slot_position(point.sequence)
-    slots[position : position + 64] = checkpoint.encode_slot(point)
+    position = checkpoints.slot_position(point.sequence)
+    slots[position : position + 64] = checkpoints.encode_slot(point)
     return bytes(slots)
 
 

@@ -16,10 +16,12 @@ import pytest
 from logstore import Log
 from logstore.errors import ImageMovedError, OffsetOutOfRangeError
 from logstore.io._files import Files
-from logstore.log import exchange, inspection, reader
-from logstore.log.files import LOG, Directory
-from logstore.log.readonly import LogReader
-from logstore.log.segments import Segments
+from logstore.log.compaction import segment_swap
+from logstore.log.directory.files import LOG, Directory
+from logstore.log.directory.segments import Segments
+from logstore.log.read import reader
+from logstore.log.read.live_reader import LogReader
+from logstore.log.tools import verify
 from logstore.testing import FaultyFiles, ManualClock
 from tests.log.keyed import SETTINGS, Keyed, kept
 from tests.log.logs import open_log
@@ -106,7 +108,7 @@ def written(root, *, descriptor_limit: int | None = None, **settings) -> Keyed:
 
 def stopped_at(monkeypatch, stop: Stop, step: str, *, after: bool, number: int = 2) -> None:
     """Have an exchange stop before or after one of its steps; the exchange of that number."""
-    real, calls = getattr(exchange, step), []
+    real, calls = getattr(segment_swap, step), []
 
     def stopping(*args):
         calls.append(args)
@@ -117,7 +119,7 @@ def stopped_at(monkeypatch, stop: Stop, step: str, *, after: bool, number: int =
             stop.here()
         return answer
 
-    monkeypatch.setattr(exchange, step, stopping)
+    monkeypatch.setattr(segment_swap, step, stopping)
 
 
 def newest(records) -> dict:
@@ -257,15 +259,15 @@ def test_an_inspection_beside_an_exchange_names_no_gap(tmp_path, monkeypatch, st
     log = written(tmp_path).log
     stopped_at(monkeypatch, stop, "_take_away", after=True)
     with running(log.compact, stop):
-        assert inspection.gaps(Directory(log.path)) == []
-        assert list(inspection.verify(inspection.find(log.path), is_live=True)) == []
+        assert verify.gaps(Directory(log.path)) == []
+        assert list(verify.verify(verify.find(log.path), is_live=True)) == []
     log.close()
 
 
 def test_a_reader_beside_a_writer_that_died_in_a_change_reads_on(tmp_path, monkeypatch):
     """The change is waited for once: what can be read is read, and errors are told."""
     monkeypatch.setattr(reader, "REST_S", 0.05)
-    monkeypatch.setattr("logstore.log.readonly.REST_S", 0.05)
+    monkeypatch.setattr("logstore.log.read.live_reader.REST_S", 0.05)
     log = written(tmp_path).log
     wanted = kept(log.scan())
     with log._state.lock:

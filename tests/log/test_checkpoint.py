@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
-from logstore.log import checkpoint
-from logstore.log.checkpoint import LogKind, Published, RecoveryPoint
+from logstore.log.formats import checkpoints
+from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
 from logstore.records import TopicPartition
 from tests.log.fakes import MemoryDirectory, cuts, flips
 
@@ -43,10 +43,10 @@ def points(draw, sequence=UINT64):
 
 
 def file_of(*slots: RecoveryPoint) -> bytes:
-    data = bytearray(checkpoint.RECOVERY_BYTES)
+    data = bytearray(checkpoints.RECOVERY_BYTES)
     for point in slots:
-        at = checkpoint.slot_position(point.sequence)
-        data[at : at + checkpoint.SLOT_BYTES] = checkpoint.encode_slot(point)
+        at = checkpoints.slot_position(point.sequence)
+        data[at : at + checkpoints.SLOT_BYTES] = checkpoints.encode_slot(point)
     return bytes(data)
 
 
@@ -55,36 +55,36 @@ def file_of(*slots: RecoveryPoint) -> bytes:
 
 @given(st.dictionaries(NAMES, OFFSETS, max_size=8))
 def test_offsets_come_back_as_written(offsets):
-    assert checkpoint.read_offsets(checkpoint.write_offsets(offsets), "x") == offsets
+    assert checkpoints.read_offsets(checkpoints.write_offsets(offsets), "x") == offsets
 
 
 def test_the_text_is_kafkas():
     offsets = {TopicPartition("b", 1): 7, TopicPartition("a.b-c_D", 0): 2**63 - 1}
-    assert checkpoint.write_offsets(offsets) == b"0\n2\na.b-c_D 0 9223372036854775807\nb 1 7\n"
-    assert checkpoint.write_offsets({}) == b"0\n0\n"
+    assert checkpoints.write_offsets(offsets) == b"0\n2\na.b-c_D 0 9223372036854775807\nb 1 7\n"
+    assert checkpoints.write_offsets({}) == b"0\n0\n"
 
 
 def test_a_text_checkpoint_cut_anywhere_is_damage_that_names_its_path():
-    data = checkpoint.write_offsets({TopicPartition("flights", n): 100 * n for n in range(12)})
+    data = checkpoints.write_offsets({TopicPartition("flights", n): 100 * n for n in range(12)})
     for cut in filter(None, cuts(data)):
         with pytest.raises(CorruptRecordError) as raised:
-            checkpoint.read_offsets(cut, "/d/recovery-point-offset-checkpoint")
+            checkpoints.read_offsets(cut, "/d/recovery-point-offset-checkpoint")
         assert raised.value.path == "/d/recovery-point-offset-checkpoint"
 
 
 def test_a_flipped_bit_in_a_text_checkpoint_is_damage_or_text_that_kafka_could_have_written():
-    data = checkpoint.write_offsets({TopicPartition("flights", 0): 42, TopicPartition("t", 3): 7})
+    data = checkpoints.write_offsets({TopicPartition("flights", 0): 42, TopicPartition("t", 3): 7})
     for damaged in flips(data):
         try:
-            offsets = checkpoint.read_offsets(damaged, "x")
+            offsets = checkpoints.read_offsets(damaged, "x")
         except CorruptRecordError:
             continue
         lines = sorted(damaged.splitlines()[2:])
-        assert sorted(checkpoint.write_offsets(offsets).splitlines()[2:]) == lines
+        assert sorted(checkpoints.write_offsets(offsets).splitlines()[2:]) == lines
 
 
 def test_the_empty_file_that_kafka_creates_first_holds_no_offsets():
-    assert checkpoint.read_offsets(b"", "cleaner-offset-checkpoint") == {}
+    assert checkpoints.read_offsets(b"", "cleaner-offset-checkpoint") == {}
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_the_empty_file_that_kafka_creates_first_holds_no_offsets():
 )
 def test_text_that_kafka_does_not_write_is_damage(text):
     with pytest.raises(CorruptRecordError):
-        checkpoint.read_offsets(text, "x")
+        checkpoints.read_offsets(text, "x")
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_offsets_or_damage(data):
     with contextlib.suppress(CorruptRecordError):
-        checkpoint.read_offsets(data, "x")
+        checkpoints.read_offsets(data, "x")
 
 
 # --- the recovery point
@@ -130,8 +130,8 @@ def test_any_bytes_are_offsets_or_damage(data):
 @pytest.mark.row("S20")
 @given(points())
 def test_a_recovery_point_comes_back_as_written(point):
-    assert checkpoint.decode_slots(file_of(point)) == point
-    assert len(checkpoint.encode_slot(point)) == 64
+    assert checkpoints.decode_slots(file_of(point)) == point
+    assert len(checkpoints.encode_slot(point)) == 64
 
 
 @pytest.mark.row("S20")
@@ -140,17 +140,17 @@ def test_the_newest_whole_slot_counts(data):
     sequence = data.draw(st.integers(0, 2**40))
     older = data.draw(points(st.just(sequence)))
     newer = data.draw(points(st.just(sequence + 1)))
-    assert checkpoint.decode_slots(file_of(older, newer)) == newer
+    assert checkpoints.decode_slots(file_of(older, newer)) == newer
     torn = bytearray(file_of(older, newer))
-    torn[checkpoint.slot_position(newer.sequence) + data.draw(st.integers(0, 63))] ^= 0xFF
-    assert checkpoint.decode_slots(bytes(torn)) == older
+    torn[checkpoints.slot_position(newer.sequence) + data.draw(st.integers(0, 63))] ^= 0xFF
+    assert checkpoints.decode_slots(bytes(torn)) == older
 
 
 @pytest.mark.row("S20")
 def test_a_slot_with_any_bit_flipped_is_not_believed():
-    for damaged in flips(checkpoint.encode_slot(POINT)):
-        data = bytes(checkpoint.SLOT_SPACING_BYTES) + damaged
-        assert checkpoint.decode_slots(data) is None
+    for damaged in flips(checkpoints.encode_slot(POINT)):
+        data = bytes(checkpoints.SLOT_SPACING_BYTES) + damaged
+        assert checkpoints.decode_slots(data) is None
 
 
 @pytest.mark.row("S20")
@@ -158,18 +158,18 @@ def test_a_recovery_file_cut_anywhere_gives_the_slots_that_are_whole():
     older = POINT._replace(sequence=6)
     data = file_of(older, POINT)
     for cut in cuts(data):
-        assert checkpoint.decode_slots(cut) == (older if len(cut) >= 64 else None)
+        assert checkpoints.decode_slots(cut) == (older if len(cut) >= 64 else None)
 
 
 @pytest.mark.row("S20")
 @pytest.mark.parametrize("data", [b"", bytes(64), bytes(4160), b"\xff" * 4160])
 def test_an_empty_or_foreign_recovery_file_is_unknown(data):
-    assert checkpoint.decode_slots(data) is None
+    assert checkpoints.decode_slots(data) is None
 
 
 @pytest.mark.row("S20")
 def test_a_slot_in_the_place_of_the_other_is_not_believed():
-    assert checkpoint.decode_slots(checkpoint.encode_slot(POINT)) is None
+    assert checkpoints.decode_slots(checkpoints.encode_slot(POINT)) is None
 
 
 @pytest.mark.row("S20")
@@ -178,7 +178,7 @@ def test_a_slot_of_another_version_or_with_negative_offsets_is_unknown_even_with
         body = struct.pack(">2sBBQQqqqqq", b"lr", version, flags, 6, 1, recovery_point, base_offset, 0, 0, 0)
         return body + struct.pack(">I", crc32c(body))
 
-    assert checkpoint.decode_slots(sealed(1, 27, 5, 0)) is not None
+    assert checkpoints.decode_slots(sealed(1, 27, 5, 0)) is not None
     for slot in (
         sealed(2, 0, 5, 0),
         sealed(1, 12, 5, 0),
@@ -186,13 +186,13 @@ def test_a_slot_of_another_version_or_with_negative_offsets_is_unknown_even_with
         sealed(1, 0, -5, -9),
         sealed(1, 0, 5, 6),
     ):
-        assert checkpoint.decode_slots(slot) is None
+        assert checkpoints.decode_slots(slot) is None
 
 
 @pytest.mark.row("S20")
 def test_a_slot_of_before_kinds_were_recorded_says_that_of_none():
     body = struct.pack(">2sBBQQqqqqq", b"lr", 1, 3, 6, 1, 5, 0, 0, 0, 0)
-    point = checkpoint.decode_slots(body + struct.pack(">I", crc32c(body)))
+    point = checkpoints.decode_slots(body + struct.pack(">I", crc32c(body)))
     assert point is not None
     assert (point.clean, point.suspect, point.kind) == (True, True, LogKind.UNRECORDED)
 
@@ -204,25 +204,25 @@ def test_a_slot_of_before_kinds_were_recorded_says_that_of_none():
 def test_published_comes_back_as_written(generation, offsets):
     start, stable, high, end = offsets
     published = Published(generation, start, high, stable, end)
-    data = checkpoint.encode_published(published)
+    data = checkpoints.encode_published(published)
     assert len(data) == 64
-    assert checkpoint.decode_published(data) == published
+    assert checkpoints.decode_published(data) == published
 
 
 def test_published_that_is_cut_or_flipped_anywhere_is_read_again():
-    data = checkpoint.encode_published(PUBLISHED)
-    assert all(checkpoint.decode_published(cut) is None for cut in cuts(data))
-    assert all(checkpoint.decode_published(damaged) is None for damaged in flips(data))
-    assert checkpoint.decode_published(data + b"\0") is None
-    assert checkpoint.decode_published(bytes(64)) is None
+    data = checkpoints.encode_published(PUBLISHED)
+    assert all(checkpoints.decode_published(cut) is None for cut in cuts(data))
+    assert all(checkpoints.decode_published(damaged) is None for damaged in flips(data))
+    assert checkpoints.decode_published(data + b"\0") is None
+    assert checkpoints.decode_published(bytes(64)) is None
 
 
 def test_published_that_mixes_two_writes_is_read_again():
-    before = checkpoint.encode_published(PUBLISHED)
-    after = checkpoint.encode_published(Published(3, 12, 2040, 2030, 2042))
+    before = checkpoints.encode_published(PUBLISHED)
+    after = checkpoints.encode_published(Published(3, 12, 2040, 2030, 2042))
     for at in range(1, 64):
         mixed = after[:at] + before[at:]
-        assert mixed in (before, after) or checkpoint.decode_published(mixed) is None
+        assert mixed in (before, after) or checkpoints.decode_published(mixed) is None
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def test_published_that_mixes_two_writes_is_read_again():
 )
 def test_published_marks_that_no_log_has_are_not_believed(fields):
     """Found by fuzzing: a whole block was believed whatever its numbers said."""
-    data = bytearray(checkpoint.encode_published(PUBLISHED))
+    data = bytearray(checkpoints.encode_published(PUBLISHED))
     struct.pack_into(">qqqq", data, 16, *PUBLISHED._replace(**fields)[1:])
     struct.pack_into(">I", data, 60, crc32c(data[:60]))
-    assert checkpoint.decode_published(bytes(data)) is None
+    assert checkpoints.decode_published(bytes(data)) is None
 
 
 # --- clean shutdown
@@ -247,18 +247,18 @@ def test_published_marks_that_no_log_has_are_not_believed(fields):
 
 def test_clean_shutdown_is_the_presence_of_kafkas_file():
     root = MemoryDirectory()
-    assert not checkpoint.was_shut_down_cleanly(root)
-    checkpoint.mark_clean_shutdown(root)
+    assert not checkpoints.was_shut_down_cleanly(root)
+    checkpoints.mark_clean_shutdown(root)
     assert root.files == {".kafka_cleanshutdown": b'{"version":0,"brokerEpoch":-1}'}
     root.files[".kafka_cleanshutdown"] = b""
-    assert checkpoint.was_shut_down_cleanly(root)
+    assert checkpoints.was_shut_down_cleanly(root)
 
 
 def test_the_clean_shutdown_mark_is_durably_gone_before_clear_returns():
     root = MemoryDirectory()
-    checkpoint.mark_clean_shutdown(root)
-    checkpoint.clear_clean_shutdown(root)
-    assert not checkpoint.was_shut_down_cleanly(root)
+    checkpoints.mark_clean_shutdown(root)
+    checkpoints.clear_clean_shutdown(root)
+    assert not checkpoints.was_shut_down_cleanly(root)
     assert root.calls == [
         ("replace", ".kafka_cleanshutdown", "durable"),
         ("remove", ".kafka_cleanshutdown"),
@@ -268,5 +268,5 @@ def test_the_clean_shutdown_mark_is_durably_gone_before_clear_returns():
 
 def test_the_clean_shutdown_mark_is_synced_away_even_if_a_killed_process_removed_it():
     root = MemoryDirectory()
-    checkpoint.clear_clean_shutdown(root)
+    checkpoints.clear_clean_shutdown(root)
     assert root.calls[-1] == ("sync",)

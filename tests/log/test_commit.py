@@ -9,7 +9,7 @@ import pytest
 
 from logstore.clock import SystemClock
 from logstore.errors import StorageError
-from logstore.log.commit import GroupCommit, _Waiter
+from logstore.log.append.group_commit import GroupCommit, _Waiter
 
 
 def test_nothing_is_synced_that_is_synced_already():
@@ -266,7 +266,7 @@ def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
 
     def sync() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("logstore.log.commit._Waiter", Interrupted)
+            patch.setattr("logstore.log.append.group_commit._Waiter", Interrupted)
             with pytest.raises(KeyboardInterrupt):
                 commit.run(lambda: False, lambda: pytest.fail("led"))
         assert commit._waiting == []

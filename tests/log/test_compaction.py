@@ -23,9 +23,11 @@ from logstore.errors import (
     PolicyViolationError,
     ReadOnlyError,
 )
-from logstore.log import admission, alteration, compaction, exchange
-from logstore.log.aborted import encode as encode_aborted
-from logstore.log.readonly import LogReader
+from logstore.log import alteration
+from logstore.log.append import validation
+from logstore.log.compaction import compaction, segment_swap
+from logstore.log.formats.transaction_index import encode as encode_aborted
+from logstore.log.read.live_reader import LogReader
 from logstore.log.transactions import Transactions
 from logstore.records import AbortedTransaction
 from logstore.testing import ManualClock, SimDisk
@@ -485,17 +487,17 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
         assert not log.config.compacts
         log.flush()
         log.delete_before(2)
-        look = admission.check_timestamps
+        look = validation.check_timestamps
 
         def before_an_append(*args):
-            monkeypatch.setattr(admission, "check_timestamps", look)
+            monkeypatch.setattr(validation, "check_timestamps", look)
             log.reconfigure(compacted)
             look(*args)
 
         batch = one_batch([b"no key"])
         for append in (lambda: log.append([b"no key"]), lambda: log.append_batch(batch)):
             log.reconfigure(settings)
-            monkeypatch.setattr(admission, "check_timestamps", before_an_append)
+            monkeypatch.setattr(validation, "check_timestamps", before_an_append)
             with pytest.raises(InvalidRecordError, match="without key"):
                 append()
         # Batches that were looked at long before.
@@ -910,7 +912,7 @@ def test_a_discarded_form_that_could_not_be_removed_costs_nothing_at_the_next_sw
         log.append([(b"k", b"last" + b"z" * 90)])
         log.roll()
         log.flush()
-        monkeypatch.setattr(exchange, "discard", lambda state, new: new.close())
+        monkeypatch.setattr(segment_swap, "discard", lambda state, new: new.close())
         disk.keep_moments()
         log.compact()
         assert disk.moment_count > 20

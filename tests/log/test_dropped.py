@@ -14,8 +14,8 @@ import pytest
 from logstore import Log, LogConfig
 from logstore.dropped import release_all
 from logstore.errors import DirectoryLockedError
-from logstore.log.lock import RootLock
-from logstore.log.owner import SoloOwner
+from logstore.log.directory.lock import RootLock
+from logstore.log.policies import SoloOwner
 from tests.log.logs import open_log, values_of
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from logstore import Log, ProducerStamp
-from logstore.log import checkpoint, epochs, inspection
+from logstore.log.formats import checkpoints, leader_epochs
+from logstore.log.tools import verify
 from tests.log.logs import crashed_copy
 
 pytestmark = pytest.mark.row("S20")
@@ -25,28 +26,28 @@ def in_epochs(root: Path, count: int) -> list[bytes]:
             for n in range(3):
                 log.append([b"v" * 80 + b"%d" % n], ack="synced")
             crashed_copy(log, root / f"{number + 1}")
-        files.append((before / "t-0" / epochs.LEADER_EPOCHS).read_bytes())
+        files.append((before / "t-0" / leader_epochs.LEADER_EPOCHS).read_bytes())
     return files
 
 
 def test_an_earlier_epoch_file_gives_no_epoch_again(tmp_path):
     files = in_epochs(tmp_path, 4)
-    whole = epochs.Epochs.decode(files[3])
+    whole = leader_epochs.Epochs.decode(files[3])
     path = tmp_path / "3" / "t-0"
     for earlier in files[:3]:
-        (path / epochs.LEADER_EPOCHS).write_bytes(earlier)
+        (path / leader_epochs.LEADER_EPOCHS).write_bytes(earlier)
         with Log.open(path, **SETTINGS) as log:
             assert (log.leader_epoch, log.epochs.entries) == (3, whole.entries)
 
 
 def test_after_a_kill_an_earlier_epoch_file_gives_no_epoch_again(tmp_path):
     files = in_epochs(tmp_path, 4)
-    whole = epochs.Epochs.decode(files[3])
+    whole = leader_epochs.Epochs.decode(files[3])
     for number, earlier in enumerate(files[:3]):
         with Log.open(tmp_path / "3" / "t-0", **SETTINGS) as log:
             log.append([b"unclean"])
             path = crashed_copy(log, tmp_path / f"killed-{number}") / "t-0"
-        (path / epochs.LEADER_EPOCHS).write_bytes(earlier)
+        (path / leader_epochs.LEADER_EPOCHS).write_bytes(earlier)
         with Log.open(path, **SETTINGS) as log:
             assert (log.leader_epoch, log.epochs.entries) == (4, whole.entries)
 
@@ -57,12 +58,12 @@ def test_an_earlier_published_end_hides_nothing_from_a_reader(tmp_path, killed):
         earlier = []
         for n in range(9):
             log.append([b"v" * 80 + b"%d" % n], ack="synced")
-            earlier.append((Path(log.path) / checkpoint.PUBLISHED).read_bytes())
+            earlier.append((Path(log.path) / checkpoints.PUBLISHED).read_bytes())
         log.delete_before(4)
         copy = crashed_copy(log, tmp_path / "copy")
     path = copy / "t-0" if killed else tmp_path / "log" / "t-0"
     for published in earlier:
-        (path / checkpoint.PUBLISHED).write_bytes(published)
+        (path / checkpoints.PUBLISHED).write_bytes(published)
         with Log.open(path, read_only=True, **SETTINGS) as reader:
             assert [record.offset for record in reader.scan()] == [4, 5, 6, 7, 8]
             assert (reader.log_start_offset, reader.log_end_offset) == (4, 9)
@@ -71,9 +72,9 @@ def test_an_earlier_published_end_hides_nothing_from_a_reader(tmp_path, killed):
 def test_a_reader_that_did_not_believe_the_published_end_follows_the_next_writer(tmp_path):
     path = tmp_path / "t-0"
     with Log.open(path, **SETTINGS) as log:
-        earlier = (path / checkpoint.PUBLISHED).read_bytes()
+        earlier = (path / checkpoints.PUBLISHED).read_bytes()
         log.append([b"a"], ack="synced")
-    (path / checkpoint.PUBLISHED).write_bytes(earlier)
+    (path / checkpoints.PUBLISHED).write_bytes(earlier)
     with Log.open(path, read_only=True, **SETTINGS) as reader:
         assert [record.value for record in reader.scan()] == [b"a"]
         with Log.open(path, **SETTINGS) as log:
@@ -89,12 +90,12 @@ def test_written_records_that_are_gone_are_named_until_the_log_is_opened_for_wri
         path = crashed_copy(log, tmp_path / "copy") / "t-0"
     (segment,) = path.glob("*.log")
     segment.write_bytes(segment.read_bytes()[:end])
-    (problem,) = inspection.verify(inspection.find(path))
-    assert (problem.kind, problem.offset) == (inspection.Kind.TAIL, 1)
+    (problem,) = verify.verify(verify.find(path))
+    assert (problem.kind, problem.offset) == (verify.Kind.TAIL, 1)
     assert "was written up to 2" in problem.what
     with Log.open(path, **SETTINGS) as log:
         assert log.log_end_offset == 1
-    assert list(inspection.verify(inspection.find(path))) == []
+    assert list(verify.verify(verify.find(path))) == []
 
 
 def test_an_earlier_recovery_file_brings_no_deleted_record_back(tmp_path):
@@ -103,11 +104,11 @@ def test_an_earlier_recovery_file_brings_no_deleted_record_back(tmp_path):
         for n in range(9):
             log.append([b"%d" % n])
         log.delete_before(2)
-    earlier = (path / checkpoint.RECOVERY).read_bytes()
+    earlier = (path / checkpoints.RECOVERY).read_bytes()
     with Log.open(path, segment_bytes=10_000) as log:
         log.append([b"9"])
         log.delete_before(5)
-    (path / checkpoint.RECOVERY).write_bytes(earlier)
+    (path / checkpoints.RECOVERY).write_bytes(earlier)
     with Log.open(path, segment_bytes=10_000) as log:
         assert [record.offset for record in log.scan()] == [5, 6, 7, 8, 9]
 
@@ -117,10 +118,10 @@ def test_a_transaction_that_began_in_what_was_deleted_hides_only_what_is_left(tm
     with Log.open(tmp_path / "log" / "t-0", **SETTINGS) as log:
         for n in range(4):
             log.append([b"v" * 80], producer=ProducerStamp(1, 0, n, transactional=True))
-        earlier = (Path(log.path) / checkpoint.PUBLISHED).read_bytes()
+        earlier = (Path(log.path) / checkpoints.PUBLISHED).read_bytes()
         log.delete_before(3)
         path = crashed_copy(log, tmp_path / "copy") / "t-0"
-    (path / checkpoint.PUBLISHED).write_bytes(earlier)
+    (path / checkpoints.PUBLISHED).write_bytes(earlier)
     with Log.open(path, read_only=True, **SETTINGS) as reader:
         assert (reader.log_start_offset, reader.last_stable_offset, reader.log_end_offset) == (3, 3, 4)
         assert reader.scan(isolation="read_committed").count() == 0

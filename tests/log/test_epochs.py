@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.log.epochs import LEADER_EPOCHS, UNDEFINED, EpochEntry, Epochs
+from logstore.log.formats.leader_epochs import LEADER_EPOCHS, UNDEFINED, EpochEntry, Epochs
 from tests.log.fakes import MemoryDirectory, cuts, flips
 from tests.log.logs import crashed_copy, one_batch, open_log
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from logstore.errors import NotALogError, StorageError
-from logstore.log import files
-from logstore.log.files import Directory
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
 from tests.log.logs import open_log, tree
 
 

@@ -15,8 +15,8 @@ SCRIPT = """
     from logstore import Log
     from logstore.io._files import LIBC
     from logstore.errors import ForkedError
-    from logstore.log.lock import RootLock
-    from logstore.log.ticker import TICKER
+    from logstore.log.directory.lock import RootLock
+    from logstore.log.timer import TICKER
 
     root, which = sys.argv[1:]
     log = Log.open(root + "/parent/t-0", flush_ms=3_600_000)

@@ -10,9 +10,11 @@ import pytest
 
 from logstore import Log
 from logstore.errors import CorruptRecordError, DamagedLogError
-from logstore.log import checkpoint, inspection, recovery, repair
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.recovery import recovery
+from logstore.log.tools import repair, verify
 from logstore.records import Origin
 from logstore.store import spans
 from tests.log.logs import at, crashed_copy, one_batch, open_log, tree, values_of
@@ -51,7 +53,7 @@ def empty(root, base):
 def cut(root, base):
     """The last three batches go; the index still speaks of them."""
     path = log_of(root, base)
-    batches = list(inspection.batches(str(path)))
+    batches = list(verify.batches(str(path)))
     path.write_bytes(path.read_bytes()[: batches[-3].position])
 
 
@@ -62,7 +64,7 @@ def hole(root, base, following, damage):
     """Which offsets a damage takes: from, to (exclusive)."""
     if damage is not cut:
         return base, following
-    return [found.batch.base_offset for found in inspection.batches(str(log_of(root, base)))][-3], following
+    return [found.batch.base_offset for found in verify.batches(str(log_of(root, base)))][-3], following
 
 
 def open_to_read(root, how, **settings):
@@ -164,7 +166,7 @@ def test_what_was_deleted_of_a_damaged_segment_is_not_missing(whole, tmp_path):
 
 def test_a_loss_is_found_without_the_recovery_file_too(holed):
     root, first, end, _ = holed
-    (root / "t-0" / checkpoint.RECOVERY).unlink()
+    (root / "t-0" / checkpoints.RECOVERY).unlink()
     with pytest.raises(DamagedLogError, match=f"offsets {first} to {end - 1} are missing"):
         open_log(root, **SETTINGS, cleanup_policy="compact")
 
@@ -269,8 +271,8 @@ def test_a_copy_is_of_the_kind_of_its_log(tmp_path):
     (tmp_path / "copy" / "t-0").mkdir(parents=True)
     with open_log(tmp_path / "log", **SETTINGS) as log:
         log.copy_image(log.image(), Directory(tmp_path / "copy" / "t-0"))
-    for name in (checkpoint.RECOVERY, checkpoint.START):
-        point = checkpoint.decode_slots((tmp_path / "copy" / "t-0" / name).read_bytes())
+    for name in (checkpoints.RECOVERY, checkpoints.START):
+        point = checkpoints.decode_slots((tmp_path / "copy" / "t-0" / name).read_bytes())
         assert point.kind is LogKind.CONTIGUOUS
 
 
@@ -307,7 +309,7 @@ def test_a_replica_turns_gapped_before_its_first_gap_between_segments(tmp_path):
         with open_log(tmp_path / "log", read_only=True) as reader:
             assert values_of(reader) == [b"a", b"b", b"c"]
     for root in (tmp_path / "log", copy):
-        (root / "t-0" / checkpoint.RECOVERY).unlink()
+        (root / "t-0" / checkpoints.RECOVERY).unlink()
         with open_log(root, kind=LogKind.CONTIGUOUS) as log:
             assert values_of(log) == [b"a", b"b", b"c"]
             assert log.scan().count() == 3
@@ -329,14 +331,14 @@ def test_a_log_that_is_cut_inside_of_a_gap_ends_before_it_and_opens_again(tmp_pa
 
 def unrecord(root) -> None:
     """As a log was before kinds were recorded."""
-    path = root / "t-0" / checkpoint.RECOVERY
-    point = checkpoint.decode_slots(path.read_bytes())
-    slot = checkpoint.encode_slot(point._replace(kind=LogKind.UNRECORDED))
-    data = bytearray(checkpoint.RECOVERY_BYTES)
-    place = checkpoint.slot_position(point.sequence)
+    path = root / "t-0" / checkpoints.RECOVERY
+    point = checkpoints.decode_slots(path.read_bytes())
+    slot = checkpoints.encode_slot(point._replace(kind=LogKind.UNRECORDED))
+    data = bytearray(checkpoints.RECOVERY_BYTES)
+    place = checkpoints.slot_position(point.sequence)
     data[place : place + len(slot)] = slot
     path.write_bytes(data)
-    (root / "t-0" / checkpoint.START).unlink()
+    (root / "t-0" / checkpoints.START).unlink()
 
 
 def test_an_older_log_becomes_contiguous_when_nothing_is_missing_in_it(tmp_path):
@@ -390,10 +392,10 @@ def test_a_loss_that_is_accepted_is_passed_over_from_then_on(holed):
 
 def test_a_verification_names_a_loss_also_where_the_topic_is_compacted(holed):
     root, first, end, _ = holed
-    found = list(inspection.verify(inspection.find(root / "t-0"), is_compacted=True))
-    (problem,) = [problem for problem in found if problem.kind is inspection.Kind.DAMAGE]
+    found = list(verify.verify(verify.find(root / "t-0"), is_compacted=True))
+    (problem,) = [problem for problem in found if problem.kind is verify.Kind.DAMAGE]
     assert f"offsets {first} to {end - 1} are missing before the next segment" in problem.what
-    (gap,) = inspection.gaps(Directory(root / "t-0"))
+    (gap,) = verify.gaps(Directory(root / "t-0"))
     assert gap[1:] == (first, end)
 
 

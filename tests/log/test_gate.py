@@ -6,7 +6,7 @@ import pytest
 
 from logstore import Log
 from logstore.errors import DiskBudgetError, DiskFullError, ExpectedOffsetError
-from logstore.log.gate import Gate, OpenGate
+from logstore.log.space_quota import Gate, OpenGate
 from logstore.testing import SimDisk
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from logstore import Isolation, Log, Marker, ProducerStamp
 from logstore.errors import LogClosedError, OffsetOutOfRangeError
-from logstore.log import holds
-from logstore.log.scan import Scan
+from logstore.log.read import segment_holds
+from logstore.log.read.range import Scan
 from tests.log.logs import open_log
 
 #: Records of a segment, and segments before anything is taken away.
@@ -127,7 +127,7 @@ def test_the_room_comes_back_when_the_scan_and_what_iterates_it_are_dropped(log:
 def test_a_scan_that_needs_too_many_descriptors_says_what_is_gone(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holds, "MAX_KEPT", 2)
+    monkeypatch.setattr(segment_holds, "MAX_KEPT", 2)
     scan, short = log.scan(), log.scan(0, 2 * EACH)
     delete(log)
     with pytest.raises(OffsetOutOfRangeError, match="the log holds 55 to 59"):

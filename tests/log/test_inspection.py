@@ -11,9 +11,9 @@ import pytest
 
 from logstore import Log, ProducerStamp
 from logstore.errors import CorruptRecordError, NotALogError
-from logstore.log import inspection
-from logstore.log.checkpoint import LogKind
-from logstore.log.inspection import Kind
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.tools import verify
+from logstore.log.tools.verify import Kind
 from tests.log.logs import open_log, tree
 
 VALUES = [f"value {n:04}".encode() for n in range(400)]
@@ -40,8 +40,8 @@ def logs(partition: Path) -> list[Path]:
     return sorted(partition.glob("*.log"))
 
 
-def problems(partition: Path, **options) -> list[inspection.Problem]:
-    return list(inspection.verify(inspection.find(partition), **options))
+def problems(partition: Path, **options) -> list[verify.Problem]:
+    return list(verify.verify(verify.find(partition), **options))
 
 
 def test_a_whole_log_has_no_problem_and_nothing_is_touched(partition):
@@ -65,10 +65,10 @@ def test_what_a_memory_tail_holds_is_in_no_snapshot_of_a_segment(tmp_path):
 def test_every_batch_is_found_with_its_place(partition):
     for path in logs(partition):
         end = 0
-        for found in inspection.batches(str(path)):
+        for found in verify.batches(str(path)):
             assert found.position == end
             end += found.batch.size
-            values = [record.value for record in inspection.records(found, str(path))]
+            values = [record.value for record in verify.records(found, str(path))]
             assert values == VALUES[found.batch.base_offset : found.batch.next_offset]
         assert end == path.stat().st_size
 
@@ -76,8 +76,8 @@ def test_every_batch_is_found_with_its_place(partition):
 def test_a_file_stands_for_its_segment(partition):
     path = logs(partition)[1]
     for name in (path, path.with_suffix(".index"), path.with_suffix(".timeindex")):
-        assert inspection.find(name).bases == (int(path.stem),)
-    (facts,) = inspection.segments(inspection.find(path))
+        assert verify.find(name).bases == (int(path.stem),)
+    (facts,) = verify.segments(verify.find(path))
     assert (facts.path, facts.size) == (str(path), path.stat().st_size)
     assert facts.index_size == path.with_suffix(".index").stat().st_size
 
@@ -87,24 +87,24 @@ def test_a_file_stands_for_its_segment(partition):
 )
 def test_what_is_no_log_is_refused_with_its_path(partition, name):
     with pytest.raises(NotALogError, match=name):
-        inspection.find(partition.parent / name)
+        verify.find(partition.parent / name)
 
 
 def test_a_directory_without_segments_is_refused(tmp_path):
     with pytest.raises(NotALogError, match="no segments"):
-        inspection.find(tmp_path)
+        verify.find(tmp_path)
 
 
 @pytest.mark.row("S8")
 def test_a_flipped_bit_is_damage_with_file_position_and_offset(partition):
     path = logs(partition)[1]
-    found = list(inspection.batches(str(path)))[2]
+    found = list(verify.batches(str(path)))[2]
     flip(path, found.position + 70)
     (problem,) = problems(partition)
     assert problem[:4] == (Kind.DAMAGE, str(path), found.position, found.batch.base_offset)
     assert f"damage: {path}, position {found.position}, offset {found.batch.base_offset}: " in str(problem)
     with pytest.raises(CorruptRecordError) as caught:
-        list(inspection.batches(str(path)))
+        list(verify.batches(str(path)))
     assert (caught.value.path, caught.value.position) == (str(path), found.position)
     assert caught.value.offset == found.batch.base_offset
 
@@ -181,12 +181,12 @@ def test_every_flipped_bit_of_an_index_that_matters_is_found(partition, suffix):
 
 def test_an_index_that_is_missing_or_padded_with_zeros_is_no_problem(partition):
     first, second = (path.with_suffix(".index") for path in logs(partition)[:2])
-    entries = inspection.index_entries(inspection.find(partition).directory, 0)
+    entries = verify.index_entries(verify.find(partition).directory, 0)
     assert len(entries) > 3
     with first.open("ab") as file:
         file.write(b"\0" * 800)
     second.unlink()
-    assert inspection.index_entries(inspection.find(partition).directory, 0) == entries
+    assert verify.index_entries(verify.find(partition).directory, 0) == entries
     assert problems(partition) == []
 
 

@@ -14,8 +14,8 @@ import pytest
 from logstore import Log
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError, ForkedError
-from logstore.log.files import Directory
-from logstore.log.lock import BRIEFLY_S, RootLock
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import BRIEFLY_S, RootLock
 from logstore.testing import ManualClock
 from tests.log.logs import open_log
 
@@ -154,8 +154,8 @@ def test_a_killed_owner_leaves_no_lock(tmp_path):
 HOLDER = """
     import sys
     from logstore.clock import SYSTEM_CLOCK
-    from logstore.log.files import Directory
-    from logstore.log.lock import RootLock
+    from logstore.log.directory.files import Directory
+    from logstore.log.directory.lock import RootLock
     lock = RootLock.acquire(Directory(sys.argv[1]), "held-0", SYSTEM_CLOCK, brief=sys.argv[2] == "briefly")
     print("held", flush=True)
     sys.stdin.readline()

@@ -30,7 +30,7 @@ from logstore.errors import (
     UnexpectedOffsetError,
 )
 from logstore.io._files import Files
-from logstore.log.flush import Flusher
+from logstore.log.append.flush import Flusher
 from logstore.log.state import State
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
@@ -1048,7 +1048,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
 @pytest.mark.row("C17")
 def test_only_an_owner_shows_more(tmp_path):
-    from logstore.log.owner import Owner
+    from logstore.log.policies import Owner
 
     class Careful(Owner):
         def high_watermark(self, log_end_offset, synced_end, current):

@@ -6,11 +6,11 @@ import pytest
 
 from logstore import Log
 from logstore.io._files import Files
-from logstore.log import checkpoint
-from logstore.log.checkpoint import PUBLISHED, PUBLISHED_BYTES
-from logstore.log.files import Directory
-from logstore.log.promises import PublishedReader
-from logstore.log.segments import Segments
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments
+from logstore.log.formats import checkpoints
+from logstore.log.formats.checkpoints import PUBLISHED, PUBLISHED_BYTES
+from logstore.log.formats.recovery_point import PublishedReader
 from tests.log.logs import open_log
 
 
@@ -55,7 +55,7 @@ def test_while_a_log_is_cut_no_end_is_published_that_its_files_have_not_any_more
     drop, published = Segments.drop, []
 
     def dropped(segments, doomed):
-        published.append(checkpoint.decode_published((tmp_path / "t-0" / PUBLISHED).read_bytes()))
+        published.append(checkpoints.decode_published((tmp_path / "t-0" / PUBLISHED).read_bytes()))
         drop(segments, doomed)
 
     with Log.open(tmp_path / "t-0", tail=tail) as log:

@@ -8,8 +8,9 @@ import pytest
 
 from logstore import Log, LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, DirectoryLockedError, DiskFullError, NotALogError
-from logstore.log import checkpoint, inspection, repair
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.tools import repair, verify
 from logstore.records import TopicPartition
 from logstore.testing import SimDisk
 from tests.log.logs import open_log, tree, values_of
@@ -29,7 +30,7 @@ def test_indexes_are_made_anew_as_they_were(partition):
     for path in partition.glob("*index"):
         path.write_bytes(b"rubbish!" * 3)
     assert problems(partition)
-    made = repair.rebuild_indexes(inspection.find(partition), LogConfig(index_interval_bytes=200))
+    made = repair.rebuild_indexes(verify.find(partition), LogConfig(index_interval_bytes=200))
     assert sorted(Path(path).name for path in made) == sorted(whole)
     assert {path.name: path.read_bytes() for path in partition.glob("*index")} == whole
     assert problems(partition) == []
@@ -39,7 +40,7 @@ def test_the_index_of_one_segment_is_made_anew_and_no_other(partition):
     first, second = (path.with_suffix(".index") for path in logs(partition)[:2])
     first.unlink()
     second.unlink()
-    repair.rebuild_indexes(inspection.find(logs(partition)[0]))
+    repair.rebuild_indexes(verify.find(logs(partition)[0]))
     assert first.exists()
     assert not second.exists()
 
@@ -47,7 +48,7 @@ def test_the_index_of_one_segment_is_made_anew_and_no_other(partition):
 def test_damage_is_cut_off_and_kept_and_the_log_opens_again(partition):
     whole = {path.name: path.read_bytes() for path in logs(partition)}
     path = logs(partition)[1]
-    found = list(inspection.batches(str(path)))[2]
+    found = list(verify.batches(str(path)))[2]
     offset, position = found.batch.base_offset, found.position
     flip(path, position + 70)
     damaged = path.read_bytes()
@@ -71,16 +72,16 @@ def test_damage_is_cut_off_and_kept_and_the_log_opens_again(partition):
 
 
 def test_what_is_appended_behind_a_repair_is_not_taken_for_compacted(partition):
-    compacted = partition / checkpoint.COMPACTED
-    compacted.write_bytes(checkpoint.encode_compacted(len(VALUES)))
-    kafkas = partition.parent / checkpoint.CLEANER_OFFSETS
+    compacted = partition / checkpoints.COMPACTED
+    compacted.write_bytes(checkpoints.encode_compacted(len(VALUES)))
+    kafkas = partition.parent / checkpoints.CLEANER_OFFSETS
     name = TopicPartition("t", 0)
-    kafkas.write_bytes(checkpoint.write_offsets({name: len(VALUES), TopicPartition("other", 0): 9_999}))
+    kafkas.write_bytes(checkpoints.write_offsets({name: len(VALUES), TopicPartition("other", 0): 9_999}))
     flip(logs(partition)[1], 70)
     done = cut(partition)
     assert done is not None
-    assert checkpoint.decode_compacted(compacted.read_bytes()) == done.offset
-    assert checkpoint.read_offsets(kafkas.read_bytes(), "") == {
+    assert checkpoints.decode_compacted(compacted.read_bytes()) == done.offset
+    assert checkpoints.read_offsets(kafkas.read_bytes(), "") == {
         name: done.offset,
         TopicPartition("other", 0): 9_999,
     }
@@ -122,7 +123,7 @@ def test_nothing_is_mended_under_a_live_owner(tmp_path):
     with open_log(tmp_path) as log:
         log.append(VALUES, ack="synced")
         before = tree(tmp_path)
-        for mend in (cut, lambda path: repair.rebuild_indexes(inspection.find(path))):
+        for mend in (cut, lambda path: repair.rebuild_indexes(verify.find(path))):
             with pytest.raises(DirectoryLockedError):
                 mend(tmp_path / "t-0")
         assert tree(tmp_path) == before
@@ -146,10 +147,10 @@ def damaged_disk(seed: int) -> tuple[SimDisk, int]:
     with Log.open(PATH, files=disk, **SETTINGS) as log:
         for start in range(0, 40, 4):
             log.append(VALUES[start : start + 4], timestamp=1_000 + start, ack="synced")
-    bases = inspection.find(PATH, disk).bases
+    bases = verify.find(PATH, disk).bases
     assert len(bases) > 3
-    path = inspection.segments(inspection.find(PATH, disk))[1].path
-    found = list(inspection.batches(path, disk))[1]
+    path = verify.segments(verify.find(PATH, disk))[1].path
+    found = list(verify.batches(path, disk))[1]
     disk.flip(path, (found.position + 70) * 8)
     return disk, found.batch.base_offset
 

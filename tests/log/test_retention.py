@@ -204,7 +204,7 @@ def test_silent_producers_are_forgotten_by_a_log_that_nobody_writes(tmp_path):
 
 @pytest.mark.row("R1")
 def test_what_a_cut_off_deletion_has_left_below_the_start_goes(tmp_path, monkeypatch):
-    from logstore.log.segments import Segments
+    from logstore.log.directory.segments import Segments
 
     clock = ManualClock()
     with filled(tmp_path, clock, retention_ms=-1) as log:

@@ -14,7 +14,7 @@ from logstore import Log, ProducerStamp
 from logstore.batch._batch import Batches
 from logstore.batch._encode import encode
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError
-from logstore.log.scan import limited
+from logstore.log.read.range import limited
 from logstore.records import Codec, Marker, Origin
 from logstore.testing import SimDisk
 from tests.log.logs import at, log_files

@@ -8,8 +8,10 @@ import pytest
 
 from logstore import Log
 from logstore.errors import DamagedLogError, DiskFullError
-from logstore.log import checkpoint, cut, recovery
-from logstore.log.files import Directory
+from logstore.log.cleanup import truncation
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.recovery import recovery
 from logstore.testing import SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES
@@ -33,7 +35,7 @@ def test_deleted_records_stay_deleted_though_a_killed_log_loses_its_recovery_fil
             log.append([b"%02d" % n * 20], ack="synced")
         log.delete_before(start)
         root = crashed_copy(log, tmp_path / "killed")
-    for name in (checkpoint.RECOVERY, checkpoint.PUBLISHED):
+    for name in (checkpoints.RECOVERY, checkpoints.PUBLISHED):
         lose(root / "t-0" / name, how)
     with open_log(root, **SETTINGS, read_only=True) as log:
         assert log.log_start_offset == start
@@ -47,12 +49,12 @@ def test_a_first_segment_that_is_missing_is_a_loss_without_the_recovery_file_too
         for n in range(30):
             log.append([b"%02d" % n * 20])
     (tmp_path / "t-0" / "00000000000000000000.log").unlink()
-    lose(tmp_path / "t-0" / checkpoint.RECOVERY, how)
+    lose(tmp_path / "t-0" / checkpoints.RECOVERY, how)
     with pytest.raises(DamagedLogError, match="the log starts at offset 0, but its first segment"):
         open_log(tmp_path, **SETTINGS)
 
 
-@pytest.mark.parametrize("lost", [(checkpoint.PUBLISHED,), (checkpoint.PUBLISHED, checkpoint.RECOVERY)])
+@pytest.mark.parametrize("lost", [(checkpoints.PUBLISHED,), (checkpoints.PUBLISHED, checkpoints.RECOVERY)])
 @pytest.mark.parametrize("how", ["deleted", "emptied"])
 def test_a_reader_without_the_published_end_does_not_begin_at_the_segment_behind_the_loss(tmp_path, how, lost):
     with open_log(tmp_path, **SETTINGS) as log:
@@ -70,7 +72,7 @@ def test_a_log_without_its_only_segment_and_its_recovery_file_does_not_begin_aga
     with open_log(tmp_path) as log:
         log.append([b"value"])
     (tmp_path / "t-0" / "00000000000000000000.log").unlink()
-    lose(tmp_path / "t-0" / checkpoint.RECOVERY, how)
+    lose(tmp_path / "t-0" / checkpoints.RECOVERY, how)
     with pytest.raises(DamagedLogError, match="the log ended at offset 1, but there is no segment"):
         open_log(tmp_path)
 
@@ -100,9 +102,9 @@ def cut_everywhere() -> int:
             directory = Directory(PATH, after)
             if not directory.exists() or recovery.read_point(directory) is None:
                 continue
-            directory.remove(checkpoint.RECOVERY)
-            directory.remove(checkpoint.PUBLISHED)
-            directory.open(checkpoint.PUBLISHED, create=True, writable=True).close()  # still a log of ours
+            directory.remove(checkpoints.RECOVERY)
+            directory.remove(checkpoints.PUBLISHED)
+            directory.open(checkpoints.PUBLISHED, create=True, writable=True).close()  # still a log of ours
             try:
                 log = Log.open(PATH, files=after, **SETTINGS)
             except DamagedLogError:
@@ -118,12 +120,14 @@ def test_no_power_cut_leaves_a_start_below_an_acknowledged_deletion_in_the_secon
 
 
 def test_planted_a_second_place_that_is_not_synced_is_found(monkeypatch):
-    monkeypatch.setattr(cut.State, "note_start_locked", lambda state, durable=True: honest(state, durable=False))
+    monkeypatch.setattr(
+        truncation.State, "note_start_locked", lambda state, durable=True: honest(state, durable=False)
+    )
     with pytest.raises(AssertionError, match="operation"):
         cut_everywhere()
 
 
-honest = cut.State.note_start_locked
+honest = truncation.State.note_start_locked
 
 
 def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no_room(tmp_path):
@@ -132,10 +136,10 @@ def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no
         for n in range(30):
             log.append([b"%02d" % n * 20])
         log.flush()
-        files.fail("pwrite", path_contains=checkpoint.START, errno=errno.ENOSPC, times=-1)
+        files.fail("pwrite", path_contains=checkpoints.START, errno=errno.ENOSPC, times=-1)
         assert log.delete_before(20) == 20
         assert log.log_start_offset == 20
-        assert not (tmp_path / "t-0" / checkpoint.START).exists()
+        assert not (tmp_path / "t-0" / checkpoints.START).exists()
 
 
 def test_a_deletion_that_one_slot_tells_of_takes_place_though_the_other_finds_no_room(tmp_path):
@@ -143,7 +147,7 @@ def test_a_deletion_that_one_slot_tells_of_takes_place_though_the_other_finds_no
     with open_log(tmp_path / "log", files=files, **SETTINGS) as log:
         for n in range(30):
             log.append([b"%02d" % n * 20], ack="synced")
-        files.fail("pwrite", 2, errno.ENOSPC, path_contains=checkpoint.RECOVERY)
+        files.fail("pwrite", 2, errno.ENOSPC, path_contains=checkpoints.RECOVERY)
         assert log.delete_before(25) == 25
         root = crashed_copy(log, tmp_path / "killed")
     with open_log(root, **SETTINGS) as log:
@@ -156,7 +160,7 @@ def test_a_deletion_that_finds_no_room_for_any_slot_has_not_taken_place(tmp_path
     with open_log(tmp_path / "log", files=files, **SETTINGS) as log:
         for n in range(30):
             log.append([b"%02d" % n * 20], ack="synced")
-        files.fail("pwrite", 1, errno.ENOSPC, path_contains=checkpoint.RECOVERY)
+        files.fail("pwrite", 1, errno.ENOSPC, path_contains=checkpoints.RECOVERY)
         with pytest.raises(DiskFullError):
             log.delete_before(25)
         root = crashed_copy(log, tmp_path / "killed")

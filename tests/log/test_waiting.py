@@ -8,7 +8,7 @@ import pytest
 
 from logstore import Isolation, Log, ProducerStamp
 from logstore.clock import SYSTEM_CLOCK
-from logstore.log.waiting import wait_for_any
+from logstore.log.read.wait import wait_for_any
 from logstore.log.watermark import Bell, Watermark
 from logstore.records import Marker
 from logstore.testing import ManualClock

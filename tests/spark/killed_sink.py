@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import logstore
-from logstore.log import Log, adoption
-from logstore.log.files import Directory
+from logstore.log import Log
+from logstore.log.append import ingest_file
+from logstore.log.directory.files import Directory
 from logstore.spark.write import rows
 from logstore.store import ingest, mailbox
 from logstore.store.sinks import DONE, Sinks, SinkState
@@ -57,7 +58,7 @@ class Life:
         rows.FLUSH_BYTES = 200  # several writes for each file
         if self.left % 2:
             # In every other life a file becomes a segment, as a large one does.
-            adoption.LEAST_BYTES = adoption.LEAST_BATCH_BYTES = 1  # type: ignore[misc]
+            ingest_file.LEAST_BYTES = ingest_file.LEAST_BATCH_BYTES = 1  # type: ignore[misc]
         for owner, name in STEPS[self.point]:
             setattr(owner, name, self.counted(getattr(owner, name)))
         if orders.get("bug") == "forgets":

@@ -26,10 +26,10 @@ from logstore.errors import (
     TooManyFilesError,
     UnsupportedFormatError,
 )
-from logstore.log import checkpoint
-from logstore.log.epochs import Epochs
-from logstore.log.files import Directory
-from logstore.log.lock import RootLock
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import RootLock
+from logstore.log.formats import checkpoints
+from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.root import Root, RootHold
 from logstore.store import kraft
 from logstore.store.adopt import FIRST_PRODUCER_ID
@@ -252,7 +252,7 @@ def test_producer_ids_of_ours_are_far_from_kafkas(root):
 
 
 def test_a_running_kafka_is_told_by_its_lock(root):
-    from logstore.log.files import Directory
+    from logstore.log.directory.files import Directory
     from logstore.log.root import RootHold
 
     hold = RootHold.acquire(Directory(root), ManualClock())
@@ -420,7 +420,7 @@ def test_handing_back_leaves_a_directory_of_kafkas_that_may_be_adopted_again(roo
         logstore.open(root)
     with logstore.open(root, read_only=True) as store:
         assert {name: store[name][0].log_end_offset for name in EXPECTED} == ends
-    recovery = checkpoint.read_offsets((root / checkpoint.RECOVERY_POINTS).read_bytes(), "")
+    recovery = checkpoints.read_offsets((root / checkpoints.RECOVERY_POINTS).read_bytes(), "")
     assert {name: recovery[logstore.TopicPartition(name, 0)] for name in EXPECTED} == ends
     # As Kafka does it: segments go, and nothing of ours is there to miss them.
     logstore.adopt(root)

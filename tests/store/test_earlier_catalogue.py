@@ -9,7 +9,7 @@ import pytest
 
 import logstore
 from logstore.errors import DamagedCatalogueError
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.store.catalogue import CATALOGUE, NEWEST, Catalogue
 from logstore.store.diagnosis import Level, diagnose
 

@@ -8,8 +8,8 @@ import pytest
 
 import logstore
 from logstore.errors import DamagedLogError
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import LogKind
 from logstore.records import TopicPartition
 from logstore.store.catalogue import Catalogue
 from logstore.store.diagnosis import Level, diagnose

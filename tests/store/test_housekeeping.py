@@ -16,9 +16,10 @@ import logstore
 from logstore import Log
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, StorageError
-from logstore.log import checkpoint, flush
-from logstore.log.commit import _Waiter
-from logstore.log.files import Directory
+from logstore.log.append import flush
+from logstore.log.append.group_commit import _Waiter
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
 from logstore.metrics import Taken
 from logstore.store.housekeeping import Housekeeper, Interrupted
 from logstore.store.upkeep import REST, Throttle, Upkeep
@@ -192,11 +193,11 @@ def test_checkpoints_are_written_while_the_store_is_open(tmp_path, clock):
         store.housekeep()
         name = logstore.TopicPartition("flights", 0)
         offsets = {
-            file: checkpoint.read_offsets((root / file).read_bytes(), file)[name]
-            for file in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS)
+            file: checkpoints.read_offsets((root / file).read_bytes(), file)[name]
+            for file in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS)
         }
         assert list(offsets.values()) == [5, 2, 6]
-        assert not (root / checkpoint.CLEAN_SHUTDOWN).exists()
+        assert not (root / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
 def test_our_own_old_checkpoint_does_not_lower_what_is_known_to_be_on_disk(tmp_path, clock):
@@ -208,7 +209,7 @@ def test_our_own_old_checkpoint_does_not_lower_what_is_known_to_be_on_disk(tmp_p
 
 def test_a_checkpoint_of_kafka_does_lower_it(tmp_path, clock):
     crashed = checkpointed_and_crashed(tmp_path, clock)
-    (crashed / checkpoint.RECOVERY_POINTS).write_bytes(b"0\n1\nflights 0 1\n")
+    (crashed / checkpoints.RECOVERY_POINTS).write_bytes(b"0\n1\nflights 0 1\n")
     log = Log.open(crashed / "flights-0")
     assert log.metrics().recovered_bytes > 0
     log.close()
@@ -236,9 +237,9 @@ def test_one_log_opened_after_a_crash_does_not_make_the_root_clean(tmp_path, clo
         shutil.copytree(tmp_path / "data", tmp_path / "crashed")
     crashed = tmp_path / "crashed"
     Log.open(crashed / "flights-0").close()
-    assert not (crashed / checkpoint.CLEAN_SHUTDOWN).exists()
+    assert not (crashed / checkpoints.CLEAN_SHUTDOWN).exists()
     Log.open(crashed / "flights-1").close()
-    assert (crashed / checkpoint.CLEAN_SHUTDOWN).exists()
+    assert (crashed / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
 def test_a_topic_made_anew_does_not_begin_where_the_old_one_did(tmp_path, clock):
@@ -249,9 +250,9 @@ def test_a_topic_made_anew_does_not_begin_where_the_old_one_did(tmp_path, clock)
         store.housekeep()
         store.delete_topic("flights")
         root = Directory(tmp_path / "data")
-        for name in (checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
-            assert checkpoint.read_offsets(root.read(name), name) == {}
-        assert root.read(checkpoint.RECOVERY_POINTS) is None
+        for name in (checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
+            assert checkpoints.read_offsets(root.read(name), name) == {}
+        assert root.read(checkpoints.RECOVERY_POINTS) is None
 
 
 # -- the thread
@@ -353,7 +354,7 @@ def test_a_store_that_is_left_open_is_closed_when_the_program_ends(tmp_path):
         check=True,
     )
     assert "was left open" in told.stderr
-    assert (tmp_path / "data" / checkpoint.CLEAN_SHUTDOWN).exists()
+    assert (tmp_path / "data" / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
 def test_a_child_of_a_fork_has_no_part_in_it(tmp_path):

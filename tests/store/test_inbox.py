@@ -30,8 +30,8 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.log import Log
-from logstore.log.files import Directory
-from logstore.log.lock import holder_of
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import holder_of
 from logstore.records import TopicPartition
 from logstore.store import answering, inbox, mailbox
 from logstore.store.ingest import Ingest, Ingested

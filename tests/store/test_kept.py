@@ -11,7 +11,7 @@ import pytest
 import logstore
 from logstore.batch._crc32c import crc32c
 from logstore.errors import LaterCatalogueError, PolicyViolationError, RetentionWarning
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import open_briefly
 from logstore.store.catalogue import CATALOGUE, Catalogue

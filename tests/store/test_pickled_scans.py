@@ -14,7 +14,7 @@ import pytest
 import logstore
 from logstore import Log, Store
 from logstore.errors import LogstoreError, OffsetOutOfRangeError, UnknownTopicError
-from logstore.log.scan import Scan
+from logstore.log.read.range import Scan
 from logstore.store.scans import TopicScan
 from logstore.testing import SimDisk
 

@@ -20,7 +20,7 @@ from logstore.errors import (
     StorageError,
     TooManyFilesError,
 )
-from logstore.log import files
+from logstore.log.directory import files
 from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE, NEWEST
 from logstore.store.diagnosis import diagnose

@@ -26,8 +26,8 @@ from logstore.errors import (
     ReadOnlyError,
     UnknownPartitionError,
 )
-from logstore.log.files import Directory
-from logstore.log.lock import Holder
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import Holder
 from logstore.records import TopicPartition
 from logstore.store import asking, mailbox, snapshots
 from logstore.store.mailbox import Letter

@@ -17,7 +17,8 @@ import logstore
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
 from logstore.config.schema import keys_of
 from logstore.errors import LogstoreError, PolicyViolationError, UnknownTopicError
-from logstore.log import Log, inspection
+from logstore.log import Log
+from logstore.log.tools import verify
 from logstore.records import TopicPartition
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
@@ -104,7 +105,7 @@ def index_entries(world: World) -> int:
     world.fill()
     path = world.log.path
     world.store.close()
-    return len(inspection.index_entries(inspection.find(path).directory, 0))
+    return len(verify.index_entries(verify.find(path).directory, 0))
 
 
 @seen()

@@ -20,8 +20,9 @@ from logstore.errors import (
     StorageError,
     TooManyFilesError,
 )
-from logstore.log import files
-from logstore.log.files import Directory
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.tools import checkpoint_copy
 from logstore.records import TopicPartition
 from logstore.store import snapshots
 from logstore.testing import ManualClock, SimDisk
@@ -449,7 +450,6 @@ def _syncing_outside(part, honest):
 
 @pytest.mark.crash
 def test_planted_a_copied_tail_that_is_not_synced_is_found(monkeypatch):
-    from logstore.log import image
 
     def unsynced(file, target, name, size):
         made = target.open(name, create=True, writable=True, truncate=True, hint=True)
@@ -457,7 +457,7 @@ def test_planted_a_copied_tail_that_is_not_synced_is_found(monkeypatch):
         made.close()
         return size
 
-    monkeypatch.setattr(image, "_copy_bytes", unsynced)
+    monkeypatch.setattr(checkpoint_copy, "_copy_bytes", unsynced)
     with pytest.raises((AssertionError, LogstoreError)):
         cut_everywhere()
 

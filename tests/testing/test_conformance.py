@@ -17,7 +17,7 @@ from logstore import Log, LogConfig, Owner, SoloOwner
 from logstore.clock import Clock, SystemClock
 from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 from logstore.store.partitioners import CallablePartitioner, RandomPartitioner
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 from logstore.testing.conformance import (

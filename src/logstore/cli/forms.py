@@ -21,7 +21,7 @@ from logstore.cli import output
 from logstore.columns._export import ColumnStream
 from logstore.columns.tables import library
 from logstore.errors import InvalidRecordError
-from logstore.log.scan import Scan
+from logstore.log.read.range import Scan
 from logstore.records import TopicPartition
 from logstore.store.transfer import record_to_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from logstore.cli.param_types import Begin
 from logstore.config.quantities import time_ms
 from logstore.errors import OffsetOutOfRangeError
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 from logstore.records import Isolation
 
 

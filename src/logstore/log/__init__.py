@@ -1,7 +1,7 @@
 """One partition's log on one disk."""
 
 from logstore.log.log import Log, ProducerStamp
-from logstore.log.owner import Owner, SoloOwner
-from logstore.log.readonly import LogReader
+from logstore.log.policies import Owner, SoloOwner
+from logstore.log.read.live_reader import LogReader
 
 __all__ = ["Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"]

@@ -31,26 +31,29 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, locked, made, shielded
-from logstore.log import alteration, compaction, cut, image, retention
-from logstore.log.checkpoint import LogKind
-from logstore.log.compaction import Compacted, Throttle
-from logstore.log.dirty import Cleanable
-from logstore.log.epochs import Epochs
-from logstore.log.files import Directory, parse_partition
-from logstore.log.gate import Gate, OpenGate
-from logstore.log.holds import Hold
-from logstore.log.image import Copied, Image
-from logstore.log.lock import check_place
-from logstore.log.owner import Owner, SoloOwner
-from logstore.log.reader import REST_S
-from logstore.log.readonly import LogReader
-from logstore.log.retention import OldestSegment, Retained
+from logstore.log import alteration
+from logstore.log.append.append import ProducerStamp
+from logstore.log.cleanup import retention, truncation
+from logstore.log.cleanup.retention import OldestSegment, Retained
+from logstore.log.compaction import compaction
+from logstore.log.compaction.compaction import Compacted, Throttle
+from logstore.log.compaction.plan import Cleanable
+from logstore.log.directory.files import Directory, parse_partition
+from logstore.log.directory.lock import check_place
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.formats.leader_epochs import Epochs
+from logstore.log.policies import Owner, SoloOwner
+from logstore.log.read.live_reader import LogReader
+from logstore.log.read.reader import REST_S
+from logstore.log.read.segment_holds import Hold
 from logstore.log.root import PartitionFacts, Root
+from logstore.log.space_quota import Gate, OpenGate
 from logstore.log.state import State
-from logstore.log.ticker import TICKER
+from logstore.log.timer import TICKER
+from logstore.log.tools import checkpoint_copy
+from logstore.log.tools.checkpoint_copy import Copied, Image
 from logstore.log.watermark import Watermark
 from logstore.log.writable import Writable
-from logstore.log.write import ProducerStamp
 from logstore.metrics import LogMetrics, Taken
 from logstore.records import (
     AbortedTransaction,
@@ -436,7 +439,7 @@ class Log(Writable):
             OffsetOutOfRangeError: ``offset`` is below the log start offset.
             StorageFailedError: the cut failed half way; opening the log again finishes it.
         """
-        return shielded(cut.truncate_to, self._state, offset)
+        return shielded(truncation.truncate_to, self._state, offset)
 
     def delete_before(self, offset: int) -> int:
         """Raise the log start offset to ``offset``; returns it. Segments that lie below go at once.
@@ -447,7 +450,7 @@ class Log(Writable):
             OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
             DiskFullError, StorageFailedError: the new start could not be written down.
         """
-        return shielded(cut.delete_before, self._state, offset, self._flusher.sync_to)
+        return shielded(truncation.delete_before, self._state, offset, self._flusher.sync_to)
 
     # -- keeping house ---------------------------------------------------------------------------
 
@@ -474,7 +477,7 @@ class Log(Writable):
 
     def image(self) -> Image:
         """The log as it is now, to be copied by `copy_image`."""
-        return shielded(image.capture, self._state)
+        return shielded(checkpoint_copy.capture, self._state)
 
     def copy_image(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
         """Build the log of an image in an empty directory, by hard links where they can be had.
@@ -486,7 +489,7 @@ class Log(Writable):
             ImageMovedError: segments were deleted or exchanged meanwhile; take another image.
             StorageError: the copy could not be written.
         """
-        return image.copy(self._state, taken, target, link=link)
+        return checkpoint_copy.copy(self._state, taken, target, link=link)
 
     @staticmethod
     def verify_image(taken: Image, target: Directory) -> int:
@@ -495,7 +498,7 @@ class Log(Writable):
         Raises:
             CorruptRecordError: a batch is not as it was written, or records are missing.
         """
-        return image.verify(taken, target)
+        return checkpoint_copy.verify(taken, target)
 
     @property
     def room(self) -> int:

@@ -12,7 +12,7 @@ This module alone says where the next batch goes. Under the log's lock.
 from __future__ import annotations
 
 from logstore._segment import Segment
-from logstore.log.segments import Segments
+from logstore.log.directory.segments import Segments
 
 _INT64_MAX = 2**63 - 1
 

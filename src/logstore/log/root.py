@@ -29,9 +29,10 @@ from logstore.clock import Clock
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
 from logstore.io._interrupts import guarded, shielded
-from logstore.log import checkpoint, files
-from logstore.log.files import Directory
-from logstore.log.lock import BRIEFLY_S, RootLock
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import BRIEFLY_S, RootLock
+from logstore.log.formats import checkpoints
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class _Shared:
         names = directory.names()
         self.facts, self.facts_are_ours = _read(directory, names)
         #: At rest when it was locked: what nobody has opened since is whole.
-        self.was_clean = checkpoint.CLEAN_SHUTDOWN in names
+        self.was_clean = checkpoints.CLEAN_SHUTDOWN in names
         self.names = names
         self.begun = False
         self.unclean = False
@@ -225,7 +226,7 @@ class Root:
             _write(self.directory, shared.facts, whole=False)
             if not shared.unclean and (shared.was_clean or _all_clean(self.directory, shared.closed)):
                 with contextlib.suppress(StorageError):
-                    checkpoint.mark_clean_shutdown(self.directory)
+                    checkpoints.mark_clean_shutdown(self.directory)
         except StorageError as error:
             # Hints for a quick start: without them the next open scans.
             _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
@@ -312,12 +313,12 @@ def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, 
     """What the root says of its partitions, and whether it was us who said it last."""
     columns = []
     ours = False
-    for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS):
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
         data = directory.read(name, names) or b""
-        if name == checkpoint.RECOVERY_POINTS:
+        if name == checkpoints.RECOVERY_POINTS:
             ours = name in names and crc32c(data) in _marked(directory)
         try:
-            columns.append(checkpoint.read_offsets(data, directory.join(name)))
+            columns.append(checkpoints.read_offsets(data, directory.join(name)))
         except CorruptRecordError as error:
             # These files may only make a recovery more careful; each partition has its own promises.
             _logger.warning("checkpoint passed over: %s", error)
@@ -345,7 +346,7 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     for name in files.partitions_below(directory):
         if name not in closed:
             partition = Directory(directory.join(str(name)), directory.files)
-            point = checkpoint.decode_slots(partition.read(checkpoint.RECOVERY) or b"")
+            point = checkpoints.decode_slots(partition.read(checkpoints.RECOVERY) or b"")
             if (point is None or not point.clean) and files.base_offsets(partition.names()):
                 return False
     return True
@@ -353,7 +354,7 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
 
 def _take_away(directory: Directory, names: list[str]) -> None:
     # A clean offset that a truncation has made too high would let Kafka bring deleted keys back.
-    ours = (checkpoint.CLEAN_SHUTDOWN, checkpoint.RECOVERY_POINTS, checkpoint.CLEANER_OFFSETS)
+    ours = (checkpoints.CLEAN_SHUTDOWN, checkpoints.RECOVERY_POINTS, checkpoints.CLEANER_OFFSETS)
     stale = [name for name in ours if name in names]
     for name in stale:
         directory.remove(name)
@@ -367,23 +368,23 @@ def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]
     _take_away(directory, directory.names())
     starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
     marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
-    directory.replace(checkpoint.LOG_START_OFFSETS, checkpoint.write_offsets(starts), durable=False, whole=True)
-    directory.replace(checkpoint.HIGH_WATERMARKS, checkpoint.write_offsets(marks), durable=True)
+    directory.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
+    directory.replace(checkpoints.HIGH_WATERMARKS, checkpoints.write_offsets(marks), durable=True)
 
 
 def _write(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts], *, whole: bool) -> None:
     columns = (
-        (checkpoint.RECOVERY_POINTS, {n: f.recovery_point for n, f in facts.items()}),
-        (checkpoint.LOG_START_OFFSETS, {n: f.log_start_offset for n, f in facts.items()}),
-        (checkpoint.HIGH_WATERMARKS, {n: f.high_watermark for n, f in facts.items()}),
-        (checkpoint.CLEANER_OFFSETS, {n: f.clean_offset for n, f in facts.items()}),
+        (checkpoints.RECOVERY_POINTS, {n: f.recovery_point for n, f in facts.items()}),
+        (checkpoints.LOG_START_OFFSETS, {n: f.log_start_offset for n, f in facts.items()}),
+        (checkpoints.HIGH_WATERMARKS, {n: f.high_watermark for n, f in facts.items()}),
+        (checkpoints.CLEANER_OFFSETS, {n: f.clean_offset for n, f in facts.items()}),
     )
     for name, column in columns:
         known = {partition: offset for partition, offset in column.items() if offset is not None}
-        if not known and name == checkpoint.CLEANER_OFFSETS:
+        if not known and name == checkpoints.CLEANER_OFFSETS:
             continue
-        data = checkpoint.write_offsets(known)
-        if name == checkpoint.RECOVERY_POINTS:
+        data = checkpoints.write_offsets(known)
+        if name == checkpoints.RECOVERY_POINTS:
             # Both stand in the mark until the new file does: whichever of the two a crash leaves, it is ours.
             before = crc32c(directory.read(name) or b"")
             before = before if before in _marked(directory) else crc32c(data)

@@ -34,17 +34,18 @@ from logstore.errors import (
 )
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
-from logstore.log import checkpoint, recovery
-from logstore.log.checkpoint import LogKind, RecoveryPoint
-from logstore.log.files import Directory
-from logstore.log.gate import Gate
-from logstore.log.holds import Holds
-from logstore.log.owner import Owner
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import check_joint
+from logstore.log.formats import checkpoints
+from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.recovery_point import PublishedFile, RecoveryFile, note_start
+from logstore.log.policies import Owner
 from logstore.log.positions import Positions
 from logstore.log.producers import Producers
-from logstore.log.promises import PublishedFile, RecoveryFile, note_start
+from logstore.log.read.segment_holds import Holds
+from logstore.log.recovery import recovery
 from logstore.log.root import Root
-from logstore.log.segments import check_joint
+from logstore.log.space_quota import Gate
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.log.watermark import Watermark
@@ -604,21 +605,21 @@ class State:
 
     def _clean_offset_found(self, end: int, names: Sequence[str]) -> int:
         """Where the last compaction ended, unless the log was cut below since, or deleted from."""
-        data = self.directory.read(checkpoint.COMPACTED, names)
+        data = self.directory.read(checkpoints.COMPACTED, names)
         if data is not None and not self.config.compacts:
             self._forget_compacted()
             data = None
-        found = None if data is None else checkpoint.decode_compacted(data)
+        found = None if data is None else checkpoints.decode_compacted(data)
         self.is_keyed = found is not None
         if found is not None and found > end:
             # The log grows again, and its offsets would be taken for compacted.
-            self.directory.replace(checkpoint.COMPACTED, checkpoint.encode_compacted(0), durable=True)
+            self.directory.replace(checkpoints.COMPACTED, checkpoints.encode_compacted(0), durable=True)
             found = None
         return max(self.log_start, found or 0)
 
     def _forget_compacted(self) -> None:
         """Take away, durably, what says that every record has a key: from now on one may come that has none."""
-        if self.directory.remove(checkpoint.COMPACTED):
+        if self.directory.remove(checkpoints.COMPACTED):
             self.directory.sync()
         self.is_keyed = False
 
@@ -629,7 +630,7 @@ class State:
             return
         try:
             self.directory.replace(
-                checkpoint.COMPACTED, checkpoint.encode_compacted(offset), durable=durable, whole=True
+                checkpoints.COMPACTED, checkpoints.encode_compacted(offset), durable=durable, whole=True
             )
         except StorageError as error:
             if durable:

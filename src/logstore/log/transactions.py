@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, RecordError, StorageError, TooManyFilesError
 from logstore.io._files import File
-from logstore.log import aborted, files, recovery, snapshot
-from logstore.log.aborted import NOTHING, Note, Sum
-from logstore.log.files import Directory
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments
+from logstore.log.formats import producer_snapshot, transaction_index
+from logstore.log.formats.transaction_index import NOTHING, Note, Sum
 from logstore.log.producers import ProducedBatch, Producers
-from logstore.log.segments import Segments
+from logstore.log.recovery import recovery
 from logstore.records import AbortedTransaction, AppendResult, Origin
 
 
@@ -105,7 +107,7 @@ class Transactions:
         entries.append(entry)
         if self._sums is None:
             self._sums = {}
-        self._sums[base] = self._sums.get(base, NOTHING).plus(aborted.encode([entry]))
+        self._sums[base] = self._sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
         if base in self._unsaved:
             return
         # Readers in this process go by the list; a file that could not be written is replaced at a sync.
@@ -114,7 +116,7 @@ class Transactions:
                 name = files.segment_file(base, files.ABORTED_INDEX)
                 self._index_file = self._directory.open(name, create=True, writable=True)
                 self._index_name_dirty = True
-            data = aborted.encode([entry])
+            data = transaction_index.encode([entry])
             self._index_file.write(data, (len(entries) - 1) * len(data))
         except StorageError:
             self._unsaved.add(base)
@@ -124,7 +126,7 @@ class Transactions:
             # Behind the index: an index that has more than the note says is believed while it is written to.
             try:
                 others = sum(1 for other, known in self._sums.items() if other != base and known.entries)
-                self._note_file.write(aborted.encode_head(base, self._sums[base], others), 0)
+                self._note_file.write(transaction_index.encode_head(base, self._sums[base], others), 0)
             except StorageError:
                 self._note_behind = True
 
@@ -148,7 +150,7 @@ class Transactions:
             return []
         found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(start_offset):
-            collected = aborted.collect(self._entries(segment.base_offset), start_offset, end_offset)
+            collected = transaction_index.collect(self._entries(segment.base_offset), start_offset, end_offset)
             found.extend(collected.transactions)
             if collected.is_complete:
                 break
@@ -183,7 +185,7 @@ class Transactions:
             if base < doubtful and not note.is_lost and not is_named:
                 continue
             data = self._directory.read(files.segment_file(base, files.ABORTED_INDEX)) or b""
-            entries = aborted.decode(data, base, segment.next_offset)
+            entries = transaction_index.decode(data, base, segment.next_offset)
             if base >= doubtful or entries is None or not note.agrees(base, data, is_sealed=True):
                 entries = recovery.rebuild_aborted(self._segments, segment, self._config)
                 try:
@@ -204,7 +206,7 @@ class Transactions:
         """Replace the index of a segment, durably: an empty or missing file means that nothing was aborted."""
         name = files.segment_file(base_offset, files.ABORTED_INDEX)
         self._aborted[base_offset] = entries
-        data = aborted.encode(entries)
+        data = transaction_index.encode(entries)
         self._note_sum(base_offset, NOTHING.plus(data))
         if base_offset == self._segments.active.base_offset:
             self._close_index()
@@ -233,9 +235,11 @@ class Transactions:
         base = self._segments.active.base_offset
         self._note_behind = True
         with contextlib.suppress(StorageError):
-            self._directory.replace(aborted.NOTE, aborted.encode_note(base, self._sums), durable=False, whole=True)
+            self._directory.replace(
+                transaction_index.NOTE, transaction_index.encode_note(base, self._sums), durable=False, whole=True
+            )
             self._index_name_dirty = True
-            self._note_file = self._directory.open(aborted.NOTE, writable=True)
+            self._note_file = self._directory.open(transaction_index.NOTE, writable=True)
             self._note_base = base
             self._note_behind = False
 
@@ -274,13 +278,13 @@ class Transactions:
         if self._has_producers:
             with contextlib.suppress(StorageError, RecordError):
                 producers = self.producers if producers_then is None else producers_then()
-                snapshot.save(self._directory, producers, offset, generation, durable=False)
+                producer_snapshot.save(self._directory, producers, offset, generation, durable=False)
 
     def save_own_snapshot(self, offset: int, generation: int) -> None:
         """As `save_snapshot`, without Kafka's file, which speaks of the beginning of a segment or the end."""
         if self._has_producers:
             with contextlib.suppress(StorageError):
-                snapshot.save_own(self._directory, self.producers, offset, generation)
+                producer_snapshot.save_own(self._directory, self.producers, offset, generation)
 
     def sync(self) -> None:
         """Make the aborted index of the active segment durable, and write anew what could not be written.
@@ -304,7 +308,7 @@ class Transactions:
         self._close_index()
         self.producers = producers
         self._has_producers = self._has_producers or not self.is_idle
-        snapshot.remove_beyond(self._directory, offset, generation)
+        producer_snapshot.remove_beyond(self._directory, offset, generation)
         # What the files say counts from now on: of a transaction that is listed, the marker must be there, else
         # the next one of its producer would be taken for aborted.
         self._aborted |= self._listed
@@ -315,7 +319,7 @@ class Transactions:
         if entries is None:
             # The file speaks of offsets that are gone by now, so it is read as it is, not as a hint.
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
-        self._put(active.base_offset, aborted.truncate_to(entries, offset))
+        self._put(active.base_offset, transaction_index.truncate_to(entries, offset))
         self._save_note()
 
     def exchanged(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
@@ -335,7 +339,7 @@ class Transactions:
         if self._sums is not None:
             for base in base_offsets:
                 self._sums.pop(base, None)
-            self._note_sum(base_offsets[0], NOTHING.plus(aborted.encode(listed)))
+            self._note_sum(base_offsets[0], NOTHING.plus(transaction_index.encode(listed)))
             self._save_note()
 
     def dropped(self, base_offsets: list[int]) -> None:

@@ -17,21 +17,21 @@ from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, NotSyncedError
 from logstore.io._interrupts import held, locked, shielded
-from logstore.log import admission
-from logstore.log.adoption import Whole, adopt
-from logstore.log.appender import Appender
-from logstore.log.cut import settle_locked
-from logstore.log.flush import Flusher
-from logstore.log.gate import with_room
+from logstore.log.append import validation
+from logstore.log.append.append import NO_PRODUCER, ProducerStamp, add_records, produced_by, write_locked
+from logstore.log.append.appender import Appender
+from logstore.log.append.bulk import append_run
+from logstore.log.append.flush import Flusher
+from logstore.log.append.ingest_file import Whole, adopt
+from logstore.log.cleanup.truncation import settle_locked
 from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
-from logstore.log.reader import Readable
-from logstore.log.readonly import LogElsewhere
-from logstore.log.run import append_run
-from logstore.log.scan import Scan
+from logstore.log.read.live_reader import LogElsewhere
+from logstore.log.read.range import Scan
+from logstore.log.read.reader import Readable
+from logstore.log.space_quota import with_room
 from logstore.log.state import State
-from logstore.log.ticker import TICKER
-from logstore.log.write import NO_PRODUCER, ProducerStamp, add_records, produced_by, write_locked
+from logstore.log.timer import TICKER
 from logstore.records import Ack, AppendResult, Codec, Marker, Origin, TimestampType
 
 _logger = logging.getLogger(__name__)
@@ -189,10 +189,10 @@ class Writable(Readable):
         if count == 0:
             return self._nothing_appended()
         if self._compacts:
-            admission.check_keys(encoder.null_keys, self.config)
+            validation.check_keys(encoder.null_keys, self.config)
         newest = encoder.max_timestamp_ms
         if not self._append_time:
-            admission.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
+            validation.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
         batches = encoder.batch_count
         # As `with_room`, with fewer calls: this is done for every append.
         for is_first in (True, False):
@@ -265,7 +265,7 @@ class Writable(Readable):
         self._state.check_writable()
         settled = self._default_ack if ack is None else self._ack_of(ack)
         now = self._clock.now_ms()
-        admitted = admission.admit(batch, self.config, origin, now)
+        admitted = validation.admit(batch, self.config, origin, now)
 
         def write() -> AppendResult:
             return locked(

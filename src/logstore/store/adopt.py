@@ -34,10 +34,10 @@ from logstore.config.store import StoreConfig
 from logstore.errors import NO_ROOM, ConfigError, NotALogError, StorageError, UnsupportedFormatError
 from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
 from logstore.io._files import LIBC, Files
-from logstore.log import checkpoint
-from logstore.log import files as log_files
-from logstore.log.epochs import Epochs
-from logstore.log.files import Directory
+from logstore.log.directory import files as log_files
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.root import under_lock
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store import kraft, layout
@@ -180,7 +180,7 @@ def hand_back(
         told = _compare(directory, leave_stray)
         states = _states_of_sinks(directory, clock, files)
         for place, most in raised.items():
-            from logstore.log.repair import lower_epochs
+            from logstore.log.tools.repair import lower_epochs
 
             lower_epochs(layout.partition_directory(directory, place), most, clock=clock)
         _keep(directory, states)
@@ -295,7 +295,7 @@ def _compare(directory: Directory, leave_stray: bool) -> HandBack:
         known = set(catalogue.topics)
     else:
         known = {name for name, entry in catalogue.topics.items() if cluster.ids.get(name) == entry.id}
-    was_clean = checkpoint.was_shut_down_cleanly(directory)
+    was_clean = checkpoints.was_shut_down_cleanly(directory)
     told = HandBack(directory.path, tuple(sorted(known & there)), tuple(sorted(there - known)), was_clean)
     if told.stray and not leave_stray:
         lost = ", and what groups have committed is lost with __consumer_offsets"
@@ -388,7 +388,7 @@ def _look(directory: Directory, given: StoreConfig, clock: Clock, rng: random.Ra
             partitions=count,
             settings=own,
             created_ms=clock.now_ms(),
-            kind=checkpoint.LogKind.GAPPED,
+            kind=checkpoints.LogKind.GAPPED,
         )
     meta = layout.read_meta_properties(directory)
     return Adopted(directory.path, meta.get("cluster.id") or new_id(rng), topics, cluster is not None, ignored)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.io._interrupts import held
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.store.housekeeping import Housekeeper, Interrupted
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import Condition, held, interrupted
-from logstore.log.files import Directory
-from logstore.log.lock import Holder, holder_of
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import Holder, holder_of
 from logstore.store import mailbox
 from logstore.store.catalogue import CATALOGUE
 from logstore.store.layout import check_root

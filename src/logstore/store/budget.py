@@ -40,9 +40,10 @@ from logstore.errors import (
     StorageError,
 )
 from logstore.io._interrupts import held
-from logstore.log import Log, files
-from logstore.log.files import Directory
-from logstore.log.gate import Gate
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.space_quota import Gate
 from logstore.records import TopicPartition
 from logstore.store.housekeeping import Interrupted
 from logstore.topic_names import INTERNAL

@@ -44,8 +44,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from logstore.batch._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, StorageError
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import LogKind
 
 if TYPE_CHECKING:
     import random

@@ -19,10 +19,12 @@ from logstore.config.checks import Severity, check
 from logstore.config.store import StoreConfig
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.io._files import LIBC, Files, errno_of
-from logstore.log import files, inspection, recovery
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
-from logstore.log.lock import Holder, holder_of
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import Holder, holder_of
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.recovery import recovery
+from logstore.log.tools import verify
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
@@ -194,9 +196,9 @@ def _room(seen: _Seen) -> Iterator[Finding]:
         )
 
 
-def _segments(directory: Directory) -> list[inspection.SegmentFacts]:
+def _segments(directory: Directory) -> list[verify.SegmentFacts]:
     bases = files.base_offsets(directory.names())
-    return inspection.segments(inspection.Place(directory, tuple(bases)))
+    return verify.segments(verify.Place(directory, tuple(bases)))
 
 
 # --- topics ------------------------------------------------------------------------------------
@@ -295,21 +297,19 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
             )
     bases = files.base_offsets(names)
     if not bases:
-        lost = inspection.lost_segments(directory)
+        lost = verify.lost_segments(directory)
         if lost is not None:
             advice = "restore the partition's files from a copy"
             yield Finding(Level.PROBLEM, lost.kind.value, lost.path, str(lost), advice)
         return
-    place = inspection.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
+    place = verify.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
     config, kind = seen.config.log, recovery.read_kind(directory)
     if seen.catalogue is not None and name.topic in seen.catalogue.topics:
         entry = seen.catalogue.topics[name.topic]
         config, kind = effective_config(seen.config, entry), kind.with_other(entry.kind)
     yield from _gaps(seen, directory, kind)
-    for problem in inspection.verify(
-        place, is_live=seen.holder is not None, is_compacted=config.compacts, kind=kind
-    ):
-        is_damage = problem.kind is inspection.Kind.DAMAGE
+    for problem in verify.verify(place, is_live=seen.holder is not None, is_compacted=config.compacts, kind=kind):
+        is_damage = problem.kind is verify.Kind.DAMAGE
         advice = (
             "restore the file from a copy, or see `logstore segment repair`"
             if is_damage
@@ -325,10 +325,10 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
 
 
 def _gaps(seen: _Seen, directory: Directory, kind: LogKind) -> Iterator[Finding]:
-    found = inspection.gaps(directory)
+    found = verify.gaps(directory)
     if found and seen.holder is not None:
         # Its owner may have exchanged segments meanwhile.
-        found = [gap for gap in inspection.gaps(directory) if gap in found]
+        found = [gap for gap in verify.gaps(directory) if gap in found]
     if kind is LogKind.CONTIGUOUS:
         if seen.deep:
             return  # the verification names them

@@ -14,7 +14,7 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
 from logstore.io._files import LIBC, Files
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.store.asking import ask, check
 from logstore.store.ingest import Ingested
 from logstore.store.kept import Kept, newest

@@ -49,7 +49,7 @@ from logstore.config.schema import INT32_MAX
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.io._interrupts import held, tried
 from logstore.log import Log, ProducerStamp
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.records import AppendResult, Marker, TopicPartition
 from logstore.store import staged
 from logstore.store.kept import KEPT, Kept

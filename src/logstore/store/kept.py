@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.store.sinks import SinkState
 
 KEPT = "logstore-kept"

@@ -26,8 +26,9 @@ from typing import Final
 from logstore._segment import Segment
 from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
-from logstore.log import Log, files
-from logstore.log.files import Directory
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
 
 _TOPIC, _PARTITION, _CONFIG, _CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
 _LEADER_TAG, _LEADER_STAYS = 1, -2

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from logstore.config.schema import INT64_MAX
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 from logstore.records import Isolation, TopicPartition
 from logstore.store.offsets import CommittedOffsets
 from logstore.store.source import Source

@@ -28,7 +28,7 @@ from logstore.config.schema import INT64_MAX
 from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
 from logstore.io._interrupts import guarded, held, together, tried
 from logstore.log import Log, ProducerStamp
-from logstore.log.admission import check_keys, check_timestamps
+from logstore.log.append.validation import check_keys, check_timestamps
 from logstore.log.moments import Time
 from logstore.records import Ack, Codec, TimestampType, TopicPartition
 from logstore.store.buffer import BufferMemory

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logstore.errors import DamagedCatalogueError, NotALogError
-from logstore.log import checkpoint, files
-from logstore.log.files import PARTITION_METADATA, Directory
-from logstore.log.removal import remove_partition
+from logstore.log.cleanup.removal import remove_partition
+from logstore.log.directory import files
+from logstore.log.directory.files import PARTITION_METADATA, Directory
+from logstore.log.formats import checkpoints
 from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
 from logstore.store.catalogue import CATALOGUE
@@ -119,7 +120,7 @@ def refuse_lost_catalogue(root: Directory) -> None:
 
 def holds_a_log(names: list[str]) -> bool:
     """Whether the names in a partition's directory are those of a log: one that lost its files is no new one."""
-    return checkpoint.RECOVERY in names or any(
+    return checkpoints.RECOVERY in names or any(
         files.belongs_to_a_segment(name) and files.LOG in name for name in names
     )
 
@@ -130,7 +131,7 @@ def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_i
         directory = partition_directory(root, TopicPartition(topic, number))
         directory.create()
         # Before any segment: one alone would look like Kafka's. Empty, it says that nothing is known yet.
-        directory.open(checkpoint.RECOVERY, create=True, writable=True).close()
+        directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
         write_partition_metadata(directory, topic_id)
         directory.sync()
     root.sync()

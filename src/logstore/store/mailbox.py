@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 from logstore import errors
 from logstore.errors import InvalidManifestError, LogstoreError, StorageError
 from logstore.io._files import errno_of
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.store.requests import KINDS, Request
 
 _INBOX: Final = "logstore.inbox."

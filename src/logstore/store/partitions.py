@@ -16,10 +16,10 @@ from logstore.errors import NotALogError, StoreClosedError
 from logstore.io._files import Files
 from logstore.io._interrupts import held, shielded
 from logstore.log import Log, LogReader
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
-from logstore.log.gate import Gate
-from logstore.log.reader import Readable
+from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.read.reader import Readable
+from logstore.log.space_quota import Gate
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store import layout

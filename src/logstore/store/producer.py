@@ -33,7 +33,7 @@ from logstore.errors import (
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import Condition, held, interrupted, shielded
 from logstore.log import Log
-from logstore.log.ticker import TICKER
+from logstore.log.timer import TICKER
 from logstore.records import Ack, TopicPartition
 from logstore.store.buffer import BufferMemory
 from logstore.store.lane import PartitionLane, Shared

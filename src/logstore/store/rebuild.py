@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, NotALogError, StorageError
 from logstore.io._files import LIBC, Files, errno_of
-from logstore.log import files as log_files
-from logstore.log.files import Directory
+from logstore.log.directory import files as log_files
+from logstore.log.directory.files import Directory
 from logstore.log.root import is_kafkas, under_lock
 from logstore.records import TopicPartition
 from logstore.store import layout, sinks

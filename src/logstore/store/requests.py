@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self,
 
 from logstore.clock import Clock
 from logstore.groups.offsets import OffsetAndMetadata
-from logstore.log.files import Directory
+from logstore.log.directory.files import Directory
 from logstore.records import Ack, TopicPartition
 from logstore.store.ingest import Ingested
 from logstore.store.snapshots import Snapshot

@@ -20,9 +20,9 @@ from typing import Final, TypeVar
 
 from logstore.errors import DiskFullError, StorageError
 from logstore.io._interrupts import held
-from logstore.log import files
-from logstore.log.files import Directory
-from logstore.log.gate import Gate
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.space_quota import Gate
 from logstore.store.catalogue import CATALOGUE
 
 _logger = logging.getLogger(__name__)

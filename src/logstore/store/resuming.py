@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 
 _logger = logging.getLogger(__name__)
 

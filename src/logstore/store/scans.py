@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logstore.batch._batch import Batches, Record
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
-from logstore.log.damage import LeftOut
 from logstore.log.moments import When
-from logstore.log.reader import DEFAULT_READ_BYTES, Readable
-from logstore.log.scan import Scan, check_limit, limited, values_of
+from logstore.log.read.damage import LeftOut
+from logstore.log.read.range import Scan, check_limit, limited, values_of
+from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable
 from logstore.records import Isolation
 
 if TYPE_CHECKING:

@@ -26,9 +26,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore.errors import ImageMovedError, NotALogError, StorageError
-from logstore.log import Log, checkpoint, files
-from logstore.log.files import Directory
-from logstore.log.image import Image
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.tools.checkpoint_copy import Image
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.catalogue import Catalogue, TopicState
@@ -238,7 +240,7 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
         partial.replace(KEPT, sinks, durable=False, whole=True)
     # Kafka recovers what has no recovery point; where a log starts it could not know.
     starts = {name: image.log_start_offset for name, image in images.items()}
-    partial.replace(checkpoint.LOG_START_OFFSETS, checkpoint.write_offsets(starts), durable=False, whole=True)
+    partial.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
     kept = {name: entry.replace(state=TopicState.READY, target=0) for name, entry in catalogue.topics.items()}
     there = {name.topic for name in images}
     copy = Catalogue(

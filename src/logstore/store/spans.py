@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from logstore._segment import Segment
 from logstore.errors import RecordError, StorageError
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 
 __all__ = ["narrowed", "offset_after", "parts_of"]
 

@@ -15,9 +15,9 @@ from logstore.columns._partition_rows import Spread
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
-from logstore.log.admission import check_keys, check_timestamps
+from logstore.log.append.validation import check_keys, check_timestamps
 from logstore.log.moments import Time
-from logstore.log.scan import Scan
+from logstore.log.read.range import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 from logstore.store.scans import TopicScan
 

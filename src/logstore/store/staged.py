@@ -16,9 +16,9 @@ from logstore.config.log import LogConfig
 from logstore.config.schema import INT64_MAX
 from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
 from logstore.io._files import File, errno_of
-from logstore.log.admission import check_keys, check_timestamps, too_large
-from logstore.log.adoption import Whole
-from logstore.log.files import Directory
+from logstore.log.append.ingest_file import Whole
+from logstore.log.append.validation import check_keys, check_timestamps, too_large
+from logstore.log.directory.files import Directory
 from logstore.records import TimestampType
 from logstore.store.staging import STAGING, StagedFile, staging_directory
 

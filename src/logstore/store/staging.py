@@ -37,7 +37,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.io._files import LIBC, File, Files, errno_of
-from logstore.log.files import Directory, partitions_below
+from logstore.log.directory.files import Directory, partitions_below
 from logstore.records import TopicPartition
 from logstore.topic_names import check_name, check_writable_by_users
 

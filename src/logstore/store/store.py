@@ -30,10 +30,10 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import Condition, held, made, shielded
-from logstore.log.files import Directory
-from logstore.log.gate import Gate, OpenGate
-from logstore.log.lock import Patience as Patience
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import Patience as Patience
 from logstore.log.root import RootHold
+from logstore.log.space_quota import Gate, OpenGate
 from logstore.records import TopicPartition
 from logstore.store import layout
 from logstore.store.administering import Administering

@@ -2,7 +2,7 @@
 
 A thread, begun with the first batch that asks for it, syncs each log that has batches waiting, so that
 records go on being gathered meanwhile. Whoever waits for a future does not wait for that thread: it
-syncs that log itself, which shares the disk with all who want it at that moment (`log/commit.py`).
+syncs that log itself, which shares the disk with all who want it at that moment (`log/append/group_commit.py`).
 Assumes that what is added is in its log. With a clock of its own nobody's thread runs: `sync` does it.
 """
 

@@ -32,9 +32,10 @@ from logstore.errors import (
 )
 from logstore.groups.offsets import is_whole
 from logstore.io._interrupts import held
-from logstore.log import Log, files
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import LogKind
 from logstore.log.root import ADOPTED, is_kafkas
 from logstore.records import TopicPartition
 from logstore.store import layout

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from logstore.batch._batch import Record
 from logstore.errors import InvalidRecordError, UnexpectedOffsetError
 from logstore.log import Log
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 from logstore.records import Isolation, Origin
 
 _FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})

@@ -22,7 +22,7 @@ from logstore.store.housekeeping import Housekeeper, Interrupted, Run
 
 if TYPE_CHECKING:
     from logstore.config.store import StoreConfig
-    from logstore.log.compaction import Compacted
+    from logstore.log.compaction.compaction import Compacted
     from logstore.log.root import RootHold
     from logstore.store.partitions import Partitions
     from logstore.store.topics import Topics

@@ -15,7 +15,7 @@ from logstore.cli.param_types import WHERE, Begin, F, all_of, iso, partitions_op
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import Place, place_options
 from logstore.config.log import Setting
-from logstore.log.damage import DAMAGE, left_out
+from logstore.log.read.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
 from logstore.store.consumer import Consumer

@@ -16,7 +16,7 @@ from logstore.cli.commands.consume import follow, isolation_option, printer, pri
 from logstore.cli.param_types import Begin, all_of, partitions_option, range_options, zone_option
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import Place, json_option, place_options
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
 

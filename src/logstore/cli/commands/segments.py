@@ -15,11 +15,13 @@ from logstore.cli.store_option import Place as Where
 from logstore.config.log import LogConfig
 from logstore.config.store import StoreConfig
 from logstore.errors import CorruptRecordError, LogstoreError
-from logstore.log import files, inspection, repair
-from logstore.log.checkpoint import LogKind
-from logstore.log.files import Directory
-from logstore.log.inspection import Found, Place
-from logstore.log.lock import holder_of
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import holder_of
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.tools import repair
+from logstore.log.tools import verify as verification
+from logstore.log.tools.verify import Found, Place
 from logstore.store.catalogue import Catalogue, TopicEntry
 
 PATHS = click.argument("paths", nargs=-1, type=LocalPath())
@@ -39,8 +41,8 @@ def _places(paths: tuple[str, ...], where: Where) -> list[Place]:
     if not paths:
         root = Directory(where.existing())
         paths = tuple(root.join(str(name)) for name in files.partitions_below(root))
-        return [inspection.find(path) for path in paths if files.base_offsets(Directory(path).names())]
-    return [inspection.find(path) for path in paths]
+        return [verification.find(path) for path in paths if files.base_offsets(Directory(path).names())]
+    return [verification.find(path) for path in paths]
 
 
 def _entry_of(directory: Directory) -> TopicEntry | None:
@@ -74,7 +76,7 @@ def list_segments(paths: tuple[str, ...], as_json: bool, place: Where) -> None:
     rows = [
         {"partition": os.path.basename(found.directory.path), **facts._asdict()}
         for found in _places(paths, place)
-        for facts in inspection.segments(found)
+        for facts in verification.segments(found)
     ]
     columns = ("partition", "base_offset", "size", "index_size", "time_index_size", "modified_ms")
     output.print_rows(rows, as_json=as_json, columns=columns)
@@ -106,30 +108,30 @@ def dump(
 def _files(paths: tuple[str, ...], where: Where) -> Iterator[str]:
     for path in paths or [found.directory.path for found in _places((), where)]:
         if os.path.isdir(path):
-            found = inspection.find(path)
+            found = verification.find(path)
             for base in found.bases:
                 yield found.directory.join(files.segment_file(base, files.LOG))
         else:
-            inspection.find(path)  # a name that is none is refused before anything is printed
+            verification.find(path)  # a name that is none is refused before anything is printed
             yield path
 
 
 def _lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    directory, (base, *_) = inspection.find(path)
+    directory, (base, *_) = verification.find(path)
     kind = os.path.splitext(path)[1]
     if kind == files.LOG:
         yield from _batch_lines(path, deep, from_offset)
     elif kind == files.OFFSET_INDEX:
-        for offset, position in inspection.index_entries(directory, base):
+        for offset, position in verification.index_entries(directory, base):
             if offset >= from_offset:
                 yield f"offset: {offset} position: {position}", {"offset": offset, "position": position}
     elif kind == files.TIME_INDEX:
-        for timestamp, offset in inspection.time_entries(directory, base):
+        for timestamp, offset in verification.time_entries(directory, base):
             if offset >= from_offset:
                 facts = {"timestamp_ms": timestamp, "offset": offset}
                 yield f"timestamp: {timestamp} offset: {offset}", facts
     elif kind == files.ABORTED_INDEX:
-        yield from _tuples(path, inspection.aborted_entries(directory, base))
+        yield from _tuples(path, verification.aborted_entries(directory, base))
     elif kind == files.SNAPSHOT:
         yield from _tuples(path, _producers(directory, base))
     else:
@@ -137,7 +139,7 @@ def _lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str, dict[
 
 
 def _producers(directory: Directory, base: int) -> list[dict[str, Any]] | None:
-    states = inspection.snapshot_entries(directory, base)
+    states = verification.snapshot_entries(directory, base)
     if states is None:
         return None
     return [
@@ -163,14 +165,14 @@ def _tuples(path: str, entries: list[Any] | None) -> Iterator[tuple[str, dict[st
 
 
 def _batch_lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    for found in inspection.batches(path):
+    for found in verification.batches(path):
         if found.batch.last_offset < from_offset:
             continue
         facts = _batch_facts(found)
         yield _batch_text(facts), facts
         if not deep:
             continue
-        for record in inspection.records(found, path):
+        for record in verification.records(found, path):
             shown = {
                 "offset": record.offset,
                 "timestamp_ms": record.timestamp_ms,
@@ -274,20 +276,20 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
     return output.FAILED if count else output.OK
 
 
-def _lost(paths: tuple[str, ...], where: Where) -> Iterator[inspection.Problem]:
+def _lost(paths: tuple[str, ...], where: Where) -> Iterator[verification.Problem]:
     """Partitions of the store of which every segment is gone."""
     if paths:
         return
     root = Directory(where.existing())
     for name in files.partitions_below(root):
-        problem = inspection.lost_segments(Directory(root.join(str(name))))
+        problem = verification.lost_segments(Directory(root.join(str(name))))
         if problem is not None:
             yield problem
 
 
-def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[inspection.Problem]:
+def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[verification.Problem]:
     root = Directory(os.path.dirname(found.directory.path))
-    return inspection.verify(
+    return verification.verify(
         found,
         deep=deep,
         is_live=holder_of(root) is not None,
@@ -340,7 +342,7 @@ def repair_damage(
     """
     status = output.OK
     for path in paths:
-        found = inspection.find(path)
+        found = verification.find(path)
         config = _config_of(found.directory)
         if compacted and not config.compacts:
             config = config.replace(cleanup_policy="compact")
@@ -366,13 +368,13 @@ def repair_damage(
 
 
 def _say_damage(found: Place, config: LogConfig, *, compacted: bool) -> int:
-    whole = inspection.find(found.directory.path)
+    whole = verification.find(found.directory.path)
     problems = [
         problem
-        for problem in inspection.verify(
+        for problem in verification.verify(
             whole, is_compacted=config.compacts, kind=_kind_of(whole.directory, compacted=compacted)
         )
-        if problem.kind in (inspection.Kind.DAMAGE, inspection.Kind.TAIL)
+        if problem.kind in (verification.Kind.DAMAGE, verification.Kind.TAIL)
     ]
     for problem in problems:
         output.line(str(problem))

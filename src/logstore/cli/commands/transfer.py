@@ -16,8 +16,9 @@ from logstore.cli.param_types import Begin, partitions_option, range_options, zo
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import LocalPath, Place, place_options
 from logstore.errors import InvalidRecordError, NotALogError, RecordError, UnknownPartitionError
-from logstore.log import Log, files
-from logstore.log.files import Directory
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
 from logstore.records import Isolation
 from logstore.store import Store
 from logstore.store.transfer import copy_log, record_of_json

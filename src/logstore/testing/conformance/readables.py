@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from logstore.errors import OffsetOutOfRangeError
-from logstore.log.reader import Readable
+from logstore.log.read.reader import Readable
 
 
 class ReadableConformance:

@@ -1,0 +1,1 @@
+"""Appending: validation, one append, batches and files from elsewhere, single records, flushes."""

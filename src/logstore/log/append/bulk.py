@@ -1,0 +1,82 @@
+"""Many finished batches of one producer, appended as they are: what was encoded elsewhere and checked before.
+
+The batches lie one behind the other in memory of the caller's own; they are stamped there and written with as
+few calls as the segments allow. Shape, keys and timestamps have been looked at by the caller; CRCs are
+compared once more here, since they are set anew.
+
+What is written with one call never spans a roll: the snapshot that a roll writes must know every batch below
+it, and producer state is changed once for each call.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from logstore.batch._batch import stamp_producer
+from logstore.io._interrupts import locked
+from logstore.log.append.append import ProducerStamp, produced_run, write_locked
+from logstore.log.cleanup.truncation import settle_locked
+from logstore.log.space_quota import with_room
+from logstore.log.state import INT32_MAX, State
+from logstore.records import AppendResult, Origin
+
+
+def append_run(
+    state: State,
+    run: bytearray,
+    producer: ProducerStamp,
+    max_timestamp_ms: int,
+    now_ms: int,
+    *,
+    append_time: bool,
+) -> AppendResult:
+    """Stamp and write a run; raises as `Log.append_run`."""
+    stamp_producer(
+        run,
+        *producer[:3],
+        transactional=producer.transactional,
+        append_time_ms=now_ms if append_time else -1,
+    )
+    newest = now_ms if append_time else max_timestamp_ms
+    rest = memoryview(run)
+    first, last = -1, -2
+    settle = partial(settle_locked, state)
+    while rest:
+
+        def write(piece: memoryview = rest, producer: ProducerStamp = producer) -> tuple[int, int, AppendResult]:
+            return locked(state.lock, settle, _write_locked, state, piece, producer, newest, now_ms)
+
+        size, count, result = with_room(state.gate, len(rest), write)
+        first = result.first_offset if first < 0 else first
+        last = result.last_offset
+        if producer.producer_id >= 0:
+            producer = producer._replace(base_sequence=(producer.base_sequence + count) & INT32_MAX)
+        rest = rest[size:]
+    return AppendResult(first, last, now_ms if append_time else -1)
+
+
+def _write_locked(
+    state: State, rest: memoryview, producer: ProducerStamp, newest: int, now_ms: int
+) -> tuple[int, int, AppendResult]:
+    """Write as many batches as one segment takes at once; their bytes and records, and where they went."""
+    # Asked under the lock: a smaller segment.bytes may be set at any time.
+    size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
+    produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
+    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
+    assert not result.duplicate, (state.name, producer)
+    return size, count, result
+
+
+def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:
+    """The size of the first batches that have at most ``limit`` bytes, how many they are, and their records."""
+    size = batch_count = count = 0
+    while size < len(view):
+        length = int.from_bytes(view[size + 8 : size + 12], "big") + 12
+        if batch_count and size + length > limit:
+            break
+        count += int.from_bytes(view[size + 23 : size + 27], "big") + 1
+        size, batch_count = size + length, batch_count + 1
+    return size, batch_count, count
+
+
+__all__ = ["append_run"]

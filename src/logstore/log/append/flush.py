@@ -1,0 +1,205 @@
+"""Making a log durable: group commit, the rounds of syncs behind it, and when a flush is due.
+
+One round syncs, in this order: the sealed segments that are not on disk yet, the names of new
+files, the active segment, the aborted index. Only then does the recovery point rise. A failed sync
+is never tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import NamedTuple
+
+from logstore._segment import Segment
+from logstore.errors import NO_ROOM, DiskFullError, StorageError, TooManyFilesError
+from logstore.io._interrupts import held, locked, shielded
+from logstore.log.append.group_commit import GroupCommit
+from logstore.log.cleanup.truncation import settle_locked
+from logstore.log.state import State
+
+_logger = logging.getLogger(__name__)
+
+INT64_MAX = 2**63 - 1
+
+#: A flush writes the index files when so many entries are new: 256 KiB of log that a reader, or the next
+#: open, may have to walk. Eight system calls for each flush of one small record would cost more.
+INDEX_ENTRIES = 64
+
+
+class _Round(NamedTuple):
+    """What one round has to sync, as it was when the round began."""
+
+    target: int  #: the log end offset
+    sealed: list[Segment]
+    active: Segment
+    position: int  #: the size of the active segment
+    generation: int
+    unflushed: int  #: records since the last flush
+
+
+class Flusher:
+    """Syncs one log for all its threads."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._commit = GroupCommit(state.clock)
+        self._settle_locked = partial(settle_locked, state)
+
+    def sync_to(self, offset: int) -> None:
+        """Return once everything below an offset is on disk; shares the sync with other callers.
+
+        Raises:
+            StorageFailedError: a sync failed, now or before.
+            TooManyFilesError: a file could not be opened to be synced. Nothing is lost, nothing is promised.
+        """
+        self._commit.run(lambda: self._is_synced(offset), self._sync_round)
+
+    def _is_synced(self, offset: int) -> bool:
+        state = self._state
+        if state.synced.value >= offset:
+            return True
+        if state.end.value < offset:
+            # Truncated meanwhile: there is nothing left that could be synced.
+            return True
+        state.check_writable()
+        return False
+
+    def sync_locked(self) -> None:
+        """Sync to the log's end, for its close: appends wait meanwhile, and cannot move the end on for ever."""
+        found = self._begin_locked()
+        try:
+            self._sync(found)
+        except TooManyFilesError:
+            raise
+        except StorageError as error:
+            raise self._state.poison_locked(error) from error
+        self._end_locked(found)
+
+    def _sync_round(self) -> None:
+        """One round of group commit: older segments, names, the active segment; then the promise."""
+        if self._state.tail is None:
+            # Of what it does, all may be done again: an interrupt needs no more than to be told of.
+            self._sync_written()
+        else:
+            shielded(self._sync_written)
+
+    def _sync_written(self) -> None:
+        state = self._state
+        with held(state.lock):
+            found = self._begin_locked()
+        try:
+            self._sync(found)
+        except TooManyFilesError:
+            # Not opened is not synced: nothing is lost, and the next flush syncs the same.
+            state.unflushed_records += found.unflushed
+            raise
+        except StorageError as error:
+            with held(state.lock):
+                raise state.poison_locked(error) from error
+        except BaseException:
+            # Cut off: what was not synced is still to be flushed when its time comes.
+            state.unflushed_records += found.unflushed
+            raise
+        locked(state.lock, self._settle_locked, self._end_locked, found)
+
+    def _begin_locked(self) -> _Round:
+        state = self._state
+        state.check_whole_locked()
+        if state.tail is not None:
+            with state.change():
+                state.drain_tail_locked()
+        if not state.epochs_saved:
+            shielded(state.save_epochs_locked)
+        try:
+            if state.transactions.is_saved:
+                state.transactions.sync()
+            else:
+                shielded(state.transactions.sync)
+        except DiskFullError:
+            _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
+        except TooManyFilesError:
+            # Nothing is promised yet.
+            raise
+        except StorageError as error:
+            raise state.poison_locked(error) from error
+        active = state.segments.active
+        unflushed, state.unflushed_records = state.unflushed_records, 0
+        state.last_flush_s = state.clock.monotonic_s()
+        return _Round(state.end.value, list(state.unsynced), active, active.size, state.generation, unflushed)
+
+    def _sync(self, found: _Round) -> None:
+        state = self._state
+        began_s = state.clock.monotonic_s()
+        for segment in found.sealed:
+            _sync_unless_dropped(segment)
+        state.sync_names()
+        _sync_unless_dropped(found.active)
+        state.sync_s += state.clock.monotonic_s() - began_s
+
+    def _end_locked(self, done: _Round) -> None:
+        state = self._state
+        # Closed, or failed, while the sync was under way: nothing of it is promised.
+        state.check_writable()
+        if state.generation != done.generation:
+            # A truncation came between: what was synced may no longer be what is in the log.
+            return
+        state.counters.flushes += 1
+        state.unsynced = [s for s in state.unsynced if s not in done.sealed]
+        state.synced.advance(done.target)
+        state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
+        if state.synced.value > done.target:
+            # Somebody has synced further meanwhile, and has written a higher point.
+            state.move_marks_locked()
+            return
+        point = state.point_now(clean=False)._replace(
+            recovery_point=done.target, segment_base_offset=done.active.base_offset, position=done.position
+        )
+        try:
+            # An epoch that is not in its file is found again only by a scan, so the point waits.
+            if state.epochs_saved and state.transactions.is_saved:
+                state.recovery.write(point)
+        except NO_ROOM as error:
+            # The promise on disk stays lower than the truth: the next open scans more.
+            _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
+        except StorageError as error:
+            raise state.poison_locked(error) from error
+        # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.
+        state.move_marks_locked(has_grown=state.tail is not None)
+
+    @property
+    def may_become_due(self) -> bool:
+        """Whether the settings ever ask for a flush."""
+        config = self._state.config
+        return config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or self._state.tail is not None
+
+    def is_due(self) -> bool:
+        """Whether the settings ask for a flush after the append that was just made."""
+        state = self._state
+        config = state.config
+        if state.unflushed_records >= config.flush_messages:
+            return True
+        if state.tail is not None and state.tail.size >= config.tail_bytes:
+            return True
+        return config.flush_ms < INT64_MAX and self._time_is_due()
+
+    def _time_is_due(self) -> bool:
+        state = self._state
+        if state.unflushed_records == 0:
+            return False
+        return (state.clock.monotonic_s() - state.last_flush_s) * 1000 >= state.config.flush_ms
+
+    def tick(self) -> None:
+        """Flush if ``flush.ms`` has passed."""
+        state = self._state
+        if not state.closed and state.failed is None and self._time_is_due():
+            self.sync_to(state.end.value)
+
+
+def _sync_unless_dropped(segment: Segment) -> None:
+    try:
+        segment.file.sync()
+    except StorageError:
+        # Deleted, or cut to a new file, while the sync was under way: nobody needs it on disk.
+        if segment.file.sync_failed or not segment.file.closed:
+            raise

@@ -1,0 +1,1 @@
+"""What is removed: retention, truncation, the files of a deleted partition."""

@@ -1,0 +1,147 @@
+"""What is too old or too much of one log goes, by whole segments from its start: `Log.retain`.
+
+Rules of Kafka's `UnifiedLog.deleteOldSegments`: a segment is as old as its newest record, by the
+record's own timestamp; nothing at or above the high watermark goes, whatever its age; with
+``cleanup.policy=compact`` alone nothing goes at all. Whether anybody has read the records does not
+matter. Called by whoever keeps house, from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from logstore._segment import Segment
+from logstore.errors import DamagedLogError, RecordError, StorageError
+from logstore.io._interrupts import held
+from logstore.log.cleanup import truncation
+from logstore.log.state import State
+
+_logger = logging.getLogger(__name__)
+
+
+class Retained(NamedTuple):
+    """What one pass over a log has done."""
+
+    log_start_offset: int
+    deleted_segments: int = 0
+    deleted_bytes: int = 0
+    rolled: bool = False  #: the active segment was sealed, since it had been idle for long
+    expired_producers: int = 0
+
+
+class OldestSegment(NamedTuple):
+    """The segment that a log would let go of first."""
+
+    timestamp_ms: int  #: of its newest record
+    end_offset: int  #: where the log begins once it is gone
+    size: int
+
+
+def oldest(state: State, active_bytes: int) -> OldestSegment | None:
+    """See `Log.oldest_segment`."""
+    with held(state.lock):
+        segments, high_watermark = state.segments.all, state.high_watermark.value
+    first = segments[0]
+    is_active = len(segments) == 1
+    end = first.next_offset if is_active else segments[1].base_offset
+    if first.size == 0 or end > high_watermark or (is_active and first.size < active_bytes):
+        return None
+    return OldestSegment(_timestamp_of(first), end, first.size)
+
+
+def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = None) -> Retained:
+    """See `Log.retain`; ``sync_to`` brings what is to be deleted to the disk."""
+    state.check_writable()
+    now = state.clock.now_ms() if now_ms is None else now_ms
+    with held(state.lock):
+        state.check_whole_locked()
+        expired = state.expire_producers_locked(now)
+        state.look_back(now)
+        rolled = _roll_if_idle_locked(state, now)
+    truncation.drop_below_start(state)
+    with held(state.lock):
+        segments, high_watermark = state.segments.all, state.high_watermark.value
+    doomed = list(_doomed(state, segments, high_watermark, now))
+    start = state.log_start
+    if doomed:
+        if doomed[-1].base_offset == segments[-1].base_offset:
+            # All of it. The active segment goes too, unless somebody has appended meanwhile.
+            end = high_watermark
+        else:
+            end = segments[len(doomed)].base_offset
+        _tell_of_holes(state, doomed)
+        start = truncation.delete_before(state, end, sync_to)
+        _logger.info(
+            "retention: log=%s segments=%d bytes=%d log_start_offset=%d",
+            state.path,
+            len(doomed),
+            sum(segment.size for segment in doomed),
+            start,
+        )
+    return Retained(start, len(doomed), sum(segment.size for segment in doomed), rolled, expired)
+
+
+def _tell_of_holes(state: State, doomed: list[Segment]) -> None:
+    """Say what was lost between segments that go: nothing tells of it once they are gone."""
+    for segment in doomed:
+        try:
+            if segment.sealed:
+                state.check_joined(segment)
+        except DamagedLogError as error:
+            _logger.error("retention deletes up to behind a loss: log=%s error=%s", state.path, error)
+        except (RecordError, StorageError):
+            pass  # what is damaged in it goes with it
+
+
+def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, now_ms: int) -> Iterator[Segment]:
+    """The first segments, as many as have to go."""
+    config = state.config
+    if not config.deletes:
+        return
+    excess = -1
+    if config.retention_bytes >= 0:
+        excess = sum(segment.size for segment in segments) - config.retention_bytes
+    for place, segment in enumerate(segments):
+        is_last = place + 1 == len(segments)
+        end = segment.next_offset if is_last else segments[place + 1].base_offset
+        if end > high_watermark or (is_last and segment.size == 0):
+            return
+        # Kafka deletes by size first and then by age; what the one has taken the other finds gone.
+        is_excess = 0 <= segment.size <= excess
+        if not is_excess and not _is_too_old(segment, config.retention_ms, now_ms):
+            return
+        excess -= segment.size
+        yield segment
+
+
+def _is_too_old(segment: Segment, retention_ms: int, now_ms: int) -> bool:
+    if retention_ms < 0:
+        return False
+    return now_ms - _timestamp_of(segment) > retention_ms
+
+
+def _timestamp_of(segment: Segment) -> int:
+    newest = segment.largest_timestamp()
+    # Records without a timestamp are as old as their file.
+    return segment.file.modified_ms() if newest is None else newest[0]
+
+
+def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
+    """Seal an active segment that began longer than segment.ms ago, though nobody appends.
+
+    Kafka rolls at the next append only, so that the last segment of an idle topic is never compacted.
+    Its age counts from its first record, or from when it was begun here if that is later: records of
+    long ago, which somebody imports, must not make a segment of every few.
+    """
+    active = state.segments.active
+    if active.size == 0 or state.tail is not None:
+        return False
+    first = active.first_timestamp()
+    since = max(state.segment_began_ms, -1 if first is None else first)
+    if since < 0 or now_ms - since <= state.roll_after_ms:
+        return False
+    with state.change():
+        state.roll_locked()
+    return True

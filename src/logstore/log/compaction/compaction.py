@@ -1,0 +1,419 @@
+"""Compaction: of the records of one key only the newest stays, as Kafka's log cleaner does it.
+
+One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of
+bounded memory (`_keymap`); then it passes every segment from the first to where the map is complete
+through a filter (`_compact`) and puts the new form in the old one's place (`exchange`). Offsets,
+sequences and the order of records stay. Tombstones, and markers of transactions of which nothing is
+left, go once ``delete.retention.ms`` has passed since a compaction first met them.
+
+Invariants: only what was synced, sealed and lies below the last stable offset is touched; the last
+batch of each new segment stays, if only its header, so that segments lie end to end as before; every
+batch is checked before its bytes count. Damage ends the run, and the log is marked with its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from logstore._segment import Segment
+from logstore.batch import _compaction_filter, _offset_map
+from logstore.batch._batch import BatchView
+from logstore.batch._compaction_filter import Filter
+from logstore.batch._offset_map import SLOT_BYTES, KeyMap
+from logstore.config.log import LogConfig
+from logstore.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidSettingError,
+    LogClosedError,
+    RecordError,
+    StorageError,
+)
+from logstore.io._interrupts import held, shielded
+from logstore.log.compaction import plan, segment_swap
+from logstore.log.compaction.plan import Cleanable
+from logstore.log.compaction.segment_swap import Superseded
+from logstore.log.compaction.transaction_filter import Decided
+from logstore.log.recovery import recovery
+from logstore.log.state import State
+from logstore.records import Codec
+
+_logger = logging.getLogger(__name__)
+
+MAP_BYTES = 128 << 20  #: Kafka's log.cleaner.dedupe.buffer.size
+READ_BYTES = 1 << 20
+
+Throttle = Callable[[int], None]
+
+
+class Compacted(NamedTuple):
+    """What one run has done. Counts are of records and bytes that were read, once for each round."""
+
+    first_dirty_offset: int  #: below it every key has one record now
+    rounds: int
+    segments_before: int
+    segments_after: int
+    bytes_read: int
+    bytes_kept: int
+    records_read: int
+    records_kept: int
+    keyless_records: int  #: dropped, since nothing can replace them: a compacted log takes none
+    is_complete: bool  #: all that could be cleaned was; if not, the log was cut or deleted from meanwhile
+
+
+def compact(
+    state: State,
+    sync_to: Callable[[int], None],
+    *,
+    map_bytes: int = MAP_BYTES,
+    now_ms: int | None = None,
+    throttle: Throttle | None = None,
+) -> Compacted:
+    """See `Log.compact`; ``sync_to`` brings what is to be compacted to the disk."""
+    state.check_writable()
+    if not state.config.compacts:
+        raise InvalidSettingError({"cleanup.policy": f"{state.name} is not compacted: expected compact in it"})
+    if map_bytes < 2 * SLOT_BYTES:
+        raise InvalidSettingError(
+            {"log.cleaner.dedupe.buffer.size": f"expected at least {2 * SLOT_BYTES} bytes, found {map_bytes}"}
+        )
+    with held(state.compacting):
+        run = _Run(state, map_bytes, state.clock.now_ms() if now_ms is None else now_ms, throttle)
+        try:
+            done = run.work(sync_to)
+        except RecordError as error:
+            # Nothing was lost: the old segments are all there. Somebody has to look at them.
+            state.uncleanable = str(error)
+            _logger.error("log cannot be compacted: log=%s error=%s", state.path, error)
+            raise
+        state.uncleanable = None
+        return done
+
+
+def look(state: State, now_ms: int | None = None) -> Cleanable:
+    """See `Log.cleanable`."""
+    state.check_open()
+    now = state.clock.now_ms() if now_ms is None else now_ms
+    with held(state.lock):
+        segments, stable, first = state.segments.all, state.last_stable.value, state.first_dirty_offset
+    return plan.cleanable(segments, state.config, first, stable, now, state.next_horizon_ms, state.uncleanable)
+
+
+class _Run:
+    """One compaction of one log."""
+
+    def __init__(self, state: State, map_bytes: int, now_ms: int, throttle: Throttle | None) -> None:
+        self._state = state
+        self._map_bytes = map_bytes
+        self._now_ms = now_ms
+        self._throttle = throttle
+        self._generation = -1  # of the log: a truncation raises it, and ends the run
+        self._rounds = 0
+        self._passed = 0  # bytes of the last chunk that were whole batches
+        # What the filters of all rounds have counted. Not the filters: each holds its round's map.
+        self._bytes_read = self._bytes_kept = self._records_read = self._records_kept = self._keyless_records = 0
+
+    def work(self, sync_to: Callable[[int], None]) -> Compacted:
+        state = self._state
+        # Before the look: what it says holds for this generation only.
+        self._generation = state.generation
+        plan = look(state, self._now_ms)
+        before = len(state.segments)
+        is_complete = True
+        if plan.clean_bytes + plan.dirty_bytes:
+            first = plan.first_dirty_offset
+            try:
+                shielded(self._promise, sync_to, plan.end_offset)
+                while True:
+                    known = self._round(first, plan.end_offset)
+                    first = known + 1
+                    if first >= plan.end_offset:
+                        break
+            except Superseded:
+                is_complete = False
+            except RecordError:
+                # A truncation raises the generation before it changes a file; what was read then may look damaged.
+                if self._generation == state.generation:
+                    raise
+                is_complete = False
+        done = Compacted(
+            first_dirty_offset=state.first_dirty_offset,
+            rounds=self._rounds,
+            segments_before=before,
+            segments_after=len(state.segments),
+            bytes_read=self._bytes_read,
+            bytes_kept=self._bytes_kept,
+            records_read=self._records_read,
+            records_kept=self._records_kept,
+            keyless_records=self._keyless_records,
+            is_complete=is_complete,
+        )
+        _logger.info("compacted: log=%s %s", state.path, " ".join(f"{k}={v}" for k, v in done._asdict().items()))
+        return done
+
+    def _promise(self, sync_to: Callable[[int], None], end_offset: int) -> None:
+        """All that will be touched is on disk, and the recovery point lies above it, durably.
+
+        Below it a recovery neither scans nor cuts. An older slot of its file could name an offset, and a
+        position, that are inside a segment of the old form.
+        """
+        state = self._state
+        sync_to(end_offset)
+        with held(state.lock):
+            state.check_whole_locked()
+            if self._generation != state.generation:
+                raise Superseded
+            state.unmark_locked()
+
+    def _round(self, first: int, end_offset: int) -> int:
+        """Clean as much as one map takes; the last offset that it knows."""
+        state = self._state
+        self._check_joined(end_offset)
+        keys = self._map(first, end_offset)
+        known = max(keys.latest_offset, first - 1)
+        with held(state.lock):
+            segments = state.segments.all
+        filtered = Filter(
+            keys,
+            known_offset=known,
+            now_ms=self._now_ms,
+            delete_retention_ms=state.config.delete_retention_ms,
+            level_of=_level_of(state.config),
+            limit=state.config.decompressed_max_bytes,
+        )
+        self._rounds += 1
+        decided = Decided(state.transactions.aborted_between(segments[0].base_offset, end_offset))
+        try:
+            for group in plan.groups(segments, known + 1, state.config):
+                self._clean(group, filtered, decided)
+        finally:
+            self._count(filtered)
+        with held(state.lock):
+            if self._generation != state.generation:
+                raise Superseded
+            state.next_horizon_ms = filtered.next_horizon_ms
+            shielded(state.note_clean_locked, min(known + 1, end_offset))
+        return known
+
+    def _count(self, filtered: Filter) -> None:
+        self._bytes_read += filtered.bytes_read
+        self._bytes_kept += filtered.bytes_kept
+        self._records_read += filtered.records_read
+        self._records_kept += filtered.records_kept
+        self._keyless_records += filtered.keyless_records
+
+    def _check_joined(self, end_offset: int) -> None:
+        """Refuse what segments have lost between them: put together, they would hide it for good."""
+        state = self._state
+        with held(state.lock):
+            segments = [s for s in state.segments.all[:-1] if s.base_offset < end_offset]
+        for segment in segments:
+            try:
+                state.check_joined(segment)
+            except StorageError as error:
+                self._check()
+                if segment.file.closed or segment not in state.segments.all:
+                    raise Superseded from error
+                raise
+
+    # -- the map
+
+    def _map(self, first: int, end_offset: int) -> KeyMap:
+        """The newest offset of each key from ``first`` on, as far as the map takes them."""
+        size = self._map_bytes
+        # No more slots than there can be records: most maps are far smaller than they may be.
+        needed = ((end_offset - first) * 10 // 9 + 2) * SLOT_BYTES
+        while True:
+            keys = KeyMap(min(size, needed), self._secret())
+            self._fill(keys, first, end_offset)
+            if keys.latest_offset >= first or first >= end_offset:
+                return keys
+            # Not even one batch. It fits into memory decompressed, so its keys do. Two maps may not.
+            del keys
+            size *= 2
+
+    def _secret(self) -> bytes:
+        rng = self._state.rng
+        return os.urandom(16) if rng is None else rng.randbytes(16)
+
+    def _fill(self, keys: KeyMap, first: int, end_offset: int) -> None:
+        state = self._state
+        with held(state.lock):
+            segments = [s for s in state.segments.all[:-1] if s.next_offset > first and s.base_offset < end_offset]
+        decided = Decided(state.transactions.aborted_between(first, end_offset))
+        limit = state.config.decompressed_max_bytes
+        for segment in segments:
+            start = segment.position_of(first) if first > segment.base_offset else 0
+            for data, position in self._chunks(segment, start):
+                at, path = 0, segment.path
+                while True:
+                    at, why = keys.add_run(data, first, position=at, limit=limit, path=path, file_position=position)
+                    if why == _offset_map.FILLED:
+                        return
+                    if why != _offset_map.DECIDE:
+                        break
+                    batch = BatchView(memoryview(data)[at:])
+                    if decided.may_discard(batch) or batch.is_control:
+                        keys.pass_over(batch.last_offset)
+                    else:
+                        _, why = keys.add_batch(
+                            data, first, position=at, limit=limit, path=path, file_position=position
+                        )
+                        if why == _offset_map.FILLED:
+                            return
+                    at += batch.size
+                self._passed = at
+            # Behind a gap at its end the segment is known to its end.
+            keys.pass_over(segment.next_offset - 1)
+        self._ask_markers_behind(decided, end_offset)
+
+    def _ask_markers_behind(self, decided: Decided, end_offset: int) -> None:
+        """Transactions that end behind what is compacted were taken for what the aborted index says."""
+        waiting = decided.undecided
+        if not waiting:
+            return
+        state = self._state
+        for batch in recovery.produced_batches(state.segments, end_offset, state.last_stable.value):
+            if batch.marker is not None and batch.producer_id in waiting:
+                decided.agree(batch.producer_id, batch.marker, batch.last_offset)
+                waiting.discard(batch.producer_id)
+                if not waiting:
+                    return
+
+    # -- reading
+
+    def _chunks(self, segment: Segment, position: int) -> Iterator[tuple[bytes, int]]:
+        """The bytes of a segment from a position on; `_passed` of each chunk were whole batches."""
+        state, end, want = self._state, segment.size, READ_BYTES
+        while position < end:
+            self._check()
+            try:
+                data = segment.file.read(position, min(want, end - position))
+            except StorageError as error:
+                self._check()
+                if segment.file.closed or segment not in state.segments.all:
+                    raise Superseded from error
+                raise
+            if self._throttle is not None:
+                self._throttle(len(data))
+            self._passed = 0
+            yield data, position
+            if self._passed:
+                position += self._passed
+                want = READ_BYTES
+                continue
+            # A batch larger than what was read, if it is one.
+            size = int.from_bytes(data[8:12], "big") + 12 if len(data) >= 12 else 0
+            if size <= len(data) or size > end - position:
+                raise CorruptRecordError(
+                    f"the segment ends inside a batch: {end - position} bytes are there",
+                    path=segment.path,
+                    position=position,
+                )
+            want = size
+
+    def _check(self) -> None:
+        state = self._state
+        if state.closing:
+            raise LogClosedError(f"{state.name}: the log was closed during its compaction", path=state.path)
+        state.check_writable()
+
+    # -- cleaning
+
+    def _clean(self, group: Sequence[Segment], filtered: Filter, decided: Decided) -> None:
+        """Write the new form of some segments, and put it in their place if it differs."""
+        state = self._state
+        base = group[0].base_offset
+        last_offsets, epochs = self._producers()
+        filtered.begin(base, last_offsets)
+        decided.listed.clear()
+        changes = _changes(filtered)
+        target = state.segments.begin_cleaned(base)
+        try:
+            for segment in group:
+                self._pass(segment, segment is group[-1], filtered, decided, epochs, target)
+            if len(group) == 1 and changes == _changes(filtered):
+                segment_swap.discard(state, target)
+                return
+            target.seal()
+            self._generation = shielded(
+                segment_swap.exchange, state, group, target, list(decided.listed), self._generation
+            )
+        except BaseException:
+            # Of a log that failed at the exchange, the next open has to see what was done.
+            if state.failed is None:
+                segment_swap.discard(state, target)
+            raise
+
+    def _producers(self) -> tuple[list[int], dict[int, int]]:
+        """Where the last batches of producers end, rising; and the epochs of those that have only markers."""
+        last_offsets, epochs = [], {}
+        with held(self._state.lock):
+            for producer in self._state.transactions.producers:
+                if producer.batches:
+                    last_offsets.append(producer.batches[-1].last_offset)
+                else:
+                    epochs[producer.producer_id] = producer.epoch
+        return sorted(last_offsets), epochs
+
+    def _pass(
+        self,
+        segment: Segment,
+        ends_group: bool,
+        filtered: Filter,
+        decided: Decided,
+        epochs: dict[int, int],
+        target: Segment,
+    ) -> None:
+        end, path = segment.next_offset, segment.path
+        for data, position in self._chunks(segment, 0):
+            ends_here = ends_group and position + len(data) == segment.size
+            at = 0
+            while True:
+                at, why = filtered.run(data, at, end, ends_here, path=path, file_position=position)
+                if why != _compaction_filter.DECIDE:
+                    break
+                batch = BatchView(memoryview(data)[at:])
+                is_spent = decided.may_discard(batch)
+                horizon = batch.delete_horizon_ms
+                is_over = not batch.is_control or (horizon is not None and horizon <= self._now_ms)
+                # A producer of which there is only a marker is fenced by its epoch.
+                fences = batch.is_control and epochs.get(batch.producer_id) == batch.producer_epoch
+                at = filtered.decide(
+                    data,
+                    at,
+                    end,
+                    discard=is_spent and is_over,
+                    marker_goes=is_spent and batch.is_control,
+                    stays_empty=fences or (ends_here and at + batch.size == len(data)),
+                    path=path,
+                    file_position=position,
+                )
+            self._passed = at
+            self._write(target, filtered)
+
+    def _write(self, target: Segment, filtered: Filter) -> None:
+        if not len(filtered):
+            return
+        if target.size + len(filtered) > plan.INT32_MAX:
+            raise InvalidRecordError(
+                f"{self._state.name}: the segment at {target.base_offset} would grow past 2**31 bytes, since its "
+                "tombstones get a delete horizon; compact with a smaller segment.bytes",
+                path=target.path,
+            )
+        target.append(filtered, -1, -1)
+        if self._throttle is not None:
+            self._throttle(len(filtered))
+        filtered.clear()
+
+
+def _level_of(config: LogConfig) -> Callable[[int], int]:
+    """At which level a codec compresses. A method of the run would keep the run alive with its filters."""
+    return lambda codec: config.level_of(Codec(codec))
+
+
+def _changes(filtered: Filter) -> int:
+    return filtered.batches_rewritten + filtered.batches_emptied + filtered.batches_dropped

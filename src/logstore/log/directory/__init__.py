@@ -1,0 +1,1 @@
+"""The files of a partition: their names, the segments in order, the lock."""

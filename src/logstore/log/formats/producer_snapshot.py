@@ -1,0 +1,336 @@
+"""The state of producers as bytes: Kafka's snapshots, and our own that forgets nothing.
+
+Functions over whole files. A snapshot is a hint that saves replay: damaged ones are None, and the
+state is then rebuilt from an older snapshot or from batch headers. On a roll ours is written
+before Kafka's, so that after a crash ours is never the older one (`load_newest`).
+
+**Kafka's** ``%020d.snapshot``: the state before the offset in the name. It holds only the last
+batch of a producer. Big-endian (Kafka's `ProducerSnapshot`, version 1)::
+
+    0  2  version 1        6  4  number of producers
+    2  4  CRC-32C of       10    46 bytes for each producer:
+          all from 6 on
+
+     0  8  producer id             22  4  offset delta: last minus base offset of that batch
+     8  2  epoch                   26  8  timestamp of the last batch or marker
+    10  4  last sequence, or -1    34  4  coordinator epoch, or -1
+    14  8  last offset, or -1      38  8  first offset of the open transaction, or -1
+
+**Ours** ``logstore.producers``: one file, replaced at each snapshot, with all remembered batches,
+so that a duplicate among the last five is known after a restart even if a segment has just been
+rolled. Big-endian::
+
+     0  4  magic "lpro"       24  4  number of producers
+     4  2  version 1          28  4  number of completed transactions
+     6  2  zero               32     43 bytes for each producer
+     8  8  generation                then 32 bytes for each of their batches, in their order
+    16  8  offset                    then 25 bytes for each completed transaction
+                                     then CRC-32C of all before
+
+The generation is that of the log: after a truncation an older file describes offsets that have
+been given to other batches.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from logstore.batch._crc32c import crc32c
+from logstore.log.formats.checkpoints import INT32_MAX
+from logstore.log.producers import (
+    NO_SEQUENCE,
+    REMEMBERED_BATCHES,
+    CompletedTransaction,
+    Producers,
+    ProducerState,
+    WrittenBatch,
+)
+
+if TYPE_CHECKING:
+    from logstore.log.directory.files import Directory
+
+PRODUCERS = "logstore.producers"
+
+_NAME = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
+_SEQUENCES = 2**31
+
+_HEAD = struct.Struct(">hIi")
+_VERSION = 1
+_CRC_START = 6
+_ENTRY = struct.Struct(">qhiqiqiq")
+
+_OWN_HEAD = struct.Struct(">4sHHQqII")
+_OWN_MAGIC = b"lpro"
+_OWN_VERSION = 1
+_OWN_STATE = struct.Struct(">qhiqqqIB")
+_OWN_BATCH = struct.Struct(">iiqqq")
+_OWN_COMPLETED = struct.Struct(">qqqB")
+_CRC = struct.Struct(">I")
+
+
+class SavedProducers(NamedTuple):
+    """The state of all producers before ``offset``; batches from there on must be replayed."""
+
+    offset: int
+    states: list[ProducerState]
+    completed: list[CompletedTransaction]
+
+    @classmethod
+    def of(cls, producers: Producers, offset: int) -> SavedProducers:
+        """What to save, read in place: encode it before the producers change."""
+        return cls(offset, list(producers), list(producers.completed))
+
+
+# --- Kafka's ---------------------------------------------------------------------------------
+
+
+def snapshot_name(offset: int) -> str:
+    """The name of Kafka's snapshot of the state before ``offset``.
+
+    >>> snapshot_name(42)
+    '00000000000000000042.snapshot'
+    """
+    return f"{offset:020d}.snapshot"
+
+
+def snapshot_offset(name: str) -> int | None:
+    """The offset in the name of a snapshot; None for any other file."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
+    """The bytes of Kafka's snapshot of these producers."""
+    entries = []
+    for state in states:
+        first_offset = -1 if state.transaction_first_offset is None else state.transaction_first_offset
+        sequence, offset, delta = NO_SEQUENCE, -1, 0
+        if state.batches:
+            last = state.batches[-1]
+            sequence, offset, delta = (
+                last.last_sequence,
+                last.last_offset,
+                last.last_offset - last.base_offset,
+            )
+        entries.append(
+            _ENTRY.pack(
+                state.producer_id,
+                state.epoch,
+                sequence,
+                offset,
+                delta,
+                state.timestamp_ms,
+                state.coordinator_epoch,
+                first_offset,
+            )
+        )
+    data = bytearray(_HEAD.pack(_VERSION, 0, len(entries)))
+    for entry in entries:
+        data += entry
+    struct.pack_into(">I", data, 2, crc32c(memoryview(data)[_CRC_START:]))
+    return bytes(data)
+
+
+def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
+    """The producers in Kafka's snapshot at ``offset``; None if it is damaged.
+
+    Each remembers one batch at most. Expiry goes by the timestamps that the producers gave.
+    """
+    if len(data) < _HEAD.size:
+        return None
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != _VERSION or len(data) != _HEAD.size + count * _ENTRY.size:
+        return None
+    view = memoryview(data)
+    if crc32c(view[_CRC_START:]) != crc:
+        return None
+    states = []
+    for entry in _ENTRY.iter_unpack(view[_HEAD.size :]):
+        producer_id, epoch, sequence, last_offset, delta, timestamp_ms, coordinator_epoch, first_offset = entry
+        state = ProducerState(producer_id, epoch, coordinator_epoch, timestamp_ms, timestamp_ms)
+        if first_offset >= 0:
+            state.transaction_first_offset = first_offset
+        if last_offset >= 0:
+            if not 0 <= delta <= last_offset:
+                return None
+            base_sequence = NO_SEQUENCE
+            if sequence >= 0:
+                # As Kafka derives it: sequences and offsets of one batch run in step.
+                base_sequence = (sequence - delta) % _SEQUENCES
+                state.chain_count = delta + 1
+            state.batches = (WrittenBatch(base_sequence, sequence, last_offset - delta, last_offset, timestamp_ms),)
+        states.append(state)
+    return states if _holds_together(states, offset) else None
+
+
+# --- ours ------------------------------------------------------------------------------------
+
+
+def encode_producers(saved: SavedProducers, generation: int) -> bytes:
+    """The bytes of ``logstore.producers`` in this generation of the log."""
+    heads, batches = [], []
+    for state in saved.states:
+        first_offset = -1 if state.transaction_first_offset is None else state.transaction_first_offset
+        heads.append(
+            _OWN_STATE.pack(
+                state.producer_id,
+                state.epoch,
+                state.coordinator_epoch,
+                state.timestamp_ms,
+                state.written_ms,
+                first_offset,
+                state.chain_count,
+                len(state.batches),
+            )
+        )
+        for batch in state.batches:
+            batches.append(_OWN_BATCH.pack(*batch))
+    completed = [_OWN_COMPLETED.pack(*transaction) for transaction in saved.completed]
+    head = _OWN_HEAD.pack(_OWN_MAGIC, _OWN_VERSION, 0, generation, saved.offset, len(heads), len(saved.completed))
+    body = b"".join([head, *heads, *batches, *completed])
+    return body + _CRC.pack(crc32c(body))
+
+
+def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
+    """What ``logstore.producers`` says; None if it is damaged or of another generation."""
+    end = len(data) - _CRC.size
+    if end < _OWN_HEAD.size or crc32c(memoryview(data)[:end]) != _CRC.unpack_from(data, end)[0]:
+        return None
+    magic, version, zero, found, offset, state_count, completed_count = _OWN_HEAD.unpack_from(data)
+    if magic != _OWN_MAGIC or version != _OWN_VERSION or zero or found != generation or offset < 0:
+        return None
+    states_end = _OWN_HEAD.size + state_count * _OWN_STATE.size
+    batches_end = end - completed_count * _OWN_COMPLETED.size
+    if states_end > batches_end or (batches_end - states_end) % _OWN_BATCH.size:
+        return None
+    view = memoryview(data)
+    batches = [WrittenBatch(*fields) for fields in _OWN_BATCH.iter_unpack(view[states_end:batches_end])]
+    states = []
+    taken = 0
+    for fields in _OWN_STATE.iter_unpack(view[_OWN_HEAD.size : states_end]):
+        producer_id, epoch, coordinator_epoch, timestamp_ms, written_ms, first_offset, chain_count, count = fields
+        own = tuple(batches[taken : taken + count])
+        if count > REMEMBERED_BATCHES or len(own) < count or not _follow(own):
+            return None
+        taken += count
+        state = ProducerState(producer_id, epoch, coordinator_epoch, timestamp_ms, written_ms)
+        state.transaction_first_offset = None if first_offset < 0 else first_offset
+        state.batches, state.chain_count = own, chain_count
+        states.append(state)
+    completed = [
+        CompletedTransaction(producer_id, first, last, bool(is_aborted))
+        for producer_id, first, last, is_aborted in _OWN_COMPLETED.iter_unpack(view[batches_end:end])
+    ]
+    if taken != len(batches) or not _holds_together(states, offset) or not _rises(completed, offset):
+        return None
+    return SavedProducers(offset, states, completed)
+
+
+# --- the files of a partition ----------------------------------------------------------------
+
+
+def save(directory: Directory, producers: Producers, offset: int, generation: int, *, durable: bool) -> None:
+    """Write both snapshots of the state before ``offset``, ours first.
+
+    ``durable`` for a recovery that replays from ``offset`` on and nothing before it.
+    """
+    saved = SavedProducers.of(producers, offset)
+    directory.replace(PRODUCERS, encode_producers(saved, generation), durable=durable)
+    directory.replace(snapshot_name(offset), encode_snapshot(saved.states), durable=durable)
+
+
+def save_own(directory: Directory, producers: Producers, offset: int, generation: int) -> None:
+    """Write our snapshot of the state before ``offset``, a hint."""
+    data = encode_producers(SavedProducers.of(producers, offset), generation)
+    directory.replace(PRODUCERS, data, durable=False)
+
+
+def remove_beyond(
+    directory: Directory, end_offset: int, generation: int, names: list[str] | None = None
+) -> list[str]:
+    """Remove every snapshot of a state that the log no longer reaches; durable on return. The names that are left.
+
+    ``names`` are those in the directory, if they are known. A log that was cut grows again: a snapshot left from
+    before would then speak of other batches.
+    """
+    names = directory.names() if names is None else names
+    data = directory.read(PRODUCERS, names)
+    own = None if data is None else decode_producers(data, generation)
+    stale = [name for name in names if (snapshot_offset(name) or 0) > end_offset]
+    if own is not None and own.offset > end_offset:
+        stale.append(PRODUCERS)
+    for name in stale:
+        directory.remove(name)
+    if stale:
+        directory.sync()
+        names = [name for name in names if name not in stale]
+    return names
+
+
+def remove_strays(directory: Directory, base_offsets: set[int], names: list[str]) -> None:
+    """Remove Kafka's snapshots that no segment begins at, but the newest: each clean close leaves one at its end.
+
+    ``names`` are those in the directory. `ProducerStateManager.removeStraySnapshots` of Kafka does so, too, when a
+    log is loaded.
+    """
+    offsets = [offset for name in names if (offset := snapshot_offset(name)) is not None]
+    newest = max(offsets, default=0)
+    for offset in offsets:
+        if offset != newest and offset not in base_offsets:
+            directory.remove(snapshot_name(offset))
+
+
+def load_newest(directory: Directory, end_offset: int, generation: int) -> SavedProducers | None:
+    """The newest whole snapshot at or before ``end_offset``; None if everything must be replayed.
+
+    Ours, unless Kafka's is newer. Damaged files are passed over and left where they are.
+
+    Raises:
+        StorageError: a file is there and cannot be read.
+    """
+    data = directory.read(PRODUCERS)
+    own = None if data is None else decode_producers(data, generation)
+    if own is not None and own.offset > end_offset:
+        own = None
+    offsets = [offset for name in directory.names() if (offset := snapshot_offset(name)) is not None]
+    for offset in sorted(offsets, reverse=True):
+        if own is not None and offset <= own.offset:
+            break
+        data = directory.read(snapshot_name(offset)) if offset <= end_offset else None
+        states = None if data is None else decode_snapshot(data, offset)
+        if states is not None:
+            return SavedProducers(offset, states, [])
+    return own
+
+
+def _holds_together(states: list[ProducerState], offset: int) -> bool:
+    """Whether one state stands for each id, and none of them speaks of ``offset`` or what follows."""
+    for state in states:
+        first_offset = state.transaction_first_offset
+        if state.producer_id < 0 or (first_offset is not None and first_offset >= offset):
+            return False
+        if state.batches and state.batches[-1].last_offset >= offset:
+            return False
+    return len({state.producer_id for state in states}) == len(states)
+
+
+def _follow(batches: tuple[WrittenBatch, ...]) -> bool:
+    """Whether each batch spans offsets that a batch can, behind those of the one before it."""
+    next_offset = 0
+    for batch in batches:
+        if not next_offset <= batch.base_offset <= batch.last_offset <= batch.base_offset + INT32_MAX:
+            return False
+        next_offset = batch.last_offset + 1
+    return True
+
+
+def _rises(completed: list[CompletedTransaction], offset: int) -> bool:
+    first = last = -1
+    for transaction in completed:
+        if transaction.first_offset <= first or transaction.last_offset <= last:
+            return False
+        first, last = transaction.first_offset, transaction.last_offset
+    return last < offset

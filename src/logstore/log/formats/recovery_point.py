@@ -1,0 +1,140 @@
+"""What a log has promised, in three small files: its recovery point, its start and its published end.
+
+``logstore.recovery`` says what is on disk, for the next recovery; ``logstore.start`` says a second time
+where the log starts, for one that finds the first lost; ``logstore.published`` says what
+is in the files, for readers in other processes. All are overwritten in place by one `pwrite` of a
+block that carries its own CRC; `checkpoint` draws the bytes. Called under the log's lock.
+
+Invariant: a recovery point that can be read after a crash never lies above what was synced. It is
+raised only after a sync, and lowered durably, in both slots, before a truncation cuts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+
+from logstore.errors import NO_ROOM, StorageError
+from logstore.io._files import File, errno_of
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.formats._published import publish
+from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
+
+_logger = logging.getLogger(__name__)
+
+
+class RecoveryFile:
+    """The two slots of ``logstore.recovery``, or of another file of that form."""
+
+    def __init__(self, directory: Directory, point: RecoveryPoint, name: str = checkpoints.RECOVERY) -> None:
+        self._directory = directory
+        self._name = name
+        self._file: File | None = None
+        self.point = point
+
+    def _opened(self) -> File:
+        if self._file is None:
+            self._file = self._directory.open(self._name, create=True, writable=True)
+        return self._file
+
+    def write(self, point: RecoveryPoint) -> None:
+        """Write one slot, over the older of the two. Not synced: a lost slot leaves the one before."""
+        self._write_slot(point)
+
+    def write_durably(self, point: RecoveryPoint) -> None:
+        """Write both slots, each synced before the other is touched; durable on return.
+
+        No slot of before is left, so that a later tear of one cannot bring an older promise back.
+        """
+        for _ in range(2):
+            self._write_slot(point)
+            self._opened().sync()
+
+    def _write_slot(self, point: RecoveryPoint) -> None:
+        point = point._replace(sequence=self.point.sequence + 1)
+        self._opened().write(checkpoints.encode_slot(point), checkpoints.slot_position(point.sequence))
+        self.point = point
+
+    def sync(self) -> None:
+        """Make the last slot durable."""
+        self._opened().sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: bool = True) -> None:
+    """Write into ``logstore.start`` where the log starts and of what kind it is, unless it says so.
+
+    After ``logstore.recovery`` has said so: it is asked only where that one is lost, and says less until then. On a
+    full disk, or without a descriptor, it is better missing than behind.
+    """
+    point = RecoveryPoint(0, 0, log_start, 0, 0, log_start, -1, kind=kind)
+    file: RecoveryFile | None = None
+    try:
+        noted = checkpoints.decode_slots(directory.read(checkpoints.START) or b"")
+        if noted is not None and (noted.log_start_offset, noted.kind) == (log_start, kind):
+            return
+        file = RecoveryFile(directory, noted or point, checkpoints.START)
+        file.write(point)
+        if durable:
+            file.sync()
+            if noted is None:
+                directory.sync()
+    except NO_ROOM as error:
+        _logger.warning("log start not written a second time: log=%s error=%s", directory.path, error)
+        # A disk that refuses that, too, leaves the one of before; what has called this has been decided.
+        with contextlib.suppress(*NO_ROOM):
+            directory.remove(checkpoints.START)
+    finally:
+        if file is not None:
+            file.close()
+
+
+class PublishedFile:
+    """The 64 bytes of ``logstore.published``, as their writer sees them."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._file = directory.open(checkpoints.PUBLISHED, create=True, writable=True, hint=True)
+
+    def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
+        """Publish; readers see these numbers or the ones before. Never synced."""
+        assert last_stable <= high_watermark <= log_end, (last_stable, high_watermark, log_end)
+        publish(self._file, generation, log_start, high_watermark, last_stable, log_end)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class PublishedReader:
+    """``logstore.published`` as readers in other processes see it."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._file: File | None = None
+
+    def read(self, *, attempts: int = 100) -> Published | None:
+        """What the log's writer has published, or None if there is no such file.
+
+        A block that is being overwritten while it is read fails its CRC and is read again. None too if
+        it never becomes whole, as after a power cut: the end is then the last whole good batch.
+        """
+        if self._file is None:
+            try:
+                self._file = self._directory.open(checkpoints.PUBLISHED)
+            except StorageError as error:
+                if errno_of(error) == errno.ENOENT:
+                    return None
+                raise
+        for _ in range(attempts):
+            published = checkpoints.decode_published(self._file.read(0, checkpoints.PUBLISHED_BYTES))
+            if published is not None:
+                return published
+        return None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,480 @@
+"""A log read beside its writer's process, or without any: nothing is locked, recovered or written.
+
+The reader goes by ``logstore.published``, which its writer overwrites after every append. Where that
+file is missing, as in a directory that Kafka wrote, the log ends with its last whole good batch.
+Any thread may use a reader.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from logstore._segment import Segment
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.log import LogConfig
+from logstore.errors import (
+    CorruptRecordError,
+    DamagedLogError,
+    ForkedError,
+    LogClosedError,
+    NotALogError,
+    ReadOnlyError,
+    RecordError,
+    StorageError,
+    UnknownTopicError,
+)
+from logstore.io._files import LIBC, fork_generation
+from logstore.io._interrupts import held
+from logstore.io._watch import Watch
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments, is_gone
+from logstore.log.formats import checkpoints, transaction_index
+from logstore.log.formats.checkpoints import LogKind, Published
+from logstore.log.formats.leader_epochs import Epochs
+from logstore.log.formats.recovery_point import PublishedReader
+from logstore.log.formats.transaction_index import Note
+from logstore.log.read.reader import REST_S, Readable
+from logstore.log.recovery import recovery
+from logstore.log.root import Root
+from logstore.log.watermark import Watermark
+from logstore.records import AbortedTransaction, Isolation, TopicPartition
+
+POLL_S = 0.010
+ATTEMPTS = 500  #: at opening what a writer is changing
+
+
+class LogReader(Readable):
+    """One partition's log, opened for reading.
+
+    >>> with Log.open(tmp / "flights-0", read_only=True) as log:
+    ...     log.log_end_offset
+    0
+    """
+
+    def __init__(
+        self, directory: Directory, config: LogConfig, clock: Clock, kind: LogKind = LogKind.UNRECORDED
+    ) -> None:
+        self.name: TopicPartition = files.parse_partition(directory.path)
+        self.config = config
+        self.path = directory.path
+        self._directory = directory
+        self._clock = clock
+        self._given_kind = kind
+        self._kind: LogKind | None = None
+        self._lock = threading.RLock()
+        self._fork = fork_generation()
+        self._closed = False
+        self._why_closed = "the log is closed; open it again"
+        self._watch: Watch | None = None
+        self._stuck = -1  # the odd generation that was waited for in vain
+        self._aborted: dict[int, list[AbortedTransaction]] = {}
+        self._note = Note(None)
+        files.refuse_file(directory)
+        names = directory.names() if directory.exists() else []
+        root = Directory(os.path.dirname(directory.path), directory.files)
+        if names and root.read(files.INCOMPLETE) is not None:
+            files.refuse_incomplete(root, [files.INCOMPLETE])
+        if not files.base_offsets(names) and not files.is_ours(names):
+            raise NotALogError(
+                "there is no log here: no segments and no logstore files; check the path", path=directory.path
+            )
+        self._published_file = PublishedReader(directory)
+        self._published = self._read_published()
+        if self._published is not None:
+            self._refuse_gone(self._published)
+        self._watched = self._published is not None
+        self._open_segments()
+
+    # -- keeping up with the writer
+
+    def _open_segments(self) -> None:
+        """Open what is there; anew if the writer cuts or removes a file while this one looks at it."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self._segments = Segments.open(self._directory, self.config, writable=False)
+                self._aborted = {}
+                self._note = self._read_note()
+                if not self._watched:
+                    self._published = self._measure()
+                self._take_published()
+                return
+            except (RecordError, StorageError) as error:
+                if not left or not self._has_moved(error):
+                    raise
+
+    def _has_moved(self, error: Exception) -> bool:
+        """Whether the writer has made an error by changing files; takes what it has published since."""
+        before = self._published
+        published = self._published_file.read()
+        if before is None or published is None:
+            return isinstance(error, StorageError) and is_gone(error)
+        self._published = published = self._when_at_rest(published)
+        return published.generation != before.generation or (isinstance(error, StorageError) and is_gone(error))
+
+    def _refuse_gone(self, published: Published) -> None:
+        if published.generation == checkpoints.GONE_GENERATION:
+            raise UnknownTopicError(
+                f"{self.name}: the partition was deleted; close this reader, and open a new one if the topic was "
+                "made again",
+                path=self.path,
+            )
+
+    def _read_published(self) -> Published | None:
+        """What is published, or None if it is older than what the recovery file has promised: an earlier copy."""
+        # Promised first: its writer publishes before it promises, and promises before it deletes.
+        point = recovery.read_point(self._directory)
+        published = self._published_file.read()
+        if point is None or published is None or published.generation == checkpoints.GONE_GENERATION:
+            return published
+        is_behind = (
+            published.log_end_offset < point.recovery_point or published.log_start_offset < point.log_start_offset
+        )
+        return None if is_behind else published
+
+    def _measure(self) -> Published:
+        """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
+        segments = self._segments
+        if not len(segments):
+            return Published(0, 0, 0, 0, 0)
+        active = segments.active
+        # An index may lead close to the end, but only checksums say where the good bytes end.
+        extent = active.scan(adopt=True)
+        facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
+        point = recovery.read_point(self._directory)
+        recovery.check_start(segments, point or recovery.read_start(self._directory), facts)
+        if point is None:
+            start, end = recovery.noted_start(self._directory, facts), extent.next_offset
+        else:
+            # Not less than what was promised: what is missing of that is an error, and not the end.
+            start, end = point.log_start_offset, max(extent.next_offset, point.recovery_point)
+        if extent.next_offset < end:
+            # Damaged below the promise: what is behind can be read.
+            active.extend(end)
+        start = max(segments.all[0].base_offset, start)
+        producers = recovery.replay_producers(
+            self._directory, segments, self.config, None, end, self._clock.now_ms()
+        )
+        start, unstable = min(start, end), producers.first_unstable_offset(end)
+        # An open transaction may have begun in what is deleted by now.
+        return Published(0, start, end, end if unstable is None else max(min(unstable, end), start), end)
+
+    def _take_published(self) -> None:
+        """Bring the segments up to what is published."""
+        published = self._published
+        assert published is not None
+        if len(self._segments):
+            known = self._segments.active
+            if known.next_offset < published.log_end_offset or known.next_offset < 0:
+                known.extend(published.log_end_offset)
+            if known.next_offset < published.log_end_offset:
+                self._take_new_segments(published)
+        elif published.log_end_offset > 0:
+            self._segments = Segments.open(self._directory, self.config, writable=False)
+            if len(self._segments):
+                self._segments.active.extend(published.log_end_offset)
+
+    def _take_new_segments(self, published: Published) -> None:
+        """The writer has rolled: the segments behind the one that was the last."""
+        if self._segments.follow(published.log_start_offset):
+            self._segments.active.extend(published.log_end_offset)
+
+    def refresh(self) -> None:
+        """Look what the writer has published since."""
+        self._check_open()
+        with held(self._lock):
+            published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
+            if published is None or published == self._published:
+                return
+            self._refuse_gone(published)
+            if not self._watched:
+                # Its writer was only opening when this reader did, or has come since.
+                published = self._read_published()
+                if published is None:
+                    return
+                self._watched = True
+                self._published = published
+                self._segments.close()
+                self._open_segments()
+                return
+            before, self._published = self._published, published
+            assert before is not None
+            if published.generation == before.generation:
+                try:
+                    self._take_published()
+                    return
+                except (RecordError, StorageError) as error:
+                    if not self._has_moved(error):
+                        raise
+            # A truncation, or the last segment that was known here was deleted: what was read may be
+            # gone, and other records may stand in its place.
+            self._segments.close()
+            try:
+                self._open_segments()
+            except BaseException:
+                # The next look begins anew, whatever is published by then.
+                self._published = published._replace(generation=-1)
+                raise
+
+    # -- where the log stands
+
+    def _marks(self) -> tuple[int, int, int]:
+        published = self._look()
+        return published.log_start_offset, published.high_watermark, published.last_stable_offset
+
+    def _cuts(self) -> int:
+        published = self._published
+        return 0 if published is None else published.generation
+
+    def _look(self) -> Published:
+        self.refresh()
+        published = self._published
+        assert published is not None
+        return published
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._look().log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._look().log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._look().high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._look().last_stable_offset
+
+    @property
+    def epochs(self) -> Epochs:
+        return Epochs.load(self._directory) or Epochs()
+
+    def _segments_now(self) -> tuple[Segment, ...]:
+        return self._segments.all
+
+    def _is_contiguous(self) -> bool:
+        if self._kind is None:
+            self._kind = recovery.read_kind(self._directory).with_other(self._given_kind)
+        return self._kind is LogKind.CONTIGUOUS
+
+    def check_joined(self, segment: Segment) -> None:
+        """As `Readable.check_joined`; the writer may have begun to leave gaps since."""
+        try:
+            super().check_joined(segment)
+        except DamagedLogError:
+            self._kind = None
+            if self._is_contiguous():
+                raise
+
+    def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(start_offset):
+            entries = self._aborted.get(segment.base_offset)
+            if entries is None:
+                # The sums of opening are for what a killed process has left; a live one has written on since.
+                note = self._read_note() if segment.sealed and self._watched else self._note
+                entries = recovery.load_aborted(self._segments, segment, self.config, note)
+                self._check_undisturbed()
+                if segment.sealed:
+                    self._aborted[segment.base_offset] = entries
+            collected = transaction_index.collect(entries, start_offset, end_offset)
+            found.extend(collected.transactions)
+            if collected.is_complete:
+                break
+        return found
+
+    def _read_note(self) -> Note:
+        return recovery.read_note(self._directory, recovery.read_point(self._directory))
+
+    def _check_undisturbed(self) -> None:
+        """A compaction moves records and the list of what was aborted: both have to be of one moment.
+
+        Raises:
+            CorruptRecordError: not so; `_read` looks again, since the generation has changed.
+        """
+        known = self._published
+        if known is None or not self._watched:
+            return
+        now = self._published_file.read()
+        if now is not None and self._when_at_rest(now).generation != known.generation:
+            raise CorruptRecordError(f"{self.name}: the files changed while they were read", path=self.path)
+
+    def _end_mark(self, isolation: Isolation) -> Watermark:
+        return _PolledMark(self, isolation)
+
+    def _elsewhere(self) -> LogElsewhere:
+        return LogElsewhere.of(self._directory, self.config, self._given_kind)
+
+    def _wait_for_rest(self) -> None:
+        published = self._published_file.read() if self._watched else None
+        if published is not None:
+            self._when_at_rest(published)
+
+    def _when_at_rest(self, published: Published) -> Published:
+        """What is published when no truncation or exchange is under way; its writer may have died in one.
+
+        Then that comes back after `REST_S`, and at once for every later look at the same one.
+        """
+        waits_for, deadline = -1, 0.0
+        while True:
+            self._refuse_gone(published)
+            generation = published.generation
+            if generation % 2 == 0 or generation == self._stuck:
+                return published
+            if generation != waits_for:
+                # By the clock: every append wakes the wait below. And from here: its writer is alive.
+                waits_for, deadline = generation, time.monotonic() + REST_S
+            elif time.monotonic() >= deadline:
+                self._stuck = generation
+                return published
+            self._wait_for_writer(POLL_S)
+            published = self._published_file.read() or published
+
+    def _wait_for_writer(self, timeout_s: float) -> None:
+        """Until something may have been published: woken by inotify, looking again every 10 ms anyway."""
+        with held(self._lock):
+            if self._watch is None:
+                self._watch = Watch(self._directory.join(checkpoints.PUBLISHED))
+        self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosedError(f"{self.name}: {self._why_closed}", path=self.path)
+        if self._fork != fork_generation():
+            raise ForkedError(
+                f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path
+            )
+
+    def _check_whole(self) -> None:
+        # The writer publishes after the bytes: what is not there was lost, or cannot be recognised.
+        self.refresh()
+        published, segments = self._published, self._segments
+        assert published is not None
+        # The active segment's end is unknown (-1) while it is empty: it is where it begins.
+        known = len(segments) > 0
+        found = (
+            max(segments.active.next_offset, segments.active.base_offset) if known else published.log_start_offset
+        )
+        if found < published.log_end_offset:
+            raise CorruptRecordError(
+                f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
+                f"is found from offset {found} on; open it for writing, which recovers it or says what is damaged",
+                path=segments.active.path if len(segments) else self.path,
+                position=segments.active.size if len(segments) else None,
+            )
+
+    # -- what a reader cannot do
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise ReadOnlyError(
+            f"{self.name}: the log is open read-only; open it without read_only=True to change it",
+            path=self.path,
+        )
+
+    append = append_batch = append_control = appender = truncate_to = delete_before = flush = roll = _refuse
+    advance_high_watermark = retain = compact = cleanable = reconfigure = _refuse
+
+    def close(self, *, reason: str = "") -> None:
+        """Let go of the files. May be called again. Later calls are told the ``reason``."""
+        self._why_closed = reason or self._why_closed
+        if not self._closed:
+            self._closed = True
+            self._segments.close()
+            self._published_file.close()
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<LogReader {self.name} {'closed' if self._closed else 'open'} {self.path!r}>"
+
+
+class LogElsewhere:
+    """A log that was open where a scan of it was pickled: opened for reading when it is first used here.
+
+    Not before, since an error while something is unpickled ends what unpickles, such as a process of a pool.
+    """
+
+    def __init__(self, path: str, config: LogConfig, kind: LogKind, metadata: bytes | None) -> None:
+        self.path = path
+        self.name: TopicPartition = files.parse_partition(path)
+        self._config = config
+        self._kind = kind
+        self._metadata = metadata  #: what tells the topic from a later one of its name, in Kafka's file
+        self._opened: tuple[int, LogReader] | None = None
+
+    @classmethod
+    def of(cls, directory: Directory, config: LogConfig, kind: LogKind) -> LogElsewhere:
+        """What stands for an open log in a pickle.
+
+        Raises:
+            TypeError: the log lies on a disk that only this process has, as in a test.
+        """
+        if directory.files is not LIBC:
+            raise TypeError(
+                f"a scan of {directory.path} cannot be pickled: the log was opened with files= of this process"
+            )
+        return cls(directory.path, config, kind, directory.read(files.PARTITION_METADATA))
+
+    def _elsewhere(self) -> LogElsewhere:
+        return LogElsewhere(self.path, self._config, self._kind, self._metadata)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._log(), name)
+
+    def _log(self) -> LogReader:
+        opened = self._opened
+        # A forked process opens its own: two threads that both do lose nothing but one of the two.
+        if opened is None or opened[0] != fork_generation():
+            directory = Directory(self.path)
+            found = LogReader(directory, self._config, SYSTEM_CLOCK, self._kind)
+            if directory.read(files.PARTITION_METADATA) != self._metadata:
+                found.close()
+                raise UnknownTopicError(
+                    f"{self.name}: the topic was deleted and made again since the scan was made; make a new scan",
+                    path=self.path,
+                )
+            opened = self._opened = fork_generation(), found
+        return opened[1]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LogElsewhere, (self.path, self._config, self._kind, self._metadata)
+
+
+class _PolledMark(Watermark):
+    """A reader's end, which another process moves."""
+
+    __slots__ = ("_isolation", "_log")
+
+    def __init__(self, log: LogReader, isolation: Isolation) -> None:
+        super().__init__(log.end_offset(isolation), clock=log._clock)
+        self._log = log
+        self._isolation = isolation
+
+    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        return self._wait(lambda now: now >= value, timeout_s)
+
+    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
+        return self._wait(lambda now: now != value, timeout_s)
+
+    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
+        clock = self._log._clock
+        deadline = clock.deadline_s(timeout_s)
+        while not is_reached(self._log.end_offset(self._isolation)):
+            left = POLL_S if deadline is None else deadline - clock.monotonic_s()
+            if left <= 0:
+                return False
+            self._log._wait_for_writer(left)
+        return True

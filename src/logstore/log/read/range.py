@@ -1,0 +1,266 @@
+"""A range of one log, and the shapes in which it is read.
+
+A `Scan` keeps only its bounds; where the records lie, and whether they may still be read, its log
+says again for every chunk. Any number of uses may go on at once, in any threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from logstore.columns.tables import Tabular
+from logstore.errors import RecordError
+from logstore.log.read.damage import DAMAGE, LeftOut, readable
+from logstore.log.read.damage import left_out as left_out_by
+from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from logstore.batch._batch import Batches, Record
+    from logstore.columns._export import ColumnStream
+    from logstore.log.read.segment_holds import Hold
+
+_logger = logging.getLogger(__name__)
+
+#: Where the read before ended, (file, position): the next one begins there without a search.
+Hint = tuple[str | None, int] | None
+
+#: What a scan lets through: (end offset, since ms, until ms); end and until are exclusive.
+Bounds = tuple[int, int | None, int | None]
+
+
+_NOWHERE: Hint = None
+
+
+class Scanned(Protocol):
+    """What a scan needs of its log: `Readable`, whose methods say what they do."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+    def offset_for_time(self, timestamp: int, *, isolation: Isolation) -> TimestampOffset | None: ...
+    def _read(
+        self, offset: int, max_bytes: int, isolation: Isolation, hint: Hint, bounds: Bounds, hold: Hold | None
+    ) -> tuple[Batches, Hint]: ...
+    def _count_whole(self, offset: int, end: int, isolation: Isolation, hold: Hold | None) -> tuple[int, int]: ...
+    def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]: ...
+    def _cuts(self) -> int: ...
+    def _was_cut_since(self, cuts: int) -> bool: ...
+    def _elsewhere(self) -> object: ...
+
+
+def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
+    """The values of runs, a list for each; of a run with damage in it those before come first."""
+    for batches in chunks:
+        try:
+            values = batches.values()
+        except RecordError:
+            found = batches.damage()
+            if found is not None and found[1]:
+                yield batches.between(0, found[1], batches.next_offset).values()
+            raise
+        yield values
+
+
+def limited(chunks: Iterable[Batches], limit: int) -> Iterator[Batches]:
+    """The runs up to the ``limit``-th of their records."""
+    for batches in chunks:
+        try:
+            count = batches.count()
+            part = batches if count <= limit else batches.first(limit)
+        except RecordError:
+            # The reader of the run meets the damage before the limit, behind what stands before it.
+            part, count = batches, 0
+        yield part
+        limit -= count
+        if limit <= 0:
+            return
+
+
+def check_limit(limit: object) -> None:
+    """See that a limit is a count of records, or None.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ValueError(f"limit is how many records to read at most, from 0 on, or None; found {limit!r}")
+
+
+class Scan(Tabular):
+    """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
+
+    Each use begins again at the start of the range. A scan can be pickled, and read in another process on the same
+    machine: the log's directory is opened there when it is first read, read-only, and the range is the one that was
+    fixed here. A use that has begun stays where it is.
+
+    What retention deletes and what compaction replaces after the scan was made stays readable by it, and its room
+    on the disk taken, until the scan and what iterates it are dropped or the log is closed: up to 256 segments, a
+    descriptor each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is
+    open read-only: there what the writer has deleted is out of range, and what it has compacted is read as it is.
+    """
+
+    def __init__(
+        self,
+        log: Scanned,
+        start: int,
+        bounds: Bounds,
+        isolation: Isolation,
+        columns: list[str] | None,
+        max_bytes: int,
+        on_damage: str = "raise",
+        limit: int | None = None,
+        hold: Hold | None = None,
+    ) -> None:
+        if on_damage not in ("raise", "skip"):
+            raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
+        check_limit(limit)
+        self._log = log
+        self._hold = hold
+        self._start = start
+        self._bounds = bounds
+        self._isolation = isolation
+        self._columns = columns
+        self._max_bytes = max_bytes
+        self._skips = on_damage == "skip"
+        self._limit = limit
+        self._left_out: list[LeftOut] = []
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the range."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """The end of the range, exclusive."""
+        return self._bounds[0]
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What the use of this scan that began last has passed over so far, with ``on_damage="skip"``."""
+        return tuple(self._left_out)
+
+    def chunks(self) -> Iterator[Batches]:
+        """The range as runs of whole batches, one read each.
+
+        Raises:
+            CorruptRecordError: a stored batch is damaged, unless damage is skipped. What stands before it was
+                given; its ``next_offset`` is where to go on.
+        """
+        return self._chunks() if self._limit is None else limited(self._chunks(), self._limit)
+
+    def _chunks(self) -> Iterator[Batches]:
+        log = self._log
+        offset, hint = self._start, _NOWHERE
+        end, since, _ = self._bounds
+        left_out = self._left_out = []
+        # In what was deleted and is held no time is looked for: the records each say their own.
+        if since is not None and offset < end and (self._hold is None or not self._hold.keeps):
+            try:
+                found = log.offset_for_time(since, isolation=self._isolation)
+            except DAMAGE:
+                # The times say nothing then, and the records each say their own.
+                if not self._skips:
+                    raise
+            else:
+                offset = end if found is None else max(offset, found.offset)
+        while offset < end:
+            try:
+                batches, hint = log._read(offset, self._max_bytes, self._isolation, hint, self._bounds, self._hold)
+            except RecordError as error:
+                if not self._skips:
+                    raise
+                offset = self._leave_out(left_out, error, offset)
+                hint = _NOWHERE
+                continue
+            if not batches:
+                return
+            if not self._skips:
+                yield batches
+            else:
+                for part in readable(batches):
+                    if isinstance(part, RecordError):
+                        self._leave_out(left_out, part, offset)
+                    else:
+                        yield part
+            offset = batches.next_offset
+
+    def _leave_out(self, left_out: list[LeftOut], error: RecordError, offset: int) -> int:
+        """Note what damage takes; returns where to go on."""
+        found = left_out_by(self._log.name, error, offset, self._bounds[0])
+        left_out.append(found)
+        _logger.warning(
+            "damage passed over: partition=%s first_offset=%d next_offset=%d path=%s position=%s reason=%s",
+            *found,
+        )
+        return found.next_offset
+
+    def __iter__(self) -> Iterator[Record]:
+        for batches in self.chunks():
+            yield from batches
+
+    def values(self) -> Iterator[list[bytes | None]]:
+        """The values, in lists of one chunk each."""
+        return values_of(self.chunks())
+
+    def count(self) -> int:
+        """How many records the range holds: as many as iterating it gives.
+
+        Told by the headers of the batches where they can tell, without reading, checking or decompressing
+        what is in them: all but the two at the ends of the range, unless times bound it or a
+        transaction in it was aborted, or damage is skipped: then every record is walked through.
+
+        Raises:
+            OffsetOutOfRangeError, CorruptRecordError: as `chunks`; damage that no header shows goes unnoticed.
+        """
+        end, since, until = self._bounds
+        log = self._log
+        committed = self._isolation is Isolation.READ_COMMITTED
+        if since is None and until is None and not self._skips:
+            cuts = log._cuts()
+            try:
+                hold = self._hold
+                hides = committed and (
+                    log._aborted_between(self._start, end)
+                    if hold is None
+                    else hold.aborted_between(self._start, end, log._aborted_between)
+                )
+                total = -1 if hides else self._count_by_headers(log)
+            except RecordError:
+                # Cut meanwhile, or damaged: the long way knows.
+                pass
+            else:
+                if not hides and not log._was_cut_since(cuts):
+                    return total if self._limit is None else min(total, self._limit)
+        total = sum(batches.count() for batches in self.chunks())
+        return total if self._limit is None else min(total, self._limit)
+
+    def _count_by_headers(self, log: Scanned) -> int:
+        total, offset, end = 0, self._start, self._bounds[0]
+        while offset < end:
+            records, reached = log._count_whole(offset, end, self._isolation, self._hold)
+            total += records
+            if reached == offset:
+                # A batch of which only a part lies in the range.
+                batches, _ = log._read(offset, 1, self._isolation, None, self._bounds, self._hold)
+                if not batches:
+                    break
+                total += batches.count()
+                reached = batches.next_offset
+            offset = reached
+        return total
+
+    def _stream(self) -> ColumnStream:
+        from logstore.columns._export import ColumnStream
+
+        name = self._log.name
+        return ColumnStream(self.chunks(), self._columns, topic=name.topic, partition=name.partition)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        damage = "skip" if self._skips else "raise"
+        ways = (self._isolation, self._columns, self._max_bytes, damage, self._limit)
+        return Scan, (self._log._elsewhere(), self._start, self._bounds, *ways)
+
+    def __repr__(self) -> str:
+        return f"<Scan {self._log.name} from offset {self._start}, {self._bounds}>"

@@ -1,0 +1,594 @@
+"""From a directory to a log that can be trusted, after a clean or an unclean stop.
+
+Below the recovery point every byte was synced: a bad batch there is damage, is reported with its
+place, and nothing is cut. From it on nothing was promised to survive, and the kernel may have kept
+later pages and lost earlier ones: the log ends at the first bad batch. What stands behind it goes
+newest first, so that a crash in here leaves a prefix. Indexes, snapshots and the epoch file are
+hints: checked, rebuilt, never asked what data exists. `docs/durability.md` holds the argument.
+
+Runs once, under the root's lock, before anybody reads or writes the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from logstore._segment import Segment
+from logstore._segment_scan import Extent
+from logstore.config.log import LogConfig
+from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments, check_joint
+from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
+from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.leader_epochs import Epochs
+from logstore.log.formats.transaction_index import Note
+from logstore.log.producers import ProducedBatch, Producers
+from logstore.log.recovery import interrupted_swap
+from logstore.log.root import PartitionFacts
+from logstore.records import AbortedTransaction, Marker
+
+_logger = logging.getLogger(__name__)
+
+
+class Recovered(NamedTuple):
+    """A log's parts as recovery leaves them."""
+
+    segments: Segments
+    producers: Producers
+    epochs: Epochs
+    highest_epoch: int  #: ever known here, also of records that are gone; -1 if there was none
+    point: RecoveryPoint  #: what the recovery file says now, or would
+    log_start_offset: int
+    was_clean: bool
+    synced_end: int  #: offset below which everything is known to be on disk
+    names: Sequence[str]  #: of all files in the directory, and of some that recovery has removed
+    cut_bytes: int = 0
+    scanned_bytes: int = 0
+    swapped: bool = False  #: a compaction was finished: sealed files are others now
+    kind_is_new: bool = False  #: the recovery file does not say it yet
+
+
+class Seen(NamedTuple):
+    """The batches with a producer id that a scan has met, all of them from an offset on."""
+
+    from_offset: int
+    batches: list[ProducedBatch]
+
+
+_NOTHING_SEEN = Seen(checkpoints.INT64_MAX, [])
+
+
+def recover(
+    directory: Directory,
+    config: LogConfig,
+    facts: PartitionFacts,
+    now_ms: int,
+    kind: LogKind = LogKind.UNRECORDED,
+) -> Recovered:
+    """Rebuild what a crash may have torn; touch nothing that it could not have.
+
+    ``kind`` is what the catalogue says of the log. The directory is made if it is missing.
+
+    Raises:
+        DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
+        StorageError: a read failed, which is never taken for the end of a file.
+    """
+    names = directory.names_if_there()
+    if names is None:
+        directory.create()
+        names = []
+    # First: a swap decides which files are the log.
+    swapped = interrupted_swap.finish(directory, names, config)
+    if swapped:
+        names = directory.names()
+    segments = Segments.open(directory, config, writable=True, names=names)
+    try:
+        return _recover(directory, names, config, facts, now_ms, segments, kind)._replace(swapped=swapped)
+    except BaseException:
+        segments.close()
+        raise
+
+
+def _recover(
+    directory: Directory,
+    names: list[str],
+    config: LogConfig,
+    facts: PartitionFacts,
+    now_ms: int,
+    segments: Segments,
+    given_kind: LogKind,
+) -> Recovered:
+    known = read_point(directory)
+    point = _lowered(known, facts)
+    # A file more is read only where the first does not say it all.
+    second = None if known is not None and known.kind else read_start(directory)
+    kind = ((known and known.kind) or (second and second.kind) or LogKind.UNRECORDED).with_other(given_kind)
+    noted = -1 if point is not None else noted_start(directory, facts)
+    if len(segments) == 0:
+        # Nothing was ever written, or what was is gone: the offsets go on where they were known to be.
+        start = noted if point is None else point.log_start_offset
+        if point is not None and point.recovery_point > start:
+            raise DamagedLogError(
+                f"the recovery point is {point.recovery_point}, but there is no segment; restore the "
+                "partition's files from a copy",
+                path=directory.path,
+            )
+        published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED) or b"")
+        if point is None and published is not None and published.log_end_offset > start:
+            # Its name came after that of the segment, and is durable after it.
+            raise DamagedLogError(
+                f"the log ended at offset {published.log_end_offset}, but there is no segment, and no recovery "
+                "point; restore the partition's files from a copy",
+                path=directory.path,
+            )
+        # A file of ours first: a segment alone would look like Kafka's to the next open.
+        directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
+        segments.add(start)
+    check_start(segments, point or second, facts)
+    _check_emptied(segments, point, kind)
+    cut, scanned, extents = _check_tail(segments, point, config, kind)
+    names = files.remove_leftovers(directory, names)
+    if point is not None and point.suspect:
+        rewritten = _rewrite_suspects(segments, point)
+        _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
+    end = segments.active.next_offset
+    # Kafka's text file has no checksum: where ours speaks, it hides no record.
+    start = max(segments.all[0].base_offset, noted if point is None else point.log_start_offset)
+    if point is not None and not (point.clean and point.recovery_point == end):
+        # An earlier copy of the file would bring deleted records back. The second place is never too high.
+        second = second or read_start(directory, names)
+        start = max(start, -1 if second is None else second.log_start_offset)
+    start = min(start, end)
+    names = producer_snapshot.remove_beyond(directory, end, 0 if point is None else point.generation, names)
+    producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
+    producer_snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all}, names)
+    epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end, point)
+    if kind is LogKind.UNRECORDED and _is_joined(segments, start):
+        # Nothing is missing between any two segments now, and nothing that is done here changes that.
+        kind = LogKind.CONTIGUOUS
+    point = point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1)
+    return Recovered(
+        segments=segments,
+        producers=producers,
+        epochs=epochs,
+        highest_epoch=highest_epoch,
+        point=point._replace(kind=kind),
+        log_start_offset=start,
+        was_clean=known is not None and known.clean and cut == 0 and known.recovery_point == end,
+        synced_end=start if known is None else min(max(point.recovery_point, start), end),
+        cut_bytes=cut,
+        scanned_bytes=scanned,
+        kind_is_new=kind is not point.kind,
+        names=names,
+    )
+
+
+def read_point(directory: Directory) -> RecoveryPoint | None:
+    """What ``logstore.recovery`` says, or None if it is missing or no slot of it is whole."""
+    data = directory.read(checkpoints.RECOVERY)
+    return None if data is None else checkpoints.decode_slots(data)
+
+
+def read_kind(directory: Directory) -> LogKind:
+    """What the partition's own files say a gap between segments means."""
+    point = read_point(directory)
+    if point is None or not point.kind:
+        point = read_start(directory)
+    return LogKind.UNRECORDED if point is None else point.kind
+
+
+def read_start(directory: Directory, names: Sequence[str] | None = None) -> RecoveryPoint | None:
+    """What ``logstore.start`` says: only its log start offset and its kind mean anything."""
+    return checkpoints.decode_slots(directory.read(checkpoints.START, names) or b"")
+
+
+def noted_start(directory: Directory, facts: PartitionFacts) -> int:
+    """Where the log starts for one whose recovery file is lost: what else says so is never above the truth."""
+    start = read_start(directory)
+    published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED) or b"")
+    return max(
+        facts.log_start_offset or 0,
+        0 if start is None else start.log_start_offset,
+        0 if published is None else published.log_start_offset,
+    )
+
+
+def _is_joined(segments: Segments, start: int) -> bool:
+    """Whether each segment above the log start ends where the next one begins."""
+    try:
+        return all(segment.is_joined() for segment in segments.all[:-1] if segment.next_offset > start)
+    except RecordError:
+        return False
+
+
+def _lowered(point: RecoveryPoint | None, facts: PartitionFacts) -> RecoveryPoint | None:
+    """The lower of our recovery point and Kafka's, where the root has one for the partition."""
+    if point is None or facts.recovery_point is None or facts.recovery_point >= point.recovery_point:
+        return point
+    # The place belongs to the higher offset; -1 has it looked up.
+    return point._replace(recovery_point=facts.recovery_point, segment_base_offset=-1, position=-1)
+
+
+def check_start(segments: Segments, point: RecoveryPoint | None, facts: PartitionFacts) -> None:
+    """A log start offset is on disk before anything below it is deleted, so it never lies below the files."""
+    first = segments.all[0].base_offset
+    if point is not None and first > max(point.log_start_offset, facts.log_start_offset or 0):
+        raise DamagedLogError(
+            f"the log starts at offset {point.log_start_offset}, but its first segment at {first}; restore the "
+            "missing files from a copy",
+            path=segments.directory.path,
+        )
+
+
+def _check_emptied(segments: Segments, point: RecoveryPoint | None, kind: LogKind) -> None:
+    """Refuse an emptied segment, which its size shows; what else is missing is seen where it is crossed."""
+    if point is None or kind is not LogKind.CONTIGUOUS:
+        return
+    for segment in segments.all[:-1]:
+        if segment.size == 0 and segment.next_offset <= point.recovery_point:
+            check_joint(segment, point.log_start_offset, segments.directory.path)
+
+
+# --- the tail ---------------------------------------------------------------------------------
+
+
+def _check_tail(
+    segments: Segments, point: RecoveryPoint | None, config: LogConfig, kind: LogKind
+) -> tuple[int, int, list[tuple[Segment, Extent]]]:
+    """Scan from the recovery point on and cut behind the last whole batch: (cut, scanned, extents)."""
+    scanned = 0
+    extents: list[tuple[Segment, Extent]] = []
+    if point is None:
+        first, position, promised = segments.all[0], 0, -1
+        next_offset = first.base_offset
+    else:
+        promised = point.recovery_point
+        place = segments.floor(promised)
+        if place < 0:
+            place = 0
+        first = segments.all[place]
+        position, next_offset = _find_point(first, point, config)
+    for segment in segments.from_offset(first.base_offset):
+        starts_at = position if segment is first else 0
+        expected = next_offset if segment is first else segment.base_offset
+        try:
+            extent = segment.scan(starts_at, next_offset=expected, adopt=True)
+        except RecordError as error:
+            # What it finds from there on is in the extent. This stands before it, where all was promised.
+            raise _damaged_below(promised, error) from error
+        extents.append((segment, extent))
+        scanned += extent.valid_bytes - starts_at
+        followers = [s for s in segments.all if s.base_offset > segment.base_offset]
+        problem = extent.problem
+        if problem is None and followers:
+            following = followers[0].base_offset
+            if extent.next_offset > following:
+                raise DamagedLogError(
+                    f"the segment ends at offset {extent.next_offset - 1}, but the next one begins at {following}",
+                    path=segment.path,
+                    position=extent.valid_bytes,
+                )
+            # A roll begins the next segment at the log end offset, so a gap above the recovery point is a tail
+            # that was lost whole. Where no point is known it is a loss, unless gaps are meant here.
+            if extent.next_offset < following and _is_hole(point, kind, config):
+                problem = f"offsets {extent.next_offset} to {following - 1} are missing"
+            else:
+                segment.set_end(following)
+        if problem is None:
+            continue
+        if point is None and followers:
+            # Nothing says what was promised, and only the last segment can have been torn.
+            raise DamagedLogError(
+                f"no recovery point, and a segment before the last is damaged: {problem}; restore it from a copy",
+                path=segment.path,
+                position=extent.valid_bytes,
+            )
+        cut = _cut_behind(segments, segment, extent, followers, problem)
+        return cut, scanned, extents
+    return 0, scanned, extents
+
+
+def _is_hole(point: RecoveryPoint | None, kind: LogKind, config: LogConfig) -> bool:
+    """Whether offsets that are missing before the next segment were lost."""
+    if point is not None or kind is LogKind.CONTIGUOUS:
+        return True
+    return kind is LogKind.UNRECORDED and not config.compacts
+
+
+def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tuple[int, int]:
+    """(position, offset) in a segment where the recovery point is.
+
+    Raises:
+        DamagedLogError: the bytes below the recovery point do not reach it.
+    """
+    promised = point.recovery_point
+    if promised <= segment.base_offset:
+        return 0, segment.base_offset
+    if point.segment_base_offset == segment.base_offset and 0 <= point.position <= segment.size:
+        # The place in the file is a hint: it holds if a batch begins there with that offset.
+        if point.position == segment.size:
+            tail_ok = segment.ends_at(promised)
+        else:
+            tail_ok = segment.begins_batch(point.position, promised)
+        if tail_ok:
+            return point.position, promised
+    offset, position = segment.base_offset, 0
+    try:
+        position = segment.indexed_floor(promised)
+        for base, last, at, size, _timestamp, _epoch in segment.headers(position):
+            if base >= promised:
+                if offset < promised and not config.compacts:
+                    break
+                return at, promised
+            if last >= promised:
+                # A log start may lie inside a batch, and is the recovery point where that is lower. All of
+                # that batch was synced, so it is whole, or its last offset is the damage.
+                extent = segment.scan(at, next_offset=base, end=at + size)
+                if extent.error is not None:
+                    raise _damaged_below(promised, extent.error)
+                return at, base
+            offset, position = last + 1, at + size
+    except RecordError as error:
+        if offset >= promised:
+            # What is promised is whole; the bad bytes are the tail, which the scan judges.
+            return position, promised
+        raise _damaged_below(promised, error) from error
+    if offset < promised:
+        raise DamagedLogError(
+            f"the recovery point is {promised}, but the segment ends at offset {offset - 1}: {promised - offset} "
+            "offsets that were synced are missing; restore the file from a copy",
+            path=segment.path,
+            position=segment.size,
+        )
+    return position, promised
+
+
+def _damaged_below(promised: int, error: LogstoreError) -> DamagedLogError:
+    return DamagedLogError(
+        f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a copy or "
+        "open the log with read_only=True to save what is whole",
+        path=error.path,
+        position=error.position,
+    )
+
+
+def _cut_behind(
+    segments: Segments, segment: Segment, extent: Extent, followers: list[Segment], problem: str
+) -> int:
+    """End the log behind the last whole batch of a segment: the later segments go, newest first."""
+    cut = extent.file_bytes - extent.valid_bytes + sum(s.size for s in followers)
+    _logger.info(
+        "cut an unsynced tail: log=%s next_offset=%d bytes=%d problem=%s",
+        segments.directory.path,
+        extent.next_offset,
+        cut,
+        problem,
+    )
+    for follower in reversed(followers):
+        segments.drop([follower])
+    if segment.sealed:
+        name = copy_prefix(segments.directory, segment, extent.valid_bytes)
+        segment = segments.replace(segment, name, size=extent.valid_bytes, next_offset=extent.next_offset)
+        segment.scan(adopt=True, check=False)
+    else:
+        segment.cut(extent.valid_bytes, extent.next_offset)
+        # On disk before anything is written behind it: else a later crash could show old bytes again.
+        segment.file.sync()
+    segments.trim_index_files(segment)
+    return cut
+
+
+def copy_prefix(directory: Directory, segment: Segment, size: int) -> str:
+    """Copy the first bytes of a segment to a new file, sync it, and return its name."""
+    name = files.segment_file(segment.base_offset, files.LOG) + files.CLEANED
+    target = directory.open(name, create=True, writable=True, truncate=True)
+    try:
+        position = 0
+        while position < size:
+            data = segment.file.read(position, min(1 << 20, size - position))
+            target.write(data, position)
+            position += len(data)
+            if not data:
+                raise CorruptRecordError("the file became shorter", path=segment.path, position=position)
+        target.sync()
+    finally:
+        target.close()
+    return name
+
+
+def _rewrite_suspects(segments: Segments, point: RecoveryPoint) -> int:
+    """Write every segment that held unsynced bytes anew, since the kernel calls lost pages clean."""
+    rewritten = 0
+    for segment in segments.from_offset(point.recovery_point):
+        name = copy_prefix(segments.directory, segment, segment.size)
+        was_sealed, next_offset = segment.sealed, segment.next_offset
+        fresh = segments.replace(segment, name, size=segment.size, next_offset=next_offset)
+        fresh.scan(adopt=True, check=False)
+        if was_sealed:
+            fresh.seal()
+            fresh.set_end(next_offset)
+        segments.save_indexes(fresh, complete=True)
+        rewritten += fresh.size
+    return rewritten
+
+
+# --- producers, epochs, aborted transactions ---------------------------------------------------
+
+
+def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> Iterator[ProducedBatch]:
+    """The batches with a producer id in a range of offsets, from their headers."""
+    for segment in segments.from_offset(start_offset):
+        if segment.base_offset >= end_offset:
+            return
+        extent = segment.scan(
+            segment.position_of(start_offset) if start_offset > segment.base_offset else 0,
+            end=segment.size,
+            check=False,
+        )
+        for fields in extent.produced:
+            batch = ProducedBatch(*fields)
+            if start_offset <= batch.base_offset < end_offset:
+                yield batch
+
+
+def _seen(extents: list[tuple[Segment, Extent]], point: RecoveryPoint | None) -> Seen:
+    """What the scan of the tail has met: it began at the recovery point, or with the first segment."""
+    if not extents:
+        return _NOTHING_SEEN
+    first = extents[0][0].base_offset
+    return Seen(
+        first if point is None else max(first, point.recovery_point),
+        [ProducedBatch(*fields) for _, extent in extents for fields in extent.produced],
+    )
+
+
+def replay_producers(
+    directory: Directory,
+    segments: Segments,
+    config: LogConfig,
+    point: RecoveryPoint | None,
+    end_offset: int,
+    now_ms: int,
+    seen: Seen = _NOTHING_SEEN,
+) -> Producers:
+    """Producer state at ``end_offset``: the newest snapshot, and the batch headers behind it.
+
+    What has been ``seen`` is not read a second time: after a crash that is most of the replay.
+    """
+    if point is not None and point.replay_from >= 0:
+        # No producer had state at that offset: there is nothing to load, and little to replay.
+        start = min(max(point.replay_from, segments.all[0].base_offset), end_offset)
+        producers = Producers(expiration_ms=config.producer_id_expiration_ms)
+    else:
+        saved = producer_snapshot.load_newest(directory, end_offset, 0 if point is None else point.generation)
+        if saved is not None and saved.offset < segments.all[0].base_offset:
+            # What was written between it and the first segment is deleted: its sequences are not known.
+            saved = None
+        start = segments.all[0].base_offset if saved is None else saved.offset
+        producers = Producers(
+            () if saved is None else saved.states,
+            () if saved is None else saved.completed,
+            expiration_ms=config.producer_id_expiration_ms,
+        )
+    if start < seen.from_offset:
+        for batch in produced_batches(segments, start, min(seen.from_offset, end_offset)):
+            producers.apply(batch, now_ms)
+    # The scan may have begun with a batch that lies across the recovery point, which was applied above.
+    for batch in seen.batches:
+        if max(start, seen.from_offset) <= batch.base_offset < end_offset:
+            producers.apply(batch, now_ms)
+    return producers
+
+
+def _load_epochs(
+    directory: Directory,
+    segments: Segments,
+    extents: list[tuple[Segment, Extent]],
+    start: int,
+    end: int,
+    point: RecoveryPoint | None,
+) -> tuple[Epochs, int]:
+    """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged.
+
+    One that ends before the epoch of the last promised batch is a copy of an earlier moment: epochs that it does
+    not know would be given again. The headers say what it lacks.
+
+    And the highest epoch in it before the cut: its records may be gone, but somebody may have read
+    them, so it is never given to others.
+    """
+    epochs = Epochs.load(directory) or Epochs()
+    known = epochs.latest
+    if known is None or (point is not None and known.epoch < _epoch_before(segments, point.recovery_point)):
+        for segment in segments.all if known is None else segments.from_offset(known.start_offset):
+            for epoch, offset in segment.scan(end=segment.size, check=False).epochs:
+                latest = epochs.latest
+                if epoch >= 0 and (known is None or latest is None or epoch > latest.epoch):
+                    epochs.assign(epoch, offset)
+    highest = -1 if epochs.latest is None else epochs.latest.epoch
+    epochs.truncate_from_end(end)
+    for _, extent in extents:
+        for epoch, offset in extent.epochs:
+            latest = epochs.latest
+            if epoch < 0 or offset >= end or (latest is not None and epoch <= latest.epoch):
+                continue
+            if latest is None or offset > latest.start_offset:
+                epochs.assign(epoch, offset)
+            else:
+                # A lower epoch followed: that of a Kafka which led behind epochs that it had not given out. Its
+                # file says what its consumers go by; no record to come is given a lower epoch than one before.
+                highest = max(highest, epoch)
+    epochs.truncate_from_start(start)
+    return epochs, max(highest, -1 if epochs.latest is None else epochs.latest.epoch)
+
+
+def _epoch_before(segments: Segments, offset: int) -> int:
+    """The leader epoch of the batch before an offset; -1 if there is none, or it cannot be read."""
+    place = segments.floor(offset - 1)
+    epoch = -1
+    if place >= 0:
+        segment = segments.all[place]
+        with contextlib.suppress(RecordError):
+            for base, _, _, _, _, found in segment.headers(segment.indexed_floor(offset - 1)):
+                if base >= offset:
+                    break
+                epoch = found
+    return epoch
+
+
+def read_note(directory: Directory, point: RecoveryPoint | None, names: Sequence[str] | None = None) -> Note:
+    """What ``logstore.aborted`` says, and whether there has to be one."""
+    data = directory.read(transaction_index.NOTE, names)
+    sums = None if data is None else transaction_index.decode_note(data)
+    had_one = data is not None or (point is not None and point.lists_aborted)
+    return Note(sums, is_lost=sums is None and had_one)
+
+
+def load_aborted(segments: Segments, segment: Segment, config: LogConfig, note: Note) -> list[AbortedTransaction]:
+    """The aborted transactions of one segment: its ``.txnindex``, or a replay if that cannot be believed.
+
+    Without a note a missing file means that nothing was aborted, as in a directory that Kafka wrote.
+    """
+    data = segments.directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX)) or b""
+    end = segment.next_offset if segment.next_offset >= 0 else checkpoints.INT64_MAX
+    entries = transaction_index.decode(data, segment.base_offset, end)
+    if entries is None or not note.agrees(segment.base_offset, data, is_sealed=segment.sealed):
+        return rebuild_aborted(segments, segment, config)
+    return entries
+
+
+def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
+    """The aborted transactions of one segment, from the state at its base and its headers."""
+    produced = [ProducedBatch(*fields) for fields in segment.scan(end=segment.size, check=False).produced]
+    data = segments.directory.read(producer_snapshot.snapshot_name(segment.base_offset))
+    states = None if data is None else producer_snapshot.decode_snapshot(data, segment.base_offset)
+    if states is None and _aborts(produced):
+        # Without that snapshot the markers say nothing of where their transactions began.
+        producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
+    else:
+        producers = Producers(states or (), expiration_ms=config.producer_id_expiration_ms)
+    entries = []
+    for batch in produced:
+        completed = producers.apply(batch)
+        if completed is not None and completed.is_aborted:
+            entries.append(
+                AbortedTransaction(
+                    completed.producer_id,
+                    completed.first_offset,
+                    completed.last_offset,
+                    producers.last_stable_offset_after(completed),
+                )
+            )
+    return entries
+
+
+def _aborts(produced: list[ProducedBatch]) -> bool:
+    """Whether a marker among the batches of a segment aborts a transaction.
+
+    It may have begun before the segment, also where batches of it are in there: their headers do not say.
+    """
+    return any(batch.marker is Marker.ABORT for batch in produced)

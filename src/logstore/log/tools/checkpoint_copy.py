@@ -1,0 +1,267 @@
+"""A log as it is at one moment, copied to another directory while it is written to.
+
+Sealed files are never changed in place, so hard links will do for them; of the active segment the whole batches
+of the moment are copied. The copy promises what was sealed and has the rest recovered when it is opened first, so
+its indexes and producers are those of the batches that it holds, whatever was written meanwhile.
+
+Called by whoever backs up many logs (`store.snapshots`); any thread, without the log's lock.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from logstore._segment import Segment
+from logstore.errors import CorruptRecordError, ImageMovedError, RecordError, StorageError
+from logstore.io._files import File, errno_of
+from logstore.io._interrupts import held
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.formats import transaction_index
+from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.recovery_point import RecoveryFile, note_start
+from logstore.log.formats.transaction_index import NOTHING, Sum
+from logstore.log.state import State
+from logstore.records import AbortedTransaction, TopicPartition
+
+_CHUNK_BYTES: Final = 1 << 20
+
+#: Small files that are replaced as a whole, and so are copied as a whole.
+_COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata")
+
+#: What linking says where it cannot be done: another file system, one without links, too many of them.
+_NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+
+
+class Image(NamedTuple):
+    """A log as of one moment: which files, and how much of the active one."""
+
+    name: TopicPartition
+    log_start_offset: int
+    end_offset: int  #: the log end offset of the moment
+    generation: int
+    sealed: tuple[Segment, ...]
+    active: Segment
+    active_bytes: int
+    synced_end: int
+    aborted: tuple[AbortedTransaction, ...]  #: whose markers are in the active segment
+    sums: Mapping[int, Sum] | None  #: of the aborted indexes; None if nothing was aborted
+    kind: LogKind  #: whether segments lie end to end
+
+
+class Copied(NamedTuple):
+    """What the copy of one log took."""
+
+    linked_bytes: int
+    copied_bytes: int
+
+
+def capture(state: State) -> Image:
+    """The log as it is now. What was appended before is in it, flushed or not."""
+    state.check_writable()
+    with held(state.lock):
+        state.check_whole_locked()
+        with state.change():
+            state.drain_tail_locked()
+        segments = state.segments.all
+        listed = state.transactions.listed(segments[-1].base_offset)
+        sums = state.transactions.sums
+        return Image(
+            name=state.name,
+            log_start_offset=state.log_start,
+            end_offset=state.end.value,
+            generation=state.generation,
+            sealed=segments[:-1],
+            active=segments[-1],
+            active_bytes=segments[-1].size,
+            synced_end=state.synced.value,
+            aborted=tuple(listed),
+            sums=None
+            if sums is None
+            else {segment.base_offset: sums.get(segment.base_offset, NOTHING) for segment in segments},
+            kind=state.recovery.point.kind,
+        )
+
+
+def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied:
+    """Build the log of an image in an empty directory. Durable on return, but for the directory's own name.
+
+    Raises:
+        ImageMovedError: a deletion, a truncation or a compaction came between.
+        DamagedLogError: offsets are missing between two segments.
+        StorageError: the copy could not be written.
+    """
+    source = state.directory
+    linked = copied = 0
+    # First, as always: without it a segment looks like Kafka's.
+    point = max(image.active.base_offset, image.log_start_offset)
+    recovery = RecoveryFile(
+        target,
+        RecoveryPoint(
+            0,
+            image.generation,
+            point,
+            image.active.base_offset,
+            0,
+            image.log_start_offset,
+            -1,
+            lists_aborted=image.sums is not None,
+            kind=image.kind,
+        ),
+    )
+    try:
+        names = set(source.names())
+        for segment in image.sealed:
+            state.check_joined(segment)
+            is_synced = segment.next_offset <= image.synced_end
+            for suffix in (files.LOG, files.OFFSET_INDEX, files.TIME_INDEX, files.SNAPSHOT, files.ABORTED_INDEX):
+                name = files.segment_file(segment.base_offset, suffix)
+                if name not in names and suffix != files.LOG:
+                    continue
+                # Hints need no sync; which transactions were aborted is none.
+                decides = suffix == files.ABORTED_INDEX or (suffix == files.LOG and not is_synced)
+                size, was_linked = _take(source, target, name, link=link, sync=decides)
+                linked, copied = linked + size * was_linked, copied + size * (not was_linked)
+        snapshot = files.segment_file(image.active.base_offset, files.SNAPSHOT)
+        if snapshot in names:
+            _take(source, target, snapshot, link=link, sync=False)
+        for name in _COPIED:
+            data = source.read(name)
+            if data is not None:
+                target.replace(name, data, durable=False, whole=True)
+        if image.sums is not None:
+            # For readers: the first open for writing makes that of the active segment again.
+            if image.aborted:
+                index = files.segment_file(image.active.base_offset, files.ABORTED_INDEX)
+                target.replace(index, transaction_index.encode(image.aborted), durable=False, whole=True)
+            note = transaction_index.encode_note(image.active.base_offset, image.sums)
+            target.replace(transaction_index.NOTE, note, durable=False, whole=True)
+        copied += _copy_bytes(
+            image.active.file, target, files.segment_file(image.active.base_offset, files.LOG), image.active_bytes
+        )
+        recovery.write_durably(recovery.point)
+        note_start(target, image.log_start_offset, image.kind)
+    except (StorageError, RecordError) as error:
+        # What is read of a file that is cut or replaced meanwhile may look like damage.
+        is_gone = isinstance(error, StorageError) and errno_of(error) == errno.ENOENT
+        if is_gone or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
+            raise _moved(image) from error
+        raise
+    finally:
+        recovery.close()
+    if _has_moved(state, image):
+        raise _moved(image)
+    target.sync()
+    return Copied(linked, copied)
+
+
+def verify(image: Image, target: Directory) -> int:
+    """Check every batch of a copy; how many bytes they are.
+
+    Raises:
+        CorruptRecordError: a batch is not as it was written, or records are missing.
+    """
+    total = 0
+    bases = files.base_offsets(target.names())
+    _verify_aborted(image, target)
+    for base in bases:
+        name = files.segment_file(base, files.LOG)
+        file = target.open(name)
+        try:
+            size = file.size()
+            segment = Segment(file, base, index_interval_bytes=4096, size=size, next_offset=-1, sealed=False)
+            extent = segment.scan(next_offset=base)
+            problem = extent.problem
+            if problem is None and base == bases[-1] and extent.next_offset != image.end_offset:
+                problem = f"it ends at offset {extent.next_offset}, the log ended at {image.end_offset}"
+            following = min((other for other in bases if other > base), default=extent.next_offset)
+            is_hole = following > max(extent.next_offset, image.log_start_offset)
+            if problem is None and is_hole and image.kind is LogKind.CONTIGUOUS:
+                problem = f"offsets {extent.next_offset} to {following - 1} are missing before the next segment"
+            if problem is not None:
+                raise CorruptRecordError(
+                    f"{image.name}: the copy is damaged: {problem}",
+                    path=target.join(name),
+                    position=extent.valid_bytes,
+                )
+            total += size
+        finally:
+            file.close()
+    if bases != [segment.base_offset for segment in (*image.sealed, image.active)]:
+        raise CorruptRecordError(f"{image.name}: the copy has not all segments", path=target.path)
+    return total
+
+
+def _verify_aborted(image: Image, target: Directory) -> None:
+    for base, known in (image.sums or {}).items():
+        name = files.segment_file(base, files.ABORTED_INDEX)
+        found = NOTHING.plus(target.read(name) or b"")
+        if found != known:
+            raise CorruptRecordError(
+                f"{image.name}: the copy is damaged: it lists {found.entries} aborted transactions, and "
+                f"{known.entries} were listed",
+                path=target.join(name),
+            )
+
+
+def _has_moved(state: State, image: Image) -> bool:
+    return not set(image.sealed) <= set(state.segments.all) or state.generation != image.generation
+
+
+def _moved(image: Image) -> ImageMovedError:
+    return ImageMovedError(f"{image.name}: segments went away while they were copied; try again")
+
+
+def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: bool) -> tuple[int, bool]:
+    """Link or copy one sealed file; its size, and whether it was linked."""
+    if link:
+        try:
+            source.files.link(source.join(name), target.join(name))
+        except StorageError as error:
+            if errno_of(error) not in _NO_LINK:
+                raise
+        else:
+            file = target.open(name, writable=sync)
+            try:
+                if sync:
+                    file.mark_dirty()
+                    file.sync()
+                return file.size(), True
+            finally:
+                file.close()
+    file = source.open(name)
+    try:
+        return _copy_bytes(file, target, name, file.size()), False
+    finally:
+        file.close()
+
+
+def _copy_bytes(file: File, target: Directory, name: str, size: int) -> int:
+    """Copy the first bytes of a file, and sync the copy."""
+    made = target.open(name, create=True, writable=True, truncate=True)
+    try:
+        position = 0
+        for data in _chunks(file, size):
+            made.write(data, position)
+            position += len(data)
+        made.sync()
+        return position
+    finally:
+        made.close()
+
+
+def _chunks(file: File, size: int) -> Iterable[bytes]:
+    position = 0
+    while position < size:
+        data = file.read(position, min(_CHUNK_BYTES, size - position))
+        if not data:
+            raise CorruptRecordError(
+                f"the file ends at {position}, {size} bytes of it were to be copied", path=file.path
+            )
+        yield data
+        position += len(data)
+
+
+__all__ = ["Copied", "Image", "capture", "copy", "verify"]

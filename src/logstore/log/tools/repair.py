@@ -1,0 +1,328 @@
+"""Mending a partition that no process has open: its indexes anew, or its damage cut off.
+
+Both work on the files of one directory, Kafka's or ours, under the lock of its root, which excludes a
+running owner of either kind. `rebuild_indexes` loses nothing. `cut_damage` does what recovery never
+does by itself: it ends a log in front of bytes that were promised. What it takes away it first copies
+or links into ``.repaired/N`` in the partition, durably, so that a crash at any point leaves the
+old log, or the cut one, and the kept bytes with either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.log import LogConfig
+from logstore.errors import CorruptRecordError, NotALogError
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import RootLock
+from logstore.log.directory.segments import Segments
+from logstore.log.formats import checkpoints, producer_snapshot
+from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.leader_epochs import Epochs
+from logstore.log.formats.recovery_point import RecoveryFile, note_start
+from logstore.log.recovery import recovery
+from logstore.log.tools.verify import Place
+from logstore.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+KEPT = ".repaired"
+_EPOCH_AT, _EPOCH = 12, struct.Struct(">i")
+_COPY_BYTES = 1 << 20
+
+
+class Cut(NamedTuple):
+    """What a repair has taken away, and where it is kept."""
+
+    offset: int  #: the log ends here now
+    path: str  #: of the segment that was cut
+    position: int  #: where it was cut
+    size: int  #: bytes taken away, of all segments together
+    kept: str  #: the directory with what was taken away
+
+
+@contextlib.contextmanager
+def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
+    """Hold the root above a partition."""
+    root = Directory(os.path.dirname(directory.path), directory.files)
+    name = os.path.basename(directory.path)
+    lock = RootLock.acquire(root, name, clock)
+    try:
+        yield root
+    finally:
+        lock.release(name)
+
+
+def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> list[str]:
+    """Make the offset and the time index of each segment of a place anew from its batches; their paths.
+
+    A segment is read up to its first bad byte. Durable on return.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        StorageError: a file cannot be read or written.
+    """
+    directory = place.directory
+    made = []
+    with _locked(directory, clock):
+        segments = Segments.open(directory, config or LogConfig(), writable=True)
+        try:
+            for segment in segments.all:
+                if segment.base_offset not in place.bases:
+                    continue
+                segment.scan(adopt=True)
+                segment.index_stale = True
+                if segment.sealed:
+                    segment.seal()
+                segments.save_indexes(segment, complete=True)
+                for suffix in (files.OFFSET_INDEX, files.TIME_INDEX):
+                    made.append(directory.join(files.segment_file(segment.base_offset, suffix)))
+        finally:
+            segments.close()
+        for path in made:
+            file = directory.files.open(path, writable=True)
+            file.mark_dirty()
+            file.sync()
+            file.close()
+        directory.sync()
+    return made
+
+
+def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Give the batches of leader epochs above ``most`` that one; how many there were. The log must be closed.
+
+    The epoch of a batch is outside of its checksum. Each segment is copied and takes its place whole, as it may be
+    a hard link of a snapshot. Durable on return; after a failure half way it may be done again.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        RecordError: a header is damaged.
+        DiskFullError, StorageError: a file cannot be read or written.
+    """
+    count = 0
+    with _locked(directory, clock):
+        segments = Segments.open(directory, LogConfig(), writable=True)
+        try:
+            for segment in segments.all:
+                places = [at for _, _, at, _, _, epoch in segment.headers() if epoch > most]
+                if not places:
+                    continue
+                name = recovery.copy_prefix(directory, segment, segment.size)
+                file = directory.open(name, writable=True)
+                try:
+                    for at in places:
+                        file.write(_EPOCH.pack(most), at + _EPOCH_AT)
+                    file.sync()
+                finally:
+                    file.close()
+                directory.rename(name, files.segment_file(segment.base_offset, files.LOG))
+                count += len(places)
+        finally:
+            segments.close()
+        directory.sync()
+        lowered = Epochs()
+        for entry in (Epochs.load(directory) or Epochs()).entries:
+            lowered.assign(min(entry.epoch, most), entry.start_offset)
+        # Last: as long as it names a higher one, this is done again.
+        lowered.save(directory, durable=True)
+    _logger.info("lowered leader epochs: log=%s most=%d batches=%d", directory.path, most, count)
+    return count
+
+
+def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Let readers pass over what is missing between segments, for good: the loss is accepted. Durable on return.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        NotALogError: there are no segments.
+    """
+    if not files.base_offsets(directory.names()):
+        raise NotALogError("there are no segments in this directory", path=directory.path)
+    with _locked(directory, clock):
+        point = recovery.read_point(directory)
+        if point is not None:
+            _write_durably(directory, point._replace(kind=LogKind.GAPPED))
+        known = point or recovery.read_start(directory)
+        note_start(directory, 0 if known is None else known.log_start_offset, LogKind.GAPPED)
+    _logger.warning("accepted gaps: log=%s", directory.path)
+
+
+def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Cut | None:
+    """End a log in front of the first damage in its segments; None if there is none.
+
+    Everything from there on, good batches behind it included, is kept in ``.repaired/N``. The
+    promises of the log are lowered to what is left, so that it opens again. Durable on return.
+
+    Raises:
+        DirectoryLockedError: a process writes below the root.
+        NotALogError: there are no segments.
+        CorruptRecordError: offsets are missing between two whole segments: no cut mends that.
+        DiskFullError: there is no room to keep what would be taken away; nothing was changed.
+    """
+    config = config or LogConfig()
+    if not files.base_offsets(directory.names()):
+        raise NotALogError("there are no segments in this directory", path=directory.path)
+    with _locked(directory, clock) as root:
+        segments = Segments.open(directory, config, writable=True)
+        try:
+            kind = recovery.read_kind(directory)
+            if kind is not LogKind.UNRECORDED:
+                gaps_are_meant = kind is LogKind.GAPPED
+            else:
+                gaps_are_meant = config.compacts
+            return _cut_locked(root, directory, segments, gaps_are_meant=gaps_are_meant)
+        finally:
+            segments.close()
+
+
+def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, gaps_are_meant: bool) -> Cut | None:
+    found = _first_damage(segments, gaps_are_meant=gaps_are_meant)
+    if found is None:
+        return None
+    place, position, end = found
+    target, later = segments.all[place], segments.all[place + 1 :]
+    size = target.file.size() - position + sum(segment.file.size() for segment in later)
+    kept = _keep(directory, segments, place, position)
+    # Lowered before anything goes: a crash from here on finds a log that promises no more than is left.
+    _lower_promises(root, directory, target.base_offset, end)
+    for segment in reversed(later):
+        segments.drop([segment])
+    name = recovery.copy_prefix(directory, target, position)
+    fresh = segments.replace(target, name, size=position, next_offset=end)
+    fresh.scan(adopt=True, check=False)
+    segments.trim_index_files(fresh)
+    directory.remove(files.segment_file(target.base_offset, files.ABORTED_INDEX))
+    point = recovery.read_point(directory)
+    producer_snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
+    directory.sync()
+    _logger.warning("cut damage: log=%s next_offset=%d bytes=%d kept=%s", directory.path, end, size, kept)
+    return Cut(end, target.path, position, size, kept)
+
+
+def _first_damage(segments: Segments, *, gaps_are_meant: bool) -> tuple[int, int, int] | None:
+    """(place of the segment, position, next offset) of the first bytes that are no whole batch."""
+    for place, segment in enumerate(segments.all):
+        extent = segment.scan()
+        if extent.problem is not None:
+            return place, extent.valid_bytes, extent.next_offset
+        following = segments.all[place + 1].base_offset if place + 1 < len(segments) else extent.next_offset
+        if extent.next_offset > following:
+            return place, segment.position_of(following), following
+        if extent.next_offset < following and not gaps_are_meant:
+            raise CorruptRecordError(
+                f"offsets {extent.next_offset} to {following - 1} are missing between two whole segments: restore "
+                "the segment between them from a copy, or accept the loss with --accept-gaps",
+                path=segment.path,
+                offset=extent.next_offset,
+            )
+    return None
+
+
+# --- keeping -----------------------------------------------------------------------------------
+
+
+def _keep(directory: Directory, segments: Segments, place: int, position: int) -> str:
+    """Copy the end of a segment and link those behind it into a new directory; durable on return."""
+    above = Directory(directory.join(KEPT), directory.files)
+    above.create()
+    directory.sync()
+    kept = Directory(above.join(str(len(above.names()) + 1)), directory.files)
+    kept.create()
+    above.sync()
+    target = segments.all[place]
+    _copy_from(target.path, position, kept, f"{files.segment_file(target.base_offset, files.LOG)}.from-{position}")
+    for segment in segments.all[place + 1 :]:
+        name = files.segment_file(segment.base_offset, files.LOG)
+        directory.files.link(segment.path, kept.join(name))
+    kept.sync()
+    return kept.path
+
+
+def _copy_from(path: str, position: int, kept: Directory, name: str) -> None:
+    source = kept.files.open(path)
+    target = kept.open(name, create=True, writable=True, truncate=True)
+    try:
+        written = 0
+        while data := source.read(position + written, _COPY_BYTES):
+            target.write(data, written)
+            written += len(data)
+        target.sync()
+    finally:
+        target.close()
+        source.close()
+
+
+# --- promises ----------------------------------------------------------------------------------
+
+
+def _lower_promises(root: Directory, directory: Directory, base: int, end: int) -> None:
+    point = recovery.read_point(directory)
+    if point is not None:
+        promised = min(point.recovery_point, end)
+        lowered = point._replace(
+            generation=point.generation + 2,  # even: no cut is under way once this is read
+            recovery_point=promised,
+            segment_base_offset=min(base, promised),
+            position=0,
+            log_start_offset=min(point.log_start_offset, end),
+            replay_from=-1,
+            clean=False,
+        )
+        _write_durably(directory, lowered)
+    noted = recovery.read_start(directory)
+    if noted is not None:
+        note_start(directory, min(noted.log_start_offset, end), noted.kind)
+    compacted = checkpoints.decode_compacted(directory.read(checkpoints.COMPACTED) or b"")
+    if compacted is not None and compacted > end:
+        # Else what is appended next would be taken for compacted.
+        directory.replace(checkpoints.COMPACTED, checkpoints.encode_compacted(end), durable=True)
+    # A reader beside would go by the old end, and find it missing; without the file it measures.
+    directory.remove(checkpoints.PUBLISHED)
+    _lower_in_root(root, directory, end)
+
+
+def _write_durably(directory: Directory, point: RecoveryPoint) -> None:
+    file = RecoveryFile(directory, point)
+    try:
+        file.write_durably(point)
+    finally:
+        file.close()
+
+
+def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
+    """In Kafka's checkpoints too, and it was no clean shutdown: Kafka would trust both."""
+    if checkpoints.was_shut_down_cleanly(root):
+        checkpoints.clear_clean_shutdown(root)
+    try:
+        name = files.parse_partition(directory.path)
+    except NotALogError:
+        return
+    for file in (
+        checkpoints.RECOVERY_POINTS,
+        checkpoints.LOG_START_OFFSETS,
+        checkpoints.HIGH_WATERMARKS,
+        checkpoints.CLEANER_OFFSETS,
+    ):
+        data = root.read(file)
+        if not data:
+            continue
+        try:
+            offsets = checkpoints.read_offsets(data, root.join(file))
+        except CorruptRecordError:
+            continue  # nobody believes it
+        if offsets.get(name, 0) > end:
+            root.replace(file, checkpoints.write_offsets(_lowered(offsets, name, end)), durable=True)
+
+
+def _lowered(offsets: dict[TopicPartition, int], name: TopicPartition, end: int) -> dict[TopicPartition, int]:
+    return {**offsets, name: end}
+
+
+__all__ = ["KEPT", "Cut", "accept_gaps", "cut_damage", "lower_epochs", "rebuild_indexes"]
