@@ -20,7 +20,7 @@ from logstore.log.watermark import Bell, Watermark
 from logstore.records import Isolation
 from logstore.remote.client import Client
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.spark.write.options import seconds_of as seconds_of_option
+from logstore.spark.writing.options import seconds_of as seconds_of_option
 from logstore.store import inbox
 from logstore.store.staging import Manifest
 from logstore.testing.clock import ManualClock

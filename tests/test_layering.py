@@ -36,7 +36,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "clock io paths records topic_names",
         "dropped errors metrics",
     ),
-    "logstore.accumulator": ("_batcher",),
+    "logstore.accumulator": (
+        "_batcher",
+    ),
     "logstore.aio": (
         "store",
         "clients topics",
@@ -72,7 +74,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": ("offsets",),
+    "logstore.groups": (
+        "offsets",
+    ),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -146,8 +150,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.spark": (
         "source",
-        "pipelines write",
-        "read",
+        "pipelines writing",
+        "reading",
         "backend jvm option_parser pickling",
     ),
     "logstore.spark.backend": (
@@ -172,15 +176,17 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": ("queries session stopping",),
-    "logstore.spark.read": (
+    "logstore.spark.pipelines.running": (
+        "queries session stopping",
+    ),
+    "logstore.spark.reading": (
         "rdd_reader stream",
         "partition triggers",
-        "reading",
+        "fetches",
         "plan schema",
         "offsets options pushdown",
     ),
-    "logstore.spark.write": (
+    "logstore.spark.writing": (
         "sink",
         "bootstrap",
         "options",
@@ -209,7 +215,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
+    "logstore.testing.conformance": (
+        "clocks databases file_tables owners partitioners readables",
+    ),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "topic_names"}

@@ -71,15 +71,15 @@ def contenders(work: Path, bootstrap: str | None, records: int) -> dict[str, Con
 
 def map_in_arrow(spark: SparkSession, store: Mapping[str, str], records: int) -> DataFrame:
     """The source's own reader without Spark's way of planning: a range for each partition, read in `mapInArrow`."""
-    from logstore.spark.read.options import ReadOptions
-    from logstore.spark.read.schema import Table
+    from logstore.spark.reading.options import ReadOptions
+    from logstore.spark.reading.schema import Table
 
     options = ReadOptions.of(dict(store))
     table = Table(options)
 
     def read_all(batches: Iterator[Any]) -> Iterator[Any]:
         from logstore.spark.backend.backend import Range
-        from logstore.spark.read.reading import read
+        from logstore.spark.reading.fetches import read
 
         for batch in batches:
             for partition in batch.column(0).to_pylist():

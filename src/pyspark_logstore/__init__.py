@@ -20,7 +20,7 @@ class TooOld(DataSource):
         return "logstore"
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        from logstore.spark.read.partition import hide_traceback
+        from logstore.spark.reading.partition import hide_traceback
 
         hide_traceback()
         pyspark_version()

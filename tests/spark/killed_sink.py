@@ -24,7 +24,7 @@ import logstore
 from logstore.log import Log
 from logstore.log.append import ingest_file
 from logstore.log.directory.files import Directory
-from logstore.spark.write import rows
+from logstore.spark.writing import rows
 from logstore.store import ingest, mailbox
 from logstore.store.sinks import DONE, Sinks, SinkState
 from logstore.store.staging import StagingFile

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from logstore.spark.source import LogstoreDataSource
-from logstore.spark.write import rows, sink
+from logstore.spark.writing import rows, sink
 from tests.spark.killed_sink import STEPS
 
 POINT, STEP, DRIVER, COUNTER = (f"_LOGSTORE_SOAK_{name}" for name in ("POINT", "STEP", "DRIVER", "COUNTER"))

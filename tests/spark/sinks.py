@@ -12,8 +12,8 @@ from pyspark.sql import types
 from pyspark.sql.types import StructType
 
 import logstore
-from logstore.spark.write import sink
-from logstore.spark.write.sink import StagedRows, Task
+from logstore.spark.writing import sink
+from logstore.spark.writing.sink import StagedRows, Task
 
 TASKS = 2
 ROWS = 30

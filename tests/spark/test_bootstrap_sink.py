@@ -21,8 +21,8 @@ from logstore.errors import (
 )
 from logstore.protocol.generated import messages as m
 from logstore.records import TimestampType
-from logstore.spark.write import sink
-from logstore.spark.write.bootstrap import BrokerBatchWriter, BrokerStreamWriter, SentRows
+from logstore.spark.writing import sink
+from logstore.spark.writing.bootstrap import BrokerBatchWriter, BrokerStreamWriter, SentRows
 from tests.remote.fake_cluster import FakeCluster, disconnect
 from tests.spark import sinks
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import SparkOptionError
 from logstore.records import TopicPartition
-from logstore.spark.read.offsets import RESERVED, Standing
+from logstore.spark.reading.offsets import RESERVED, Standing
 from logstore.topic_names import check_name
 
 TP = TopicPartition

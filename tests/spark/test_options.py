@@ -8,7 +8,7 @@ import pytest
 
 from logstore.errors import SparkOptionError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.read.options import EARLIEST, LATEST, READ_OPTIONS, Bound, ReadOptions, duration_ms, size_of
+from logstore.spark.reading.options import EARLIEST, LATEST, READ_OPTIONS, Bound, ReadOptions, duration_ms, size_of
 
 HERE = {"path": "/data", "subscribe": "flights"}
 

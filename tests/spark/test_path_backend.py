@@ -17,10 +17,10 @@ from logstore.errors import DataLossError, NotALogError, OffsetOutOfRangeError, 
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Range
 from logstore.spark.backend.path import PathBackend
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.plan import plan_batch
-from logstore.spark.read.reading import backend_of, read
-from logstore.spark.read.schema import Table
+from logstore.spark.reading.fetches import backend_of, read
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.plan import plan_batch
+from logstore.spark.reading.schema import Table
 from logstore.store import spans
 from tests.spark import stores
 

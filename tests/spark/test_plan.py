@@ -13,9 +13,9 @@ from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.plan import plan_batch, split
-from logstore.spark.read.triggers import share
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.plan import plan_batch, split
+from logstore.spark.reading.triggers import share
 
 TP = TopicPartition
 

@@ -17,9 +17,9 @@ from pyspark.sql import datasource
 import logstore
 from logstore.records import TopicPartition
 from logstore.spark.backend.path import PathBackend
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.partition import read_slice
-from logstore.spark.read.pushdown import understand
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.partition import read_slice
+from logstore.spark.reading.pushdown import understand
 from logstore.spark.source import PushdownReader
 from tests.spark import stores
 

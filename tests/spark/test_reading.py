@@ -16,10 +16,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import logstore
 from logstore.errors import DataLossError, PayloadError, SparkNotReadyError, SparkOptionError
 from logstore.spark.backend.backend import Range
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.partition import Slice, check_version, read_slice
-from logstore.spark.read.reading import ahead, backend_of, read, runs
-from logstore.spark.read.schema import Table
+from logstore.spark.reading.fetches import ahead, backend_of, read, runs
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.partition import Slice, check_version, read_slice
+from logstore.spark.reading.schema import Table
 from tests.spark import stores
 
 

@@ -25,9 +25,9 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Codec
-from logstore.spark.write import rows as rows_module
-from logstore.spark.write.columns import check_columns
-from logstore.spark.write.rows import Keyless, Rows, Target
+from logstore.spark.writing import rows as rows_module
+from logstore.spark.writing.columns import check_columns
+from logstore.spark.writing.rows import Keyless, Rows, Target
 
 NOW = 1_700_000_000_000
 TIME = pa.timestamp("us", "UTC")

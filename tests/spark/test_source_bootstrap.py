@@ -11,9 +11,9 @@ import pytest
 
 from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.partition import read_slice
-from logstore.spark.read.reading import ahead
+from logstore.spark.reading.fetches import ahead
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.partition import read_slice
 from logstore.spark.source import BatchReader
 from tests.remote.fake_cluster import FakeCluster
 

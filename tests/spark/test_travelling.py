@@ -13,12 +13,12 @@ from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import logstore
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.partition import Slice
-from logstore.spark.read.rdd_reader import _Task
-from logstore.spark.read.stream import StreamReader
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.partition import Slice
+from logstore.spark.reading.rdd_reader import _Task
+from logstore.spark.reading.stream import StreamReader
 from logstore.spark.source import BatchReader, LogstoreDataSource, PushdownDataSource, PushdownReader
-from logstore.spark.write.sink import stream_writer, writer
+from logstore.spark.writing.sink import stream_writer, writer
 
 pytestmark = pytest.mark.row("D5")
 

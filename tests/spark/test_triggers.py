@@ -8,10 +8,10 @@ import pytest
 
 from logstore.errors import DataLossError
 from logstore.records import TopicPartition
-from logstore.spark.read import triggers
-from logstore.spark.read.offsets import Standing
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.triggers import Follower
+from logstore.spark.reading import triggers
+from logstore.spark.reading.offsets import Standing
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.triggers import Follower
 from logstore.testing import ManualClock
 from tests.spark.test_plan import Logs
 

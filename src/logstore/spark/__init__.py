@@ -59,6 +59,6 @@ def read(spark: SparkSession, **options: str) -> DataFrame:
         SparkOptionError: options are wrong; all are named.
         UnknownTopicError, UnknownPartitionError, DataLossError: what is to be read is not there.
     """
-    from logstore.spark.read.rdd_reader import read
+    from logstore.spark.reading.rdd_reader import read
 
     return read(spark, options)

@@ -14,12 +14,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from logstore.errors import SparkOptionError
 from logstore.spark.pickling import Travelling
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.partition import Slice, plainly, read_slice
-from logstore.spark.read.plan import plan_batch, split
-from logstore.spark.read.pushdown import EVERYTHING, understand
-from logstore.spark.read.reading import backend_of
-from logstore.spark.read.schema import Table
+from logstore.spark.reading.fetches import backend_of
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.partition import Slice, plainly, read_slice
+from logstore.spark.reading.plan import plan_batch, split
+from logstore.spark.reading.pushdown import EVERYTHING, understand
+from logstore.spark.reading.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ class LogstoreDataSource(Travelling, DataSource):
 
     @plainly
     def streamReader(self, schema: StructType) -> Any:
-        from logstore.spark.read.stream import StreamReader
+        from logstore.spark.reading.stream import StreamReader
 
         return StreamReader(self._options(schema))
 
@@ -100,13 +100,13 @@ class LogstoreDataSource(Travelling, DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        from logstore.spark.write.sink import writer
+        from logstore.spark.writing.sink import writer
 
         return writer(dict(self.options), schema, overwrite)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        from logstore.spark.write.sink import stream_writer
+        from logstore.spark.writing.sink import stream_writer
 
         return stream_writer(dict(self.options), schema, overwrite)
 

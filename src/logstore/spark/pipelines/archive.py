@@ -29,7 +29,7 @@ from logstore.spark.pipelines.output.archives import Archived, Described
 from logstore.spark.pipelines.output.outputs import Checkpoint, Directory
 from logstore.spark.pipelines.running.queries import finish, setting, start
 from logstore.spark.pipelines.topics import backend, read_batch, read_stream
-from logstore.spark.read.offsets import Standing, offsets_json
+from logstore.spark.reading.offsets import Standing, offsets_json
 from logstore.store import open_store
 
 if TYPE_CHECKING:

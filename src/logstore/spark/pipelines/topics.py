@@ -14,8 +14,8 @@ from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopic
 from logstore.remote.client import Client, NewTopic
 from logstore.spark.backend.backend import Backend
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.reading import backend_of
+from logstore.spark.reading.fetches import backend_of
+from logstore.spark.reading.options import ReadOptions
 from logstore.store import open_briefly, open_store
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.plan import data_loss
-from logstore.spark.read.schema import Table
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.plan import data_loss
+from logstore.spark.reading.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -118,7 +118,7 @@ def pattern_of(value: str) -> str:
 
 
 def schema_of(value: str) -> dict[str, Any]:
-    """What values are, as JSON; `logstore.spark.read.schema` says what it means."""
+    """What values are, as JSON; `logstore.spark.reading.schema` says what it means."""
     return _json_object(value, 'expected JSON such as {"delay": "int64", "tail": ["string", "/plane/tail"]}')
 
 

@@ -21,10 +21,10 @@ from logstore.records import TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
 from logstore.spark.pickling import Travelling
-from logstore.spark.read.partition import plainly
-from logstore.spark.write.columns import check_columns, columns_of
-from logstore.spark.write.options import WriteOptions
-from logstore.spark.write.rows import Rows, Target, unknown_topics
+from logstore.spark.reading.partition import plainly
+from logstore.spark.writing.columns import check_columns, columns_of
+from logstore.spark.writing.options import WriteOptions
+from logstore.spark.writing.rows import Rows, Target, unknown_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa

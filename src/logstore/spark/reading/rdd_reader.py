@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from logstore.spark.pickling import Travelling
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.plan import plan_batch, split
-from logstore.spark.read.reading import backend_of
-from logstore.spark.read.schema import Table
+from logstore.spark.reading.fetches import backend_of
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.plan import plan_batch, split
+from logstore.spark.reading.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
 
     from pyspark.sql import types
 
-    from logstore.spark.read.partition import Slice
+    from logstore.spark.reading.partition import Slice
 
     options = ReadOptions.of({name: str(value) for name, value in given.items()}).for_batch()
     table = Table(options)
@@ -49,7 +49,7 @@ class _Task(Travelling):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pickle
 
-        from logstore.spark.read.partition import read_slice
+        from logstore.spark.reading.partition import read_slice
 
         table = Table(self._options)
         for batch in batches:

@@ -24,7 +24,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Codec, TimestampType
-from logstore.spark.write.columns import REPLAYED
+from logstore.spark.writing.columns import REPLAYED
 
 if TYPE_CHECKING:
     import numpy as np

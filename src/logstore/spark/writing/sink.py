@@ -27,10 +27,10 @@ from pyspark.sql.datasource import (
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.pickling import Travelling
-from logstore.spark.read.partition import plainly
-from logstore.spark.write.columns import check_columns, columns_of
-from logstore.spark.write.options import WriteOptions
-from logstore.spark.write.rows import Rows, Target, unknown_topics
+from logstore.spark.reading.partition import plainly
+from logstore.spark.writing.columns import check_columns, columns_of
+from logstore.spark.writing.options import WriteOptions
+from logstore.spark.writing.rows import Rows, Target, unknown_topics
 from logstore.store import inbox, open_store
 from logstore.store.staging import Manifest, StagedFile, StagingFile
 
@@ -268,7 +268,7 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     found = WriteOptions.of(options)
     if found.bootstrap is None:
         return BatchWriter(found, schema)
-    from logstore.spark.write.bootstrap import BrokerBatchWriter  # loads the client only where there is a broker
+    from logstore.spark.writing.bootstrap import BrokerBatchWriter  # loads the client only where there is a broker
 
     return BrokerBatchWriter(found, schema)
 
@@ -284,6 +284,6 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         raise SparkOptionError({"query": "is for a job, as in foreachBatch: a stream has its own"})
     if found.bootstrap is None:
         return StreamWriter(found, schema)
-    from logstore.spark.write.bootstrap import BrokerStreamWriter
+    from logstore.spark.writing.bootstrap import BrokerStreamWriter
 
     return BrokerStreamWriter(found, schema)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
-from logstore.spark.read.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
+from logstore.spark.reading.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
 __all__ = [
     "Offsets",

@@ -21,12 +21,12 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from logstore.spark.pickling import Travelling
-from logstore.spark.read.offsets import Standing, offsets_json
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.partition import Slice, plainly, read_slice
-from logstore.spark.read.plan import packed
-from logstore.spark.read.schema import Table
-from logstore.spark.read.triggers import Follower
+from logstore.spark.reading.offsets import Standing, offsets_json
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.partition import Slice, plainly, read_slice
+from logstore.spark.reading.plan import packed
+from logstore.spark.reading.schema import Table
+from logstore.spark.reading.triggers import Follower
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from logstore.config.store import StoreConfig
 from logstore.errors import ConfigError, SparkOptionError, StorageError
 from logstore.records import Codec
 from logstore.spark.option_parser import KAFKA_PREFIX, boolean_of, place_of, take, text_of, word_of
-from logstore.spark.write.rows import BY_KEY, Keyless
+from logstore.spark.writing.rows import BY_KEY, Keyless
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from logstore.batch._batch import Batches
     from logstore.columns._builder import Decoder
-    from logstore.spark.read.options import ReadOptions
+    from logstore.spark.reading.options import ReadOptions
 
 __all__ = ["COLUMNS", "Table"]
 

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import InputPartition
 from logstore.errors import LogstoreError, SparkNotReadyError
 from logstore.spark.backend.backend import Range
 from logstore.spark.pickling import Travelling
-from logstore.spark.read.options import ReadOptions
-from logstore.spark.read.reading import read
-from logstore.spark.read.schema import Table
+from logstore.spark.reading.fetches import read
+from logstore.spark.reading.options import ReadOptions
+from logstore.spark.reading.schema import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
-from logstore.spark.read.offsets import Standing
-from logstore.spark.read.options import LATEST, Bound, ReadOptions, names
-from logstore.spark.read.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
-from logstore.spark.read.reading import backend_of
+from logstore.spark.reading.fetches import backend_of
+from logstore.spark.reading.offsets import Standing
+from logstore.spark.reading.options import LATEST, Bound, ReadOptions, names
+from logstore.spark.reading.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
 
 __all__ = ["Follower", "share"]
 
