@@ -26,7 +26,7 @@ from runners import COPY_AND_SUM
 import logstore
 from logstore import Log
 from logstore.log.log import Compacted
-from logstore.store.upkeep import Throttle
+from logstore.store.maintenance.tasks import Throttle
 
 SIZE, PER_BATCH, BATCHES = 100, 1_000, 200
 

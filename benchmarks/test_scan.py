@@ -14,7 +14,7 @@ import records
 from interleave import Bar, Runner, race
 from runners import COPY_AND_SUM, Ours, filled, same
 
-from logstore.store.scans import TopicScan
+from logstore.client.scan.topic_scan import TopicScan
 
 SIZE, PER_BATCH, BATCHES = 100, 100, 5_000
 TOTAL = PER_BATCH * BATCHES

@@ -21,8 +21,8 @@ from logstore.records import Isolation
 from logstore.remote.client import Client
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.writing.options import seconds_of as seconds_of_option
-from logstore.store import inbox
-from logstore.store.staging import Manifest
+from logstore.store import commit_client
+from logstore.store.commit.staged_writer import Manifest
 from logstore.testing.clock import ManualClock
 
 NAN = float("nan")
@@ -123,7 +123,7 @@ def test_a_client_of_brokers_takes_no_time_that_is_none(value: Any) -> None:
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_a_commit_of_staged_files_takes_no_time_that_is_none(tmp_path: Path, value: Any) -> None:
     with pytest.raises(ConfigError, match="timeout_s"):
-        inbox.commit(tmp_path, Manifest("query", 1, "exactly_once", ()), timeout_s=value)
+        commit_client.commit(tmp_path, Manifest("query", 1, "exactly_once", ()), timeout_s=value)
 
 
 @pytest.mark.parametrize("word", ["nan", "inf", "-1", "0", "true", ""])

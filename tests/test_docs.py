@@ -31,8 +31,8 @@ from sybil.parsers.markdown import CodeBlockParser
 import logstore
 from logstore import Log, Store
 from logstore.batch._encode import encode
+from logstore.client.producer import Producer
 from logstore.config.schema import keys_of
-from logstore.store.producer import Producer
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]

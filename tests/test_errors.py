@@ -21,9 +21,9 @@ from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import LogstoreError
 from logstore.log.directory.files import Directory
 from logstore.records import AppendResult
-from logstore.store import mailbox
-from logstore.store.mailbox import Letter
-from logstore.store.requests import Commit
+from logstore.store.requests import request_files
+from logstore.store.requests.request_files import Letter
+from logstore.store.requests.requests import Commit
 
 #: A value for each parameter that an error takes.
 GIVEN: dict[str, Any] = {
@@ -133,12 +133,12 @@ def test_an_error_comes_whole_from_the_owner_of_a_store(kind: type[Exception], t
     if not issubclass(kind, LogstoreError):
         return  # a warning, which nobody raises
     root = Directory(tmp_path)
-    slip = mailbox.post(root, Letter(Commit("g", {}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000))
-    mailbox.take(root, slip)
+    slip = request_files.post(root, Letter(Commit("g", {}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000))
+    request_files.take(root, slip)
     error = made(kind)
-    mailbox.answer(root, slip, error)
+    request_files.answer(root, slip, error)
     with pytest.raises(LogstoreError) as found:
-        mailbox.fetch(root, slip)
+        request_files.fetch(root, slip)
     if hasattr(error, "results"):
         assert str(found.value).startswith(f"{kind.__name__}: ")  # an AppendResult is not JSON
     else:

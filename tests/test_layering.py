@@ -27,17 +27,21 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "cli",
         "aio spark testing",
         "store",
+        "client",
+        "accumulator groups",
         "log",
         "_segment",
         "_segment_scan",
         "remote _segment_index",
-        "accumulator columns _index protocol",
-        "batch config groups",
+        "columns _index protocol",
+        "batch config",
         "clock io paths records topic_names",
         "dropped errors metrics",
     ),
     "logstore.accumulator": (
-        "_batcher",
+        "partition_batcher",
+        "syncing",
+        "_batcher memory",
     ),
     "logstore.aio": (
         "store",
@@ -60,6 +64,18 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "config excerpt transfer",
         "bench consume dir_commands doctor offsets pipeline produce segments topics",
     ),
+    "logstore.client": (
+        "dbapi streams",
+        "consumer",
+        "subscription",
+        "lag partition_position",
+        "offsets producer",
+        "backend partitioners scan",
+    ),
+    "logstore.client.scan": (
+        "bulk_append",
+        "spans topic_scan",
+    ),
     "logstore.columns": (
         "arrays value_schema",
         "_numpy tables _values",
@@ -74,9 +90,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets",
-    ),
+    "logstore.groups": ("offsets resume",),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -176,9 +190,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": (
-        "queries session stopping",
-    ),
+    "logstore.spark.pipelines.running": ("queries session stopping",),
     "logstore.spark.reading": (
         "rdd_reader stream",
         "partition triggers",
@@ -194,18 +206,39 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "columns",
     ),
     "logstore.store": (
-        "inbox",
+        "commit_client",
         "store",
         "consuming",
-        "answering asking",
-        "mailbox",
-        "dbapi requests streams",
-        "administering consumer diagnosis rebuild snapshots upkeep",
-        "adopt assignment ingest life topic topics",
-        "kept lag partitions place producer replay",
-        "budget lane layout offsets reserve sinks spread staged",
-        "buffer catalogue housekeeping kraft partitioners resuming scans side_by_side source spans staging "
-        "syncing transfer",
+        "requests",
+        "admin administering lifecycle",
+        "maintenance topic",
+        "catalog commit",
+    ),
+    "logstore.store.admin": (
+        "rebuild",
+        "kafka_directories",
+        "diagnosis kafka_metadata snapshots transfer",
+    ),
+    "logstore.store.catalog": (
+        "topics",
+        "partitions",
+        "layout reserve",
+        "topic_list",
+    ),
+    "logstore.store.commit": (
+        "ingest",
+        "kept restore",
+        "commit_log staged_reader",
+        "side_by_side staged_writer",
+    ),
+    "logstore.store.maintenance": (
+        "disk_quota tasks",
+        "scheduler",
+    ),
+    "logstore.store.requests": (
+        "asking commit_server",
+        "request_files",
+        "requests",
     ),
     "logstore.testing": (
         "conformance plugin",
@@ -215,9 +248,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "topic_names"}

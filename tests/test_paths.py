@@ -17,8 +17,9 @@ from logstore.config.store import StoreConfig
 from logstore.errors import NotALogError
 from logstore.log.tools import verify
 from logstore.paths import local_path
-from logstore.store import diagnosis, inbox
-from logstore.store.adopt import adopt, hand_back
+from logstore.store import commit_client
+from logstore.store.admin import diagnosis
+from logstore.store.admin.kafka_directories import adopt, hand_back
 from logstore.store.store import open_briefly
 from logstore.testing import temporary_store
 
@@ -68,7 +69,7 @@ OPENINGS = {
     "settings": read_settings,
     "adopt": adopt,
     "hand back": hand_back,
-    "inbox": inbox.check,
+    "inbox": commit_client.check,
     "doctor": lambda path: list(diagnosis.diagnose(path)),
     "segments": verify.find,
     "testing": lambda path: temporary_store(path=path).__enter__(),

@@ -133,7 +133,7 @@ def test_memory_does_not_grow_with_the_data(ram_path: Path) -> None:
 def test_a_scan_of_columns_takes_the_memory_of_one_chunk(ram_path: Path) -> None:
     facts = run(
         """
-        from logstore.store.scans import TopicScan
+        from logstore.client.scan.topic_scan import TopicScan
         values = [b'{"n": %d, "text": "%s"}' % (n, b"x" * 200) for n in range(1000)]
         with Log.open(sys.argv[1] + "/t-0") as log:
             for _ in range(400):

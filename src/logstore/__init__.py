@@ -17,6 +17,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from logstore.batch._batch import Batches, BatchView, Record
     from logstore.batch._key_hash import partition_of
+    from logstore.client.consumer import Consumer
+    from logstore.client.dbapi import DatabaseOffsets
+    from logstore.client.lag import Lag
+    from logstore.client.partitioners import Partitioner
+    from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
     from logstore.config.log import LogConfig
     from logstore.config.store import StoreConfig
@@ -37,13 +42,8 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from logstore.store import Store, Topic, open_store
-    from logstore.store.adopt import adopt, hand_back
-    from logstore.store.consumer import Consumer
-    from logstore.store.dbapi import DatabaseOffsets
-    from logstore.store.lag import Lag
-    from logstore.store.partitioners import Partitioner
-    from logstore.store.producer import Producer
-    from logstore.store.rebuild import rebuild
+    from logstore.store.admin.kafka_directories import adopt, hand_back
+    from logstore.store.admin.rebuild import rebuild
 
     __version__: str
     open = open_store
@@ -74,13 +74,13 @@ _HOMES = {
     ),
     "OffsetAndMetadata": "logstore.groups.offsets",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
-    **dict.fromkeys(("adopt", "hand_back"), "logstore.store.adopt"),
-    "Consumer": "logstore.store.consumer",
-    "DatabaseOffsets": "logstore.store.dbapi",
-    "Lag": "logstore.store.lag",
-    "Partitioner": "logstore.store.partitioners",
-    "Producer": "logstore.store.producer",
-    "rebuild": "logstore.store.rebuild",
+    **dict.fromkeys(("adopt", "hand_back"), "logstore.store.admin.kafka_directories"),
+    "Consumer": "logstore.client.consumer",
+    "DatabaseOffsets": "logstore.client.dbapi",
+    "Lag": "logstore.client.lag",
+    "Partitioner": "logstore.client.partitioners",
+    "Producer": "logstore.client.producer",
+    "rebuild": "logstore.store.admin.rebuild",
 }
 
 #: Without `open`: ``from logstore import *`` must not take Python's own away from the program.

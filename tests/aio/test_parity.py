@@ -10,9 +10,9 @@ import pytest
 
 import logstore
 from logstore import aio
-from logstore.store.consumer import Consumer
-from logstore.store.producer import Producer
-from logstore.store.scans import TopicScan
+from logstore.client.consumer import Consumer
+from logstore.client.producer import Producer
+from logstore.client.scan.topic_scan import TopicScan
 from logstore.store.store import Store
 from logstore.store.topic import Topic
 

@@ -14,7 +14,7 @@ from logstore.config import kafka_keys
 from logstore.config.store import DEFAULTS, StoreConfig
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import holder_of
-from logstore.store.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import Level, diagnose
 from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
 from tests.log.logs import crashed_copy, tree

@@ -16,8 +16,8 @@ import logstore
 from logstore.batch._encode import Encoder
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.records import Isolation
-from logstore.store.ingest import Ingested
-from logstore.store.staging import Manifest, StagingFile
+from logstore.store.commit.ingest import Ingested
+from logstore.store.commit.staged_writer import Manifest, StagingFile
 from logstore.testing import ManualClock, SimDisk
 
 ROOT = "/data"

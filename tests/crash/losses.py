@@ -21,8 +21,8 @@ from logstore.config.store import StoreConfig
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.log.directory import files
 from logstore.records import Isolation, TopicPartition
-from logstore.store.diagnosis import Finding, Level, diagnose
-from logstore.store.staging import EXACTLY_ONCE, Manifest, StagingFile
+from logstore.store.admin.diagnosis import Finding, Level, diagnose
+from logstore.store.commit.staged_writer import EXACTLY_ONCE, Manifest, StagingFile
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.clock import START_MS
 

@@ -16,9 +16,9 @@ from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log import Log
 from logstore.log.append import ingest_file
 from logstore.log.state import State
-from logstore.store import staged, staging
-from logstore.store.ingest import Ingest
-from logstore.store.sinks import COMMITTING, INTENT, Sinks
+from logstore.store.commit import staged_reader, staged_writer
+from logstore.store.commit.commit_log import COMMITTING, INTENT, Sinks
+from logstore.store.commit.ingest import Ingest
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.ingest_life import PARTITIONS, IngestLife, check, expected, open_store, seen, take_in
@@ -33,7 +33,7 @@ class Violation(AssertionError):
 @pytest.fixture(autouse=True, params=["copied", "adopted"])
 def adopted(monkeypatch, request):
     """How files come into a log: written behind its end, or made a segment as they are. How many were adopted."""
-    monkeypatch.setattr(staged.runs, "__defaults__", (300,))
+    monkeypatch.setattr(staged_reader.runs, "__defaults__", (300,))
     found = []
     if request.param == "adopted":
         honest = Log.adopt
@@ -47,7 +47,7 @@ def adopted(monkeypatch, request):
         monkeypatch.setattr(ingest_file, "LEAST_BATCH_BYTES", 1)
         monkeypatch.setattr(Log, "adopt", adopt)
     # On a simulated disk files are as old as the count of its operations.
-    monkeypatch.setattr(staging, "STALE_MS", 1 << 62)
+    monkeypatch.setattr(staged_writer, "STALE_MS", 1 << 62)
     yield found
     assert bool(found) == (request.param == "adopted")
 

@@ -23,8 +23,8 @@ from logstore.log import LogReader
 from logstore.log.formats.checkpoints import PUBLISHED
 from logstore.log.formats.transaction_index import Note
 from logstore.log.recovery import recovery
-from logstore.store import catalogue
-from logstore.store.diagnosis import Finding, Level
+from logstore.store.admin.diagnosis import Finding, Level
+from logstore.store.catalog import topic_list
 from logstore.testing import SimDisk
 from tests.crash.histories import seeded
 from tests.crash.losses import (
@@ -359,7 +359,7 @@ def test_planted_an_aborted_index_that_is_believed_is_found(monkeypatch):
 
 
 def test_planted_a_catalogue_that_is_taken_for_the_newest_is_found(monkeypatch):
-    monkeypatch.setattr(catalogue, "_newest", lambda root: 0)
+    monkeypatch.setattr(topic_list, "_newest", lambda root: 0)
     found = tried("closed", False, Fault(f"{ROOT}/logstore.topics", OLDER, 0))
     assert found.outcome == SILENT
     assert " a new producer id: False, was True" in found.why

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import logstore
-from logstore.store.syncing import Syncing
+from logstore.accumulator.syncing import Syncing
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 
@@ -127,7 +127,7 @@ def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
 
 def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypatch):
     """Its futures are answered all the same: with the offset that it would have got."""
-    from logstore.store.lane import PartitionLane
+    from logstore.accumulator.partition_batcher import PartitionLane
 
     def forgetful(self, batch):
         batch.ticket.acknowledge(self.log.log_end_offset)

@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 import logstore
+from logstore.client.dbapi import DatabaseOffsets
 from logstore.records import TopicPartition
-from logstore.store.dbapi import DatabaseOffsets
 from logstore.testing import SimDisk
 
 FLIGHTS = TopicPartition("flights", 0)
@@ -56,7 +56,7 @@ def test_a_group_that_read_what_a_power_cut_took_reads_what_is_written_in_its_pl
 
 @pytest.mark.crash
 def test_without_the_epoch_acknowledged_records_are_passed_over(monkeypatch):
-    monkeypatch.setattr("logstore.store.offsets.epoch_before", lambda log, offset: -1)
+    monkeypatch.setattr("logstore.client.offsets.epoch_before", lambda log, offset: -1)
     assert seen_after_a_power_cut() == NEW[6:]
 
 

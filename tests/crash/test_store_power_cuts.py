@@ -16,8 +16,8 @@ from logstore.errors import LogstoreError
 from logstore.log.directory.files import Directory
 from logstore.log.root import Root
 from logstore.records import TopicPartition
-from logstore.store.catalogue import Catalogue, TopicState
-from logstore.store.topics import Topics
+from logstore.store.catalog.topic_list import Catalogue, TopicState
+from logstore.store.catalog.topics import Topics
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.store_life import StoreLife, check, check_checkpoints, open_store

@@ -14,9 +14,9 @@ import logstore
 from logstore.batch._encode import Encoder
 from logstore.log.directory.files import Directory
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.store import kraft
-from logstore.store.ingest import Ingested
-from logstore.store.staging import Manifest, StagingFile
+from logstore.store.admin import kafka_metadata
+from logstore.store.commit.ingest import Ingested
+from logstore.store.commit.staged_writer import Manifest, StagingFile
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Row
 from tests.interop.killed_store import live
@@ -33,7 +33,7 @@ def values(numbers: range) -> list[bytes]:
 
 def epochs_of(root: Path) -> tuple[int, int]:
     """The newest leader epoch in the log, and the newest that Kafka has given out."""
-    cluster = kraft.read(Directory(root / "__cluster_metadata-0"))
+    cluster = kafka_metadata.read(Directory(root / "__cluster_metadata-0"))
     latest = Epochs.load(Directory(root / f"{TOPIC}-0")).latest
     return latest.epoch, cluster.leader_epochs[cluster.ids[TOPIC], 0]
 

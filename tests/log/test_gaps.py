@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from logstore import Log
+from logstore.client.scan import spans
 from logstore.errors import CorruptRecordError, DamagedLogError
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
@@ -16,7 +17,6 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.recovery import recovery
 from logstore.log.tools import repair, verify
 from logstore.records import Origin
-from logstore.store import spans
 from tests.log.logs import at, crashed_copy, one_batch, open_log, tree, values_of
 
 pytestmark = pytest.mark.row("S8", "S20")

@@ -25,9 +25,10 @@ from logstore.log import Log
 from logstore.log.append import ingest_file
 from logstore.log.directory.files import Directory
 from logstore.spark.writing import rows
-from logstore.store import ingest, mailbox
-from logstore.store.sinks import DONE, Sinks, SinkState
-from logstore.store.staging import StagingFile
+from logstore.store.commit import ingest
+from logstore.store.commit.commit_log import DONE, Sinks, SinkState
+from logstore.store.commit.staged_writer import StagingFile
+from logstore.store.requests import request_files
 from tests.spark import sinks
 
 #: Point -> what counts as a step there; the rest of it is in `Life`.
@@ -39,7 +40,7 @@ STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "during-abort": ((Directory, "remove"),),
     "during-sweep": ((Directory, "remove"),),
     # With another process that has the store open for writing.
-    "mid-letter": tuple((mailbox, name) for name in ("post", "fetch", "withdraw", "clear")),
+    "mid-letter": tuple((request_files, name) for name in ("post", "fetch", "withdraw", "clear")),
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import logstore
 from logstore import Store
+from logstore.client.scan import spans
 from logstore.errors import DataLossError, NotALogError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Range
@@ -21,7 +22,6 @@ from logstore.spark.reading.fetches import backend_of, read
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import plan_batch
 from logstore.spark.reading.schema import Table
-from logstore.store import spans
 from tests.spark import stores
 
 TP = TopicPartition

@@ -114,7 +114,7 @@ def test_an_abort_removes_what_was_staged_and_the_batch_may_come_again(root: Pat
 
 
 def test_a_commit_that_failed_is_repeated_with_the_same_batch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logstore.store import ingest
+    from logstore.store.commit import ingest
 
     query = stream(root)
     query.run(0)
@@ -139,7 +139,7 @@ def test_a_batch_without_rows_touches_nothing(root: Path) -> None:
 
 
 def test_readers_see_all_of_a_batch_or_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logstore.store import ingest
+    from logstore.store.commit import ingest
 
     seen: list[int] = []
     whole = ingest.Ingest._append

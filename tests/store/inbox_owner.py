@@ -30,15 +30,16 @@ def dies(owner, name, *, before=False, when=lambda *args, **kwargs: True):
 
 def arm(point):
     from logstore.log import Log
-    from logstore.store import ingest, mailbox
-    from logstore.store.sinks import Sinks
+    from logstore.store.commit import ingest
+    from logstore.store.commit.commit_log import Sinks
+    from logstore.store.requests import request_files
 
     def in_phase(phase):
         return lambda self, query, state, *, durable: state.phase == phase
 
     match point:
         case "taken":
-            dies(mailbox, "take")
+            dies(request_files, "take")
         case "intent" | "committing" | "done":
             dies(Sinks, "put", when=in_phase(point))
         case "data":
@@ -48,9 +49,9 @@ def arm(point):
         case "removed":
             dies(ingest, "remove_staged")
         case "answering":
-            dies(mailbox, "answer", before=True)
+            dies(request_files, "answer", before=True)
         case "answered":
-            dies(mailbox, "answer")
+            dies(request_files, "answer")
 
 
 def main(root, point):

@@ -11,10 +11,10 @@ import pytest
 
 import logstore
 import logstore.aio
+from logstore.client.dbapi import DatabaseOffsets
+from logstore.client.streams import ConsumerConnector
 from logstore.records import TopicPartition
-from logstore.store.catalogue import Catalogue, TopicEntry
-from logstore.store.dbapi import DatabaseOffsets
-from logstore.store.streams import ConsumerConnector
+from logstore.store.catalog.topic_list import Catalogue, TopicEntry
 from logstore.testing import ManualClock
 
 RULES = pytest.mark.parametrize("rule", ["latest", "earliest", "none", "by_duration:PT1S"])

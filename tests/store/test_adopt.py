@@ -31,9 +31,9 @@ from logstore.log.directory.lock import RootLock
 from logstore.log.formats import checkpoints
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.root import Root, RootHold
-from logstore.store import kraft
-from logstore.store.adopt import FIRST_PRODUCER_ID
-from logstore.store.staging import Manifest, StagingFile
+from logstore.store.admin import kafka_metadata
+from logstore.store.admin.kafka_directories import FIRST_PRODUCER_ID
+from logstore.store.commit.staged_writer import Manifest, StagingFile
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.crash.interrupts import Lines, at_line
@@ -343,10 +343,10 @@ def config(what: int, whose: str, key: str, value: str | None) -> bytes:
     return b"\x01\x04\x00" + bytes([what]) + text(whose) + text(key) + text(value) + b"\0"
 
 
-def cluster_of(*values: bytes) -> kraft.Cluster:
-    cluster = kraft.Cluster()
+def cluster_of(*values: bytes) -> kafka_metadata.Cluster:
+    cluster = kafka_metadata.Cluster()
     for value in values:
-        kraft.apply(cluster, value)
+        kafka_metadata.apply(cluster, value)
     return cluster
 
 
@@ -512,7 +512,7 @@ def epochs_in(root: Path) -> list[int]:
 
 def newest_epoch(root: Path) -> int:
     """Of those that Kafka's metadata name for the topic."""
-    cluster = kraft.read(Directory(root / "__cluster_metadata-0"))
+    cluster = kafka_metadata.read(Directory(root / "__cluster_metadata-0"))
     return cluster.leader_epochs[cluster.ids["records"], 0]
 
 
@@ -566,7 +566,7 @@ def test_a_store_of_its_own_still_tells_what_came_after_an_unclean_stop(tmp_path
 
 
 def test_kafkas_metadata_tell_the_leader_epochs(root):
-    cluster = kraft.read(Directory(root / "__cluster_metadata-0"))
+    cluster = kafka_metadata.read(Directory(root / "__cluster_metadata-0"))
     for name, topic_id in cluster.ids.items():
         latest = Epochs.load(Directory(root / f"{name}-0")).latest
         assert cluster.leader_epochs[topic_id, 0] >= (-1 if latest is None else latest.epoch)
@@ -622,7 +622,7 @@ def raised(small, tmp_path, monkeypatch):
         consumer.commit()
         topic_id = store.topic_id("__consumer_offsets")
     # As Kafka would know it.
-    monkeypatch.setattr(kraft, "read", with_topic(kraft.read, "__consumer_offsets", topic_id))
+    monkeypatch.setattr(kafka_metadata, "read", with_topic(kafka_metadata.read, "__consumer_offsets", topic_id))
     with monkeypatch.context() as before:
         before.setattr(Root, "is_kafkas", lambda self: False)
         for life in range(3):

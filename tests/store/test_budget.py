@@ -22,7 +22,7 @@ from logstore.errors import (
 from logstore.io._files import LIBC
 from logstore.io._interrupts import held
 from logstore.log.policies import Owner
-from logstore.store.budget import Limits
+from logstore.store.maintenance.disk_quota import Limits
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES

@@ -12,7 +12,7 @@ from logstore.batch._crc32c import crc32c
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
-from logstore.store.catalogue import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
+from logstore.store.catalog.topic_list import CATALOGUE, Catalogue, TopicEntry, TopicState, new_id
 from logstore.testing import ManualClock, SimDisk
 
 WHOLE = Catalogue(

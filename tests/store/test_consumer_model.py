@@ -7,8 +7,8 @@ import random
 import pytest
 
 import logstore
+from logstore.client.partition_position import Place
 from logstore.records import TopicPartition
-from logstore.store.place import Place
 from logstore.testing import ManualClock
 
 PLACES = [TopicPartition("flights", n) for n in range(2)]

@@ -10,8 +10,8 @@ import pytest
 import logstore
 from logstore.errors import DamagedCatalogueError
 from logstore.log.directory.files import Directory
-from logstore.store.catalogue import CATALOGUE, NEWEST, Catalogue
-from logstore.store.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import Level, diagnose
+from logstore.store.catalog.topic_list import CATALOGUE, NEWEST, Catalogue
 
 pytestmark = pytest.mark.row("S20")
 

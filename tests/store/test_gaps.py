@@ -11,9 +11,9 @@ from logstore.errors import DamagedLogError
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
 from logstore.records import TopicPartition
-from logstore.store.catalogue import Catalogue
-from logstore.store.diagnosis import Level, diagnose
-from logstore.store.transfer import copy_log
+from logstore.store.admin.diagnosis import Level, diagnose
+from logstore.store.admin.transfer import copy_log
+from logstore.store.catalog.topic_list import Catalogue
 
 pytestmark = pytest.mark.row("S8", "S20")
 

@@ -21,8 +21,8 @@ from logstore.log.append.group_commit import _Waiter
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
 from logstore.metrics import Taken
-from logstore.store.housekeeping import Housekeeper, Interrupted
-from logstore.store.upkeep import REST, Throttle, Upkeep
+from logstore.store.maintenance.scheduler import Housekeeper, Interrupted
+from logstore.store.maintenance.tasks import REST, Throttle, Upkeep
 from logstore.testing import ManualClock
 
 DAY_MS = 86_400_000
@@ -640,7 +640,7 @@ def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_pa
         store._housekeeper._stopping = True
         raise StorageError("not now")
 
-    monkeypatch.setattr("logstore.store.partitions.Partitions.get", get)
+    monkeypatch.setattr("logstore.store.catalog.partitions.Partitions.get", get)
     upkeep = Upkeep(store._topics, store._partitions, None, store.config, store._housekeeper)
     with pytest.raises(Interrupted):
         upkeep.retain()

@@ -33,12 +33,13 @@ from logstore.log import Log
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import holder_of
 from logstore.records import TopicPartition
-from logstore.store import answering, inbox, mailbox
-from logstore.store.ingest import Ingest, Ingested
-from logstore.store.mailbox import Letter
-from logstore.store.requests import Intake
-from logstore.store.sinks import Sinks
-from logstore.store.staging import Manifest, StagingFile
+from logstore.store import commit_client
+from logstore.store.commit.commit_log import Sinks
+from logstore.store.commit.ingest import Ingest, Ingested
+from logstore.store.commit.staged_writer import Manifest, StagingFile
+from logstore.store.requests import commit_server, request_files
+from logstore.store.requests.request_files import Letter
+from logstore.store.requests.requests import Intake
 from logstore.testing import ManualClock
 from tests.store.inbox_owner import POINTS
 from tests.store.owners import owner
@@ -97,8 +98,8 @@ def litter(root):
 
 def test_without_an_owner_the_batch_is_taken_in_here(root):
     for batch in range(3):
-        assert not inbox.commit(root, stage(root, batch), timeout_s=300).duplicate
-    assert inbox.commit(root, stage(root, 2, attempt=1), timeout_s=300) == Ingested(True, {})
+        assert not commit_client.commit(root, stage(root, batch), timeout_s=300).duplicate
+    assert commit_client.commit(root, stage(root, 2, attempt=1), timeout_s=300) == Ingested(True, {})
     assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
     assert holder_of(Directory(root)) is None
     assert litter(root) == []
@@ -107,21 +108,21 @@ def test_without_an_owner_the_batch_is_taken_in_here(root):
 def test_a_commit_opens_no_other_partition(root):
     with logstore.open(root, MANUAL) as store:
         store.create_topic("others", 50)
-    inbox.commit(root, stage(root), timeout_s=300)
+    commit_client.commit(root, stage(root), timeout_s=300)
     assert not list(root.glob("others-*/*.log"))
 
 
 COMMITTER = """
     import pickle, sys
-    from logstore.store import inbox
-    from logstore.store.ingest import Ingest
+    from logstore.store import commit_client
+    from logstore.store.commit.ingest import Ingest
     ingest = Ingest.ingest
     def slowly(self, manifest):
         print("in hand", flush=True)
         sys.stdin.readline()
         return ingest(self, manifest)
     Ingest.ingest = slowly
-    inbox.commit(sys.argv[1], pickle.loads(bytes.fromhex(sys.argv[2])), timeout_s=60)
+    commit_client.commit(sys.argv[1], pickle.loads(bytes.fromhex(sys.argv[2])), timeout_s=60)
 """
 
 
@@ -145,25 +146,25 @@ def test_who_opens_the_store_in_the_moment_of_a_commit_waits_for_it(root):
 def test_without_a_store_nothing_is_made(tmp_path):
     manifest = Manifest("q", 0, "exactly_once", ())
     with pytest.raises(NotALogError):
-        inbox.commit(tmp_path / "nowhere", manifest, timeout_s=1)
+        commit_client.commit(tmp_path / "nowhere", manifest, timeout_s=1)
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_settings_of_the_store_hold_for_a_commit(root):
-    inbox.commit(root, stage(root), timeout_s=5, settings={"logstore.write.strategy": "extend"})
+    commit_client.commit(root, stage(root), timeout_s=5, settings={"logstore.write.strategy": "extend"})
     with pytest.raises(logstore.errors.ConfigError):
-        inbox.commit(root, stage(root, 1), timeout_s=5, settings={"no.such.key": 1})
+        commit_client.commit(root, stage(root, 1), timeout_s=5, settings={"no.such.key": 1})
 
 
 def test_an_aborted_manifest_leaves_no_files_and_no_records(root):
     manifest = stage(root)
-    inbox.abort(root, manifest)
-    inbox.abort(root, manifest)
+    commit_client.abort(root, manifest)
+    commit_client.abort(root, manifest)
     assert not list(root.glob("*/.staging/*"))
     with pytest.raises(StagedFileError, match="missing"):
-        inbox.commit(root, manifest, timeout_s=300)
+        commit_client.commit(root, manifest, timeout_s=300)
     with pytest.raises(InvalidManifestError):
-        inbox.abort(root, manifest._replace(query="another"))
+        commit_client.abort(root, manifest._replace(query="another"))
     assert committed(root) == [[], []]
 
 
@@ -173,11 +174,11 @@ def test_an_aborted_manifest_leaves_no_files_and_no_records(root):
 def test_a_living_owner_takes_it_in_and_answers(root):
     with owner(root):
         for batch in range(3):
-            found = inbox.commit(root, stage(root, batch), timeout_s=300)
+            found = commit_client.commit(root, stage(root, batch), timeout_s=300)
             assert found == Ingested(
                 False, {TopicPartition("flights", p): (4 * batch, 4 * batch + 2) for p in (0, 1)}
             )
-        assert inbox.commit(root, stage(root, 2, attempt=1), timeout_s=300).duplicate
+        assert commit_client.commit(root, stage(root, 2, attempt=1), timeout_s=300).duplicate
         assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
         assert litter(root) == []
 
@@ -185,44 +186,44 @@ def test_a_living_owner_takes_it_in_and_answers(root):
 def test_an_owners_error_is_raised_here_as_it_is(root):
     with owner(root):
         manifest = stage(root)
-        inbox.abort(root, manifest)
+        commit_client.abort(root, manifest)
         with pytest.raises(StagedFileError, match="missing"):
-            inbox.commit(root, manifest, timeout_s=300)
+            commit_client.commit(root, manifest, timeout_s=300)
         with pytest.raises(UnknownTopicError, match="another of this name"):
-            inbox.commit(root, stage(root, topic_id="another"), timeout_s=300)
+            commit_client.commit(root, stage(root, topic_id="another"), timeout_s=300)
         assert litter(root) == []
-        inbox.commit(root, stage(root), timeout_s=300)
+        commit_client.commit(root, stage(root), timeout_s=300)
     assert committed(root) == expected(("q", 0))
 
 
 def test_a_hung_owner_is_named_and_takes_in_nothing_later(root):
     with owner(root) as process:
-        inbox.commit(root, stage(root), timeout_s=300)
+        commit_client.commit(root, stage(root), timeout_s=300)
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} \(host=.*bootstrap.*nothing was done"):
-            inbox.commit(root, stage(root, 1), timeout_s=0.3)
+            commit_client.commit(root, stage(root, 1), timeout_s=0.3)
         assert litter(root) == []
         process.send_signal(signal.SIGCONT)
-        inbox.commit(root, stage(root, 2), timeout_s=300)
+        commit_client.commit(root, stage(root, 2), timeout_s=300)
     assert committed(root) == expected(("q", 0), ("q", 2))
 
 
 def test_a_log_that_this_process_has_open_by_itself_is_named(root):
     with logstore.Log.open(root / "flights-0"), pytest.raises(DirectoryLockedError, match="share that Log"):
-        inbox.commit(root, stage(root), timeout_s=0.2)
-    assert not inbox.commit(root, stage(root), timeout_s=300).duplicate
+        commit_client.commit(root, stage(root), timeout_s=0.2)
+    assert not commit_client.commit(root, stage(root), timeout_s=300).duplicate
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_an_owner_that_dies_anywhere_loses_and_doubles_nothing(root, point):
-    inbox.commit(root, stage(root, 0), timeout_s=300)
+    commit_client.commit(root, stage(root, 0), timeout_s=300)
     with owner(root, point) as process:
-        found = inbox.commit(root, stage(root, 1), timeout_s=300)
+        found = commit_client.commit(root, stage(root, 1), timeout_s=300)
         process.wait(300)
         assert process.returncode == -signal.SIGKILL
         assert found.duplicate == (point in ("committing", "marker", "done", "removed", "answering"))
-    assert inbox.commit(root, stage(root, 1, attempt=1), timeout_s=300).duplicate
-    inbox.commit(root, stage(root, 2), timeout_s=300)
+    assert commit_client.commit(root, stage(root, 1, attempt=1), timeout_s=300).duplicate
+    commit_client.commit(root, stage(root, 2), timeout_s=300)
     assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
     assert litter(root) == []
     assert not list(root.glob("*/.staging/*"))
@@ -232,12 +233,12 @@ def test_an_owner_that_dies_anywhere_loses_and_doubles_nothing(root, point):
 def test_a_sender_that_dies_with_its_owner_may_ask_the_next_one(root, point):
     """Its letter is left behind; the next owner takes it up, and the batch is asked for again."""
     with owner(root, point) as process:
-        slip = mailbox.post(Directory(root), Letter(Intake(stage(root, 1)), SYSTEM_CLOCK.now_ms() + 60_000))
+        slip = request_files.post(Directory(root), Letter(Intake(stage(root, 1)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     with owner(root):
-        inbox.commit(root, stage(root, 1, attempt=1), timeout_s=300)
+        commit_client.commit(root, stage(root, 1, attempt=1), timeout_s=300)
         assert committed(root) == expected(("q", 1))
-    mailbox.clear(Directory(root), slip)
+    request_files.clear(Directory(root), slip)
     assert litter(root) == []
 
 
@@ -246,7 +247,7 @@ def test_many_senders_of_one_batch_get_it_in_once(root):
         batch = int(has_owner)
         manifests = [stage(root, batch, attempt=attempt) for attempt in range(4)]
         with owner(root) if has_owner else contextlib.nullcontext(), ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda manifest: inbox.commit(root, manifest, timeout_s=300), manifests))
+            found = list(pool.map(lambda manifest: commit_client.commit(root, manifest, timeout_s=300), manifests))
         assert sorted(each.duplicate for each in found) == [False, True, True, True]
     assert committed(root) == expected(("q", 0), ("q", 1))
     assert litter(root) == []
@@ -255,7 +256,7 @@ def test_many_senders_of_one_batch_get_it_in_once(root):
 def test_senders_of_many_queries_all_get_in(root):
     def send(query):
         for batch in range(3):
-            inbox.commit(root, stage(root, batch, query=query), timeout_s=60)
+            commit_client.commit(root, stage(root, batch, query=query), timeout_s=60)
 
     threads = [threading.Thread(target=send, args=(f"query {n}",)) for n in range(4)]
     for thread in threads:
@@ -272,7 +273,7 @@ def test_senders_of_many_queries_all_get_in(root):
 
 def test_a_store_of_this_process_answers_too(root):
     with logstore.open(root) as store:
-        inbox.commit(root, stage(root), timeout_s=300)
+        commit_client.commit(root, stage(root), timeout_s=300)
         assert store.ingest(stage(root, attempt=1)).duplicate
     assert committed(root) == expected(("q", 0))
 
@@ -281,7 +282,7 @@ def test_a_store_that_is_driven_answers_when_it_is(root):
     with logstore.open(root, MANUAL) as store:
         found = []
         manifest = stage(root)
-        thread = threading.Thread(target=lambda: found.append(inbox.commit(root, manifest, timeout_s=60)))
+        thread = threading.Thread(target=lambda: found.append(commit_client.commit(root, manifest, timeout_s=60)))
         thread.start()
         while not found:
             store.housekeep()
@@ -293,10 +294,10 @@ def test_a_store_that_is_driven_answers_when_it_is(root):
 
 def test_a_letter_that_nobody_waits_for_any_more_is_dropped(root):
     directory = Directory(root)
-    slip = mailbox.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() - 1))
+    slip = request_files.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() - 1))
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
-    assert mailbox.fetch(directory, slip) is None
+    assert request_files.fetch(directory, slip) is None
     assert litter(root) == []
     assert committed(root) == [[], []]
 
@@ -306,41 +307,43 @@ def test_a_letter_that_is_none_is_answered_and_harms_nobody(root):
     name = "logstore.inbox." + "0" * 32 + ".0." + "0" * 16
     (root / name).write_bytes(b"\0" * 40)
     (root / "logstore.inbox.strange").write_bytes(b"")
-    mailbox.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+    request_files.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
     assert committed(root) == expected(("q", 0))
     with pytest.raises(InvalidManifestError):
-        mailbox.fetch(directory, name.removeprefix("logstore.inbox."))
+        request_files.fetch(directory, name.removeprefix("logstore.inbox."))
 
 
 def test_a_letter_that_nobody_could_be_told_of_is_taken_back(root):
     directory = Directory(root)
     (root / "logstore.inbox.bell").mkdir()  # so that it cannot be rung
     with pytest.raises(StorageError):
-        mailbox.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+        request_files.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
     assert litter(root) == []
 
 
 def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkeypatch):
     directory = Directory(root)
     until = SYSTEM_CLOCK.now_ms() + 60_000
-    slips = [mailbox.post(directory, Letter(Intake(stage(root, query=query)), until)) for query in ("q", "r", "s")]
-    answer, full = mailbox.answer, [True]
+    slips = [
+        request_files.post(directory, Letter(Intake(stage(root, query=query)), until)) for query in ("q", "r", "s")
+    ]
+    answer, full = request_files.answer, [True]
 
     def write(root, slip, found):
         if full:
             raise DiskFullError("no room for an answer")
         answer(root, slip, found)
 
-    monkeypatch.setattr(mailbox, "answer", write)
+    monkeypatch.setattr(request_files, "answer", write)
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
         store.housekeep()
         full.clear()
-        assert [mailbox.fetch(directory, slip) for slip in slips] == [None] * 3
+        assert [request_files.fetch(directory, slip) for slip in slips] == [None] * 3
         store.housekeep()
-    assert [mailbox.fetch(directory, slip)["duplicate"] for slip in slips] == [False] * 3
+    assert [request_files.fetch(directory, slip)["duplicate"] for slip in slips] == [False] * 3
     assert litter(root) == []
 
 
@@ -357,7 +360,7 @@ def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
             with pytest.raises(DiskFullError):
                 store.ingest(stage(root))
         assert log.last_stable_offset < log.log_end_offset
-        clock.advance(answering.SETTLE_MS)
+        clock.advance(commit_server.SETTLE_MS)
         store.housekeep()
         assert log.last_stable_offset == log.log_end_offset
     assert committed(root) == [[], []]
@@ -371,16 +374,16 @@ def test_what_others_have_left_goes_after_a_day(root):
     directory = Directory(root)
     for name in ("logstore.inbox.x.tmp", "logstore.taken.x", "logstore.answer.x", "logstore.inbox.bell"):
         (root / name).write_bytes(b"")
-    later = SYSTEM_CLOCK.now_ms() + mailbox.LITTER_MS + 1000
-    assert mailbox.remove_litter(directory, SYSTEM_CLOCK.now_ms()) == 0
-    assert mailbox.remove_litter(directory, later) == 3
+    later = SYSTEM_CLOCK.now_ms() + request_files.LITTER_MS + 1000
+    assert request_files.remove_litter(directory, SYSTEM_CLOCK.now_ms()) == 0
+    assert request_files.remove_litter(directory, later) == 3
     assert litter(root) == []
 
 
 def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(root):
     """Else it would keep committed readers waiting for a query that nobody goes on with."""
     with owner(root, "data") as process:
-        mailbox.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+        request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     for name in os.listdir(root):
         if name.startswith(("logstore.inbox.", "logstore.taken.")):
@@ -396,9 +399,9 @@ def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(r
 
 def test_an_error_that_is_not_ours_keeps_its_name(root):
     slip = "0" * 32 + ".0." + "0" * 16
-    mailbox.answer(Directory(root), slip, ZeroDivisionError("odd"))
+    request_files.answer(Directory(root), slip, ZeroDivisionError("odd"))
     with pytest.raises(LogstoreError, match=r"ZeroDivisionError: odd") as caught:
-        mailbox.fetch(Directory(root), slip)
+        request_files.fetch(Directory(root), slip)
     assert type(caught.value) is LogstoreError
 
 
@@ -409,7 +412,7 @@ def test_an_error_of_an_earlier_owner_is_the_nearest_that_a_text_makes(root):
             "logstore.answer." + slip, b'{"error": "%s", "text": "t"}' % error.encode(), durable=False
         )
         with pytest.raises(LogstoreError, match="t") as caught:
-            mailbox.fetch(Directory(root), slip)
+            request_files.fetch(Directory(root), slip)
         assert type(caught.value) is kind
 
 
@@ -417,10 +420,10 @@ def test_an_owner_looks_seldom_until_somebody_has_rung(root):
     with logstore.open(root, MANUAL) as store:
         task = store._answering._task
         store.housekeep()
-        assert task.period_s == answering.IDLE_MS / 1000
-        mailbox.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+        assert task.period_s == commit_server.IDLE_MS / 1000
+        request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         store.housekeep()
-        assert task.period_s == answering.PERIOD_MS / 1000
+        assert task.period_s == commit_server.PERIOD_MS / 1000
 
 
 def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
@@ -438,7 +441,7 @@ def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
 
 def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
     with owner(root, "data") as process:
-        mailbox.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+        request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     with pytest.raises(NotALogError, match=r"batch of q is undecided.*housekeep"):
         logstore.hand_back(root, leave_stray=True)

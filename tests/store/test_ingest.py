@@ -34,10 +34,10 @@ from logstore.errors import (
 )
 from logstore.log import Log
 from logstore.records import Codec, TopicPartition
-from logstore.store import sinks, staged, staging
-from logstore.store.replay import Replay
-from logstore.store.sinks import Sinks, SinkState, producer_id_of
-from logstore.store.staging import Manifest, StagingFile, sweep
+from logstore.store.commit import commit_log, staged_reader, staged_writer
+from logstore.store.commit.commit_log import Sinks, SinkState, producer_id_of
+from logstore.store.commit.restore import Replay
+from logstore.store.commit.staged_writer import Manifest, StagingFile, sweep
 from logstore.testing import ManualClock, SimDisk
 
 ROOT = "/data"
@@ -210,7 +210,7 @@ def test_others_may_write_in_between(store):
 
 
 def test_a_file_is_read_in_pieces_and_its_log_rolls_meanwhile(store, disk, clock, monkeypatch):
-    monkeypatch.setattr(staged.runs, "__defaults__", (700,))
+    monkeypatch.setattr(staged_reader.runs, "__defaults__", (700,))
     store.create_topic("small", 1, {"segment.bytes": 1000})
     values = [b"%d" % n * 20 for n in range(100)]
     store.ingest(stage(store, {("small", 0): [values[n : n + 5] for n in range(0, 100, 5)]}))
@@ -224,7 +224,7 @@ def test_a_file_is_read_in_pieces_and_its_log_rolls_meanwhile(store, disk, clock
 
 
 def test_a_batch_larger_than_a_piece_is_taken_in(store, monkeypatch):
-    monkeypatch.setattr(staged.runs, "__defaults__", (100,))
+    monkeypatch.setattr(staged_reader.runs, "__defaults__", (100,))
     store.ingest(stage(store, {F0: [[b"x" * 1000], [b"y"], [b"z" * 5000]]}))
     assert [len(value) for value in committed(store)[0]] == [1000, 1, 5000]
 
@@ -302,7 +302,7 @@ def test_a_job_is_forgotten_after_some_days_and_a_query_never(store, clock):
     store.ingest(stage(store, {F0: [[b"a"]]}, query="job:1"))
     store.ingest(stage(store, {F0: [[b"b"]]}, query="q"))
     assert store.ingest(stage(store, {F0: [[b"a"]]}, query="job:1")).duplicate
-    clock.advance(sinks.JOB_RETENTION_MS + 1)
+    clock.advance(commit_log.JOB_RETENTION_MS + 1)
     store.ingest(stage(store, {F0: [[b"c"]]}, query="q", batch=1))
     newest = {record.key: record.value for record in store.partition("__logstore_sinks", 0).scan()}
     assert newest[b"job:1"] is None
@@ -693,7 +693,7 @@ def test_a_sweep_takes_what_is_over_and_what_is_stale(tmp_path, clock):
     assert sweep(tmp_path, "q", 2) == 4
     assert sweep(tmp_path, "nobody", 9) == 0
     assert len(staged_names(store)) == 4
-    late = ManualClock(SYSTEM_CLOCK.now_ms() + staging.STALE_MS + 1)
+    late = ManualClock(SYSTEM_CLOCK.now_ms() + staged_writer.STALE_MS + 1)
     assert sweep(tmp_path, "nobody", -1, clock=late) == 4
     assert staged_names(store) == []
     store.close()
@@ -734,7 +734,7 @@ def test_the_topic_of_sinks_is_internal_compacted_and_kept(store):
 
 
 def test_it_stays_small_though_nobody_keeps_house(store, monkeypatch):
-    monkeypatch.setattr(sinks, "_TIDY_BYTES", 4000)
+    monkeypatch.setattr(commit_log, "_TIDY_BYTES", 4000)
     for batch in range(60):
         store.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
         assert store.partition("__logstore_sinks", 0).size < 8000
@@ -808,7 +808,7 @@ def test_a_record_that_is_no_state_is_named_and_nothing_is_taken_in(store, disk,
 
 
 def test_producers_of_queries_are_told_apart_also_where_their_ids_collide(store, monkeypatch):
-    monkeypatch.setattr(sinks, "producer_id_of", lambda query, attempt=0: (1 << 62) + attempt)
+    monkeypatch.setattr(commit_log, "producer_id_of", lambda query, attempt=0: (1 << 62) + attempt)
     for query in ("a", "b", "c"):
         store.ingest(stage(store, {F0: [[query.encode()]]}, query=query))
     ids = [batch.producer_id - (1 << 62) for batch in store["flights"][0].read(0).batches()]
@@ -816,7 +816,7 @@ def test_producers_of_queries_are_told_apart_also_where_their_ids_collide(store,
 
 
 def test_a_producer_begins_anew_when_its_epochs_are_used_up(store, monkeypatch):
-    monkeypatch.setattr(sinks, "LAST_EPOCH", 2)
+    monkeypatch.setattr(commit_log, "LAST_EPOCH", 2)
     for batch in range(7):
         store.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
     assert committed(store)[0] == [b"%d" % batch for batch in range(7)]
@@ -826,7 +826,7 @@ def test_a_producer_begins_anew_when_its_epochs_are_used_up(store, monkeypatch):
 
 
 def test_a_state_comes_back_from_its_bytes():
-    state = SinkState(4, 1 << 62, 3, 5, "intent", 7, (sinks.Share("t", "id", 0, 10, 20),))
+    state = SinkState(4, 1 << 62, 3, 5, "intent", 7, (commit_log.Share("t", "id", 0, 10, 20),))
     assert SinkState.of_bytes(state.to_bytes()) == state
     for data in (b"", b"null", b"{}", state.to_bytes().replace(b"intent", b"unheard"), b"[1]"):
         with pytest.raises(CorruptRecordError):

@@ -14,9 +14,9 @@ from logstore.errors import LaterCatalogueError, PolicyViolationError, Retention
 from logstore.log.directory.files import Directory
 from logstore.records import TopicPartition
 from logstore.store import open_briefly
-from logstore.store.catalogue import CATALOGUE, Catalogue
-from logstore.store.diagnosis import diagnose
-from logstore.store.topics import Topics
+from logstore.store.admin.diagnosis import diagnose
+from logstore.store.catalog.topic_list import CATALOGUE, Catalogue
+from logstore.store.catalog.topics import Topics
 from logstore.testing import ManualClock, SimDisk, temporary_store
 from tests.cli.conftest import run  # noqa: F401  a fixture
 

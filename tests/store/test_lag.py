@@ -6,9 +6,9 @@ import pytest
 
 import logstore
 from logstore import Log, ProducerStamp
+from logstore.client.lag import Lag, lag_of
 from logstore.errors import InvalidGroupError
 from logstore.records import Isolation, Marker, TopicPartition
-from logstore.store.lag import Lag, lag_of
 from logstore.testing import ManualClock
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)

@@ -9,6 +9,7 @@ import pytest
 
 import logstore
 import logstore.log
+from logstore.client.offsets import CommittedOffsets, OffsetAndMetadata
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
@@ -21,7 +22,6 @@ from logstore.errors import (
 )
 from logstore.groups.offsets import decode_key, decode_value
 from logstore.records import Ack, TopicPartition
-from logstore.store.offsets import CommittedOffsets, OffsetAndMetadata
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from logstore.topic_names import CONSUMER_OFFSETS

@@ -9,8 +9,8 @@ import pytest
 
 import logstore
 from logstore.batch._key_hash import murmur2, partition_of
+from logstore.client.partitioners import Partitioner, partitioner_of
 from logstore.errors import InvalidPartitionsError, InvalidSettingError, RecordTypeError, UnknownPartitionError
-from logstore.store.partitioners import Partitioner, partitioner_of
 from logstore.testing import temporary_store
 
 

@@ -10,7 +10,7 @@ import pytest
 import logstore
 from logstore.errors import UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.store import partitions
+from logstore.store.catalog import partitions
 
 
 @pytest.fixture

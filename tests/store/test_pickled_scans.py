@@ -13,9 +13,9 @@ import pytest
 
 import logstore
 from logstore import Log, Store
+from logstore.client.scan.topic_scan import TopicScan
 from logstore.errors import LogstoreError, OffsetOutOfRangeError, UnknownTopicError
 from logstore.log.read.range import Scan
-from logstore.store.scans import TopicScan
 from logstore.testing import SimDisk
 
 

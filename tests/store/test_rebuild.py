@@ -22,8 +22,8 @@ from logstore.errors import (
 )
 from logstore.log.directory import files
 from logstore.records import TopicPartition
-from logstore.store.catalogue import CATALOGUE, NEWEST
-from logstore.store.diagnosis import diagnose
+from logstore.store.admin.diagnosis import diagnose
+from logstore.store.catalog.topic_list import CATALOGUE, NEWEST
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -15,6 +15,7 @@ import pytest
 
 import logstore
 from logstore import aio
+from logstore.client.offsets import OffsetAndMetadata
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     DirectoryLockedError,
@@ -29,10 +30,10 @@ from logstore.errors import (
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Holder
 from logstore.records import TopicPartition
-from logstore.store import asking, mailbox, snapshots
-from logstore.store.mailbox import Letter
-from logstore.store.offsets import OffsetAndMetadata
-from logstore.store.requests import Commit, Copy
+from logstore.store.admin import snapshots
+from logstore.store.requests import asking, request_files
+from logstore.store.requests.request_files import Letter
+from logstore.store.requests.requests import Commit, Copy
 from logstore.store.store import open_briefly
 from logstore.testing import ManualClock
 from tests.store.owners import owner
@@ -161,7 +162,7 @@ def test_a_group_in_a_directory_of_kafka_is_refused_before_it_reads(tmp_path, ro
 
 
 def post(root, request):
-    return mailbox.post(Directory(root), Letter(request, SYSTEM_CLOCK.now_ms() + 60_000))
+    return request_files.post(Directory(root), Letter(request, SYSTEM_CLOCK.now_ms() + 60_000))
 
 
 def test_a_letter_of_a_dead_reader_does_not_take_a_newer_commit_back(root):
@@ -187,7 +188,7 @@ def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatc
     """The owner dies, and the next one has the store before the sender looks."""
     holders = iter([Holder(1, "first"), *[Holder(2, "second")] * 3])
     monkeypatch.setattr(asking, "holder_of", lambda _root: next(holders, None))
-    monkeypatch.setattr(mailbox, "is_there", lambda _root, _slip: False)
+    monkeypatch.setattr(request_files, "is_there", lambda _root, _slip: False)
     refused = iter([True, False])
 
     def opener(*, brief):
@@ -363,11 +364,13 @@ def test_a_letter_that_asks_for_nothing_known_is_refused(payload, message):
 
 def test_a_letter_with_offsets_that_are_none_is_answered_and_harms_nobody(root):
     bad = OffsetAndMetadata("seven")
-    slip = mailbox.post(Directory(root), Letter(Commit("crew", {A: bad}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000))
+    slip = request_files.post(
+        Directory(root), Letter(Commit("crew", {A: bad}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000)
+    )
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
     with pytest.raises(LogstoreError):
-        mailbox.fetch(Directory(root), slip)
+        request_files.fetch(Directory(root), slip)
     assert offsets_of(root, "crew") == {}
 
 

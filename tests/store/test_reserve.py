@@ -9,7 +9,7 @@ import pytest
 import logstore
 from logstore.errors import DiskFullError
 from logstore.records import TopicPartition
-from logstore.store.reserve import RESERVE, RESERVE_BYTES
+from logstore.store.catalog.reserve import RESERVE, RESERVE_BYTES
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 
 pytestmark = pytest.mark.row("S19")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from logstore import Log, ProducerStamp, Store
 from logstore.batch._batch import Batches
+from logstore.client.scan.topic_scan import TopicScan
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadError, UnknownPartitionError
 from logstore.records import Marker
-from logstore.store.scans import TopicScan
 from logstore.testing import ManualClock, SimDisk, after_power_cut, temporary_store
 from logstore.testing.clock import START_MS
 from tests.log.logs import log_files

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from logstore.io._files import LIBC, Files
-from logstore.store.side_by_side import side_by_side
+from logstore.store.commit.side_by_side import side_by_side
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 100])

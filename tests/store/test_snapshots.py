@@ -24,7 +24,7 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.tools import checkpoint_copy
 from logstore.records import TopicPartition
-from logstore.store import snapshots
+from logstore.store.admin import snapshots
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import logstore
+from logstore.client.streams import ConsumerConnector
 from logstore.errors import ConsumerClosedError, InvalidPartitionsError, UnknownTopicError
-from logstore.store.streams import ConsumerConnector
 
 pytestmark = pytest.mark.row("V4")
 

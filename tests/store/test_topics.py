@@ -30,7 +30,7 @@ from logstore.errors import (
     UnknownSettingError,
     UnknownTopicError,
 )
-from logstore.store.diagnosis import diagnose
+from logstore.store.admin.diagnosis import diagnose
 from logstore.testing import ManualClock, SimDisk
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from logstore import Record, TimestampType
 from logstore.errors import InvalidRecordError
 from logstore.log import Log
-from logstore.store.transfer import copy_log, record_of_json, record_to_json
+from logstore.store.admin.transfer import copy_log, record_of_json, record_to_json
 from tests.log.logs import values_of
 
 DATA = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace"))

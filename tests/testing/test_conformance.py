@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from logstore import Log, LogConfig, Owner, SoloOwner
+from logstore.client.partitioners import CallablePartitioner, RandomPartitioner
 from logstore.clock import Clock, SystemClock
 from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files
 from logstore.log.read.reader import Readable
-from logstore.store.partitioners import CallablePartitioner, RandomPartitioner
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 from logstore.testing.conformance import (
     ClockConformance,

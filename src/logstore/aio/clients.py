@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from logstore.aio.threads import Closing, Threads, Twin, awaited, told_as
+from logstore.client import consumer as _consumer
+from logstore.client import producer as _producer
 from logstore.clock import seconds_of
 from logstore.errors import ConsumerClosedError
-from logstore.store import consumer as _consumer
-from logstore.store import producer as _producer
 
 R = TypeVar("R")
 

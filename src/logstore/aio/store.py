@@ -9,10 +9,10 @@ from typing import Any
 from logstore.aio.clients import Consumer, Producer
 from logstore.aio.threads import Closing, Coming, Threads, Twin, awaited, told_as
 from logstore.aio.topics import Topic
+from logstore.client import consumer as _consumer
+from logstore.client import producer as _producer
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
-from logstore.store import consumer as _consumer
-from logstore.store import producer as _producer
 from logstore.store import store as _store
 from logstore.store import topic as _topic
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 from logstore.aio.threads import Late, Threads, asked, awaited, told_as
-from logstore.store import scans as _scans
+from logstore.client.scan import topic_scan as _scans
 from logstore.store import topic as _topic
 
 R = TypeVar("R")

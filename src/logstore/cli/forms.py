@@ -23,7 +23,7 @@ from logstore.columns.tables import library
 from logstore.errors import InvalidRecordError
 from logstore.log.read.range import Scan
 from logstore.records import TopicPartition
-from logstore.store.transfer import record_to_json
+from logstore.store.admin.transfer import record_to_json
 
 #: The columns of CSV and Parquet, in the words of JSON lines.
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]

@@ -15,16 +15,16 @@ from logstore.config.store import warn_of_unkept
 from logstore.errors import PolicyViolationError
 from logstore.io._interrupts import shielded
 from logstore.log import Log
-from logstore.store.budget import Budget, may_go
+from logstore.store.catalog.topics import Topics, TopicTable, is_retention_unrecorded
+from logstore.store.maintenance.disk_quota import Budget, may_go
 from logstore.store.topic import Topic
-from logstore.store.topics import Topics, TopicTable, is_retention_unrecorded
 from logstore.topic_names import INTERNAL, SINKS
 
 if TYPE_CHECKING:
+    from logstore.client.backend import Opened, Source
+    from logstore.client.offsets import CommittedOffsets
     from logstore.config.store import StoreConfig
-    from logstore.store.catalogue import Catalogue
-    from logstore.store.offsets import CommittedOffsets
-    from logstore.store.source import Opened, Source
+    from logstore.store.catalog.topic_list import Catalogue
 
 
 class PartitionDescription(NamedTuple):

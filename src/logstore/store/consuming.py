@@ -20,14 +20,14 @@ from logstore.io._interrupts import held
 from logstore.records import Ack, Isolation, TopicPartition
 
 if TYPE_CHECKING:
+    from logstore.client.backend import Source
+    from logstore.client.consumer import Consumer
+    from logstore.client.lag import Lag
+    from logstore.client.offsets import CommittedOffsets
     from logstore.config.client import ConsumerConfig
     from logstore.config.store import StoreConfig
     from logstore.groups.offsets import OffsetAndMetadata
-    from logstore.store.consumer import Consumer
-    from logstore.store.lag import Lag
-    from logstore.store.offsets import CommittedOffsets
-    from logstore.store.requests import Request
-    from logstore.store.source import Source
+    from logstore.store.requests.requests import Request
 
 
 _logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class _Writer:
         self._store = store
 
     def check(self) -> None:
-        from logstore.store.asking import check  # what few readers need
+        from logstore.store.requests.asking import check  # what few readers need
 
         check(self._store.path)
 
@@ -53,7 +53,7 @@ class _Writer:
         ack: Ack | None,
         at_ms: int,
     ) -> None:
-        from logstore.store.requests import Commit
+        from logstore.store.requests.requests import Commit
 
         self._store._ask_owner(Commit(group, offsets, ack, at_ms))
 
@@ -87,7 +87,7 @@ class Consuming(ABC):
         """The committed offsets of every group: to list groups, to delete, to let expire."""
         self._check_open()
         if self._offsets is None:
-            from logstore.store.offsets import CommittedOffsets
+            from logstore.client.offsets import CommittedOffsets
 
             with held(self._offsets_lock):
                 if self._offsets is None:
@@ -114,7 +114,7 @@ class Consuming(ABC):
             ReadOnlyError: the group would have to commit by itself, the store is open read-only, and its directory
                 is Kafka's or cannot be written.
         """
-        from logstore.store.consumer import open_consumer
+        from logstore.client.consumer import open_consumer
 
         self._check_open()
         consumer = open_consumer(cast("Source", self), self.offsets, group, settings, more_settings)
@@ -147,9 +147,9 @@ class Consuming(ABC):
         """How far a group is behind, in records and seconds, for each partition that it has committed.
 
         Partitions that were added to a topic that the group reads count from offset 0 until it has committed
-        there. Only records that a reader of that isolation will see are counted; see `logstore.store.lag`.
+        there. Only records that a reader of that isolation will see are counted; see `logstore.client.lag`.
         """
-        from logstore.store.lag import lag_of_group
+        from logstore.client.lag import lag_of_group
 
         return lag_of_group(cast("Source", self), self.offsets, group, Isolation(isolation), partitions)
 

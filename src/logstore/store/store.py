@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
+from logstore.client.backend import Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.config.schema import about_modes, check_settings, naming_arguments, with_arguments
@@ -35,31 +36,30 @@ from logstore.log.directory.lock import Patience as Patience
 from logstore.log.root import RootHold
 from logstore.log.space_quota import Gate, OpenGate
 from logstore.records import TopicPartition
-from logstore.store import layout
 from logstore.store.administering import Administering
-from logstore.store.answering import Answering
-from logstore.store.budget import Budget, Holdings, Limits
+from logstore.store.catalog import layout
+from logstore.store.catalog.partitions import Partitions, lent
+from logstore.store.catalog.reserve import ReserveGate
+from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.consuming import Consuming
-from logstore.store.housekeeping import Housekeeper, Progress
-from logstore.store.life import Closeable, Life
-from logstore.store.partitions import Partitions, lent
-from logstore.store.reserve import ReserveGate
-from logstore.store.source import Opened
+from logstore.store.lifecycle import Closeable, Life
+from logstore.store.maintenance.disk_quota import Budget, Holdings, Limits
+from logstore.store.maintenance.scheduler import Housekeeper, Progress
+from logstore.store.maintenance.tasks import Upkeep
+from logstore.store.requests.commit_server import Answering
 from logstore.store.topic import Topic
-from logstore.store.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.upkeep import Upkeep
 from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 
 if TYPE_CHECKING:
     import random
 
+    from logstore.client.partitioners import Choice, Partitioner
+    from logstore.client.producer import Producer
     from logstore.config.client import ProducerConfig
-    from logstore.store.ingest import Ingest, Ingested
-    from logstore.store.partitioners import Choice, Partitioner
-    from logstore.store.producer import Producer
-    from logstore.store.requests import Request
-    from logstore.store.snapshots import Snapshot
-    from logstore.store.staging import Manifest
+    from logstore.store.admin.snapshots import Snapshot
+    from logstore.store.commit.ingest import Ingest, Ingested
+    from logstore.store.commit.staged_writer import Manifest
+    from logstore.store.requests.requests import Request
 
 _logger = logging.getLogger(__name__)
 
@@ -283,7 +283,7 @@ class Store(Consuming, Administering):
             ConfigError: settings are unknown or out of range; every one is named.
             ReadOnlyError: the store is open read-only.
         """
-        from logstore.store.producer import Producer  # with its settings, what few readers need
+        from logstore.client.producer import Producer  # with its settings, what few readers need
 
         self._check_writable()
         return Producer(self, settings, partitioner=partitioner, **more_settings)
@@ -306,7 +306,7 @@ class Store(Consuming, Administering):
 
         With the mode ``exactly_once`` a batch of a query that was taken in before, by whichever process, is
         not taken in again: the answer says ``duplicate=True``. Readers with ``read_committed`` see a batch
-        only once all of it is in; see `logstore.store.ingest`. The staged files are removed. Blocks while
+        only once all of it is in; see `logstore.store.commit.ingest`. The staged files are removed. Blocks while
         another batch is taken in, and on the disk.
 
         Raises:
@@ -379,10 +379,10 @@ class Store(Consuming, Administering):
         """
         self._check_open()
         if self.read_only:
-            from logstore.store.requests import Copy
+            from logstore.store.requests.requests import Copy
 
             return self._ask_owner(Copy(Directory(path).path, link, verify))
-        from logstore.store.snapshots import take
+        from logstore.store.admin.snapshots import take
 
         # What is in the logs and what is known to be taken in have to be of one moment.
         with self._housekeeper.paused(), self._ingest.paused():
@@ -392,7 +392,7 @@ class Store(Consuming, Administering):
             )
 
     def _ask_owner(self, request: Request[R]) -> R:
-        from logstore.store.asking import ask
+        from logstore.store.requests.asking import ask
 
         opener = partial(open_briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
         return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
@@ -475,7 +475,7 @@ class Store(Consuming, Administering):
     @property
     def _ingest(self) -> Ingest:
         if self._ingest_made is None:
-            from logstore.store.ingest import Ingest  # with all that it brings, what few stores need
+            from logstore.store.commit.ingest import Ingest  # with all that it brings, what few stores need
 
             with held(self._ingest_lock):
                 if self._ingest_made is None:

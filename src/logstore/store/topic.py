@@ -12,21 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.batch._encode import timestamp_of
+from logstore.client.backend import Opened
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
-from logstore.store.partitions import LentLog
-from logstore.store.source import Opened
+from logstore.store.catalog.partitions import LentLog
 from logstore.topic_names import check_writable_by_users
 
 if TYPE_CHECKING:
     from logstore.batch._batch import Batches
+    from logstore.client.backend import Source
+    from logstore.client.scan.topic_scan import Bound, TopicScan
     from logstore.columns.value_schema import ValueSchema
     from logstore.log.moments import Time, When
-    from logstore.store.scans import Bound, TopicScan
-    from logstore.store.source import Source
 
 DEFAULT_READ_BYTES = 1 << 20
 
@@ -153,7 +153,7 @@ class Topic:
             and as `append`.
         """
         if partition is None and self.partition_count > 1:
-            from logstore.store.spread import append_spread  # only here, and compiled
+            from logstore.client.scan.bulk_append import append_spread  # only here, and compiled
 
             if expect is not None:
                 raise InvalidRecordError(
@@ -277,7 +277,7 @@ class Topic:
             InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
             ValueError: a column or a word for an offset is unknown.
         """
-        from logstore.store.scans import LogsOf, TopicScan
+        from logstore.client.scan.topic_scan import LogsOf, TopicScan
 
         return TopicScan(
             self.name,

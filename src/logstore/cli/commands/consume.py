@@ -14,12 +14,12 @@ from logstore.cli import completion, output
 from logstore.cli.param_types import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import Place, place_options
+from logstore.client.consumer import Consumer
 from logstore.config.log import Setting
 from logstore.log.read.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
 from logstore.store import Store
-from logstore.store.consumer import Consumer
-from logstore.store.transfer import record_to_json
+from logstore.store.admin.transfer import record_to_json
 
 POLL_S = 0.5
 #: Of each poll, and so of each commit, which may be another process's work.

@@ -10,8 +10,8 @@ from logstore.cli import output
 from logstore.cli.store_option import LocalPath, Place, directory_argument, json_option, place_options
 from logstore.errors import DirectoryLockedError
 from logstore.store import Store
-from logstore.store import adopt as adoption
-from logstore.store import rebuild as rebuilding
+from logstore.store.admin import kafka_directories as adoption
+from logstore.store.admin import rebuild as rebuilding
 
 
 @click.command()

@@ -8,7 +8,7 @@ from logstore.cli import output
 from logstore.cli.advice import of_a_command
 from logstore.cli.store_option import Place, directory_argument, json_option, place_options
 from logstore.log.directory.files import Directory, partitions_below
-from logstore.store.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import Level, diagnose
 
 
 @click.command()

@@ -12,7 +12,7 @@ from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR
 from logstore.cli.store_option import Place, place_options
 from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
-from logstore.store.transfer import Line, record_of_json
+from logstore.store.admin.transfer import Line, record_of_json
 
 _READ_BYTES = 1 << 16
 

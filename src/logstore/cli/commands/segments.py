@@ -22,7 +22,7 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.tools import repair
 from logstore.log.tools import verify as verification
 from logstore.log.tools.verify import Found, Place
-from logstore.store.catalogue import Catalogue, TopicEntry
+from logstore.store.catalog.topic_list import Catalogue, TopicEntry
 
 PATHS = click.argument("paths", nargs=-1, type=LocalPath())
 

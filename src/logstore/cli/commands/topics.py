@@ -13,7 +13,7 @@ from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, sett
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import Place, json_option, place_options, topic_place_options
 from logstore.store.administering import TopicDescription
-from logstore.store.topics import RETENTION_UNRECORDED
+from logstore.store.catalog.topics import RETENTION_UNRECORDED
 
 
 @click.group()

@@ -21,7 +21,7 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.records import Isolation
 from logstore.store import Store
-from logstore.store.transfer import copy_log, record_of_json
+from logstore.store.admin.transfer import copy_log, record_of_json
 
 
 @click.command("export")

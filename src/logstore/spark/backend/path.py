@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import Batches
+from logstore.client.backend import Opened
+from logstore.client.scan import spans
 from logstore.errors import DataLossError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
-from logstore.store import Store, open_store, spans
-from logstore.store.source import Opened
+from logstore.store import Store, open_store
 
 __all__ = ["PathBackend"]
 

@@ -1,9 +1,9 @@
 """Writing with ``format("logstore")`` into the files of a store: staged by tasks, taken in by the commit.
 
 A task encodes its rows into staged files beside the partitions that they are for and tells the driver their
-names; it touches no log. The commit hands one manifest of all these files to the store (`logstore.store.inbox`),
-which takes them in as one transaction under the query's id and the batch's number, and drops a batch that it has
-taken in before. So a task that ran twice, a batch that Spark runs again after a failure, and a process killed at
+names; it touches no log. The commit hands one manifest of all these files to the store
+(`logstore.store.commit_client`), which takes them in as one transaction under the query's id and the batch's
+number, and drops a batch that it has taken in before. So a task that ran twice, a batch that Spark runs again after a failure, and a process killed at
 any point leave every row in the topic exactly once. ``exactlyOnce=false`` appends instead and remembers nothing.
 
 Spark makes the writer twice for each batch of a stream: once to be pickled to the tasks, once to commit. What one
@@ -31,8 +31,8 @@ from logstore.spark.reading.partition import plainly
 from logstore.spark.writing.columns import check_columns, columns_of
 from logstore.spark.writing.options import WriteOptions
 from logstore.spark.writing.rows import Rows, Target, unknown_topics
-from logstore.store import inbox, open_store
-from logstore.store.staging import Manifest, StagedFile, StagingFile
+from logstore.store import commit_client, open_store
+from logstore.store.commit.staged_writer import Manifest, StagedFile, StagingFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +146,7 @@ class Staging:
         manifest = self.manifest(messages)
         if manifest is None:
             return  # without a row there is nothing that could be there twice
-        taken = inbox.commit(
+        taken = commit_client.commit(
             self.root,
             manifest,
             timeout_s=self.options.commit_timeout_s,
@@ -176,7 +176,7 @@ class Staging:
         """Remove what the tasks have staged, unless the store has begun to take it in."""
         manifest = self.manifest(messages)
         if manifest is not None:
-            inbox.abort(self.root, manifest)
+            commit_client.abort(self.root, manifest)
 
     def manifest(self, messages: Sequence[WriterCommitMessage | None]) -> Manifest | None:
         """All that tasks have staged; None if that is nothing. A task that failed has no message."""
@@ -190,7 +190,7 @@ class Staging:
 def targets_of(options: WriteOptions) -> Mapping[str, Target]:
     """The topics that rows may go to: the one of the option, or all."""
     assert options.path is not None
-    inbox.check(options.path)
+    commit_client.check(options.path)
     try:
         store = open_store(options.path, options.settings, read_only=True)
     except NotALogError as error:

@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from logstore.client.consumer import Consumer
+from logstore.client.dbapi import Connection, DatabaseOffsets
 from logstore.errors import GroupFencedError
 from logstore.records import TopicPartition
-from logstore.store.consumer import Consumer
-from logstore.store.dbapi import Connection, DatabaseOffsets
 from logstore.store.store import Store
 from logstore.testing.stores import temporary_store
 

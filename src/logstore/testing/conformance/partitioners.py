@@ -6,7 +6,7 @@ import threading
 from abc import abstractmethod
 from collections import defaultdict
 
-from logstore.store.partitioners import Choice, Partitioner
+from logstore.client.partitioners import Choice, Partitioner
 from logstore.testing.stores import temporary_store
 
 _KEYS = [None, b"", b"a", b"AA 1141", b"\xff" * 100, bytearray(b"a"), memoryview(b"a")]

@@ -25,7 +25,7 @@ from logstore.spark.pipelines import hadoop
 from logstore.spark.pipelines.output.written import BATCH, LOG
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.pipelines.topics import backend
-from logstore.store import inbox
+from logstore.store import commit_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +178,7 @@ class Topic(Output):
                 hadoop.write_text(spark, f"{checkpoint.path}/metadata", json.dumps({"id": self._query()}))
 
     def _check_not_behind(self, checkpoint: Checkpoint) -> None:
-        done = inbox.newest_batch(self.parameters.path, checkpoint.query) if self.parameters.path else -1
+        done = commit_client.newest_batch(self.parameters.path, checkpoint.query) if self.parameters.path else -1
         if done > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and topic {self.name} "
@@ -198,7 +198,7 @@ class Topic(Output):
 
     def _check_unknown(self, checkpoint: Checkpoint) -> None:
         # A broker knows no queries.
-        done = inbox.newest_batch(self.parameters.path, self._query()) if self.parameters.path else -1
+        done = commit_client.newest_batch(self.parameters.path, self._query()) if self.parameters.path else -1
         if done >= 0:
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written from {self.source} by another run, up to its micro-batch "

@@ -1,0 +1,525 @@
+"""An embedded consumer: it is assigned partitions, reads them in turn and remembers how far it has come.
+
+This module alone knows whose turn it is, how a consumer waits for several partitions, and when offsets are
+committed by themselves; where it stands is `store.assignment`'s. Records are read through the logs of
+the store, so nobody need know that somebody reads: without a group nothing is stored anywhere.
+
+At least once is what it gives. With a group and ``enable.auto.commit`` an offset is committed once the
+records below it have been handed out *and* the next ones are asked for, at the earliest every
+``auto.commit.interval.ms``, and by `close`; a `with` block that ends with an error leaves out what was
+being processed. What was not committed is read again.
+
+One thread at a time: two at once are found out, except for `wakeup`, which is for another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+
+from logstore.batch._batch import Record, RecordChain, RecordIterator
+from logstore.client.backend import Source
+from logstore.client.offsets import CommittedOffsets
+from logstore.client.partition_position import Place
+from logstore.client.subscription import Assignment, Wanted
+from logstore.clock import seconds_of
+from logstore.config.client import ConsumerConfig
+from logstore.config.log import Setting
+from logstore.config.schema import INT64_MAX
+from logstore.errors import (
+    InvalidGroupError,
+    InvalidOffsetError,
+    LogstoreError,
+    StoreClosedError,
+    UnknownTopicError,
+    WakeupError,
+)
+from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
+from logstore.io._interrupts import shielded
+from logstore.log.read.offset_listener import Listening
+from logstore.log.read.wait import wait_for_any
+from logstore.log.watermark import Bell
+from logstore.records import Ack, TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+#: No more than this is read at once: larger pieces leave the processor's cache before they are decoded, and each
+#: costs fresh pages of memory (benchmarks/test_consumer.py: a quarter slower with 1 MiB).
+READ_BYTES = 256 << 10
+
+#: How often a reader that waits beside the writer looks whether its topics are still there.
+LOOK_AROUND_S = 1.0
+
+
+class Consumer(Assignment):
+    """Reads partitions of a store, from any place on, and keeps the positions of its group.
+
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=2)
+    ...     at = flights.append(b"AA 1141", key=b"AA")
+    ...     with store.consumer("billing", auto_offset_reset="earliest") as consumer:
+    ...         consumer.assign(["flights"])
+    ...         [record.value for record in consumer.poll()]
+    [b'AA 1141']
+
+    Owns: nothing; the logs are the store's. Only `close` commits what is left to commit.
+    """
+
+    def __init__(
+        self,
+        store: Source,
+        config: ConsumerConfig | None = None,
+        *,
+        offsets: CommittedOffsets,
+    ) -> None:
+        super().__init__(store, ConsumerConfig() if config is None else config, offsets)
+        self._clock = store.clock
+        self._offsets = offsets
+        self._group = self.config.group_id
+        self._commits_itself = bool(self._group) and self.config.enable_auto_commit
+        if self._group:
+            check_group(self._group)
+            if self._commits_itself:
+                offsets.check_writable(self._group)
+            offsets.hold(self._group, self)
+        self._handed: RecordIterator | None = None  # what a loop is going through
+        self._bell = Bell(clock=self._clock)
+        self._ring: Callable[[], None] | None = None
+        self._woken = False
+        self._store_ends = False
+        self._committed_s = self._clock.monotonic_s()
+        self._renew_s = self._committed_s + offsets.retention_ms / 4000
+        self._look_again_s = self._committed_s + LOOK_AROUND_S
+
+    # -- reading
+
+    def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Record]:
+        """The next records, at most ``max_records`` (default ``max.poll.records``), in a list.
+
+        What is there is given at once; if there is nothing, the call waits for up to ``timeout_s``
+        (None or infinity: until there is something). Each call begins with another partition, so that a busy one
+        cannot keep the others waiting; records of one partition come in their order. The records of the call
+        before count as processed.
+
+        Raises:
+            NotAssignedError: `assign` was not called.
+            OffsetOutOfRangeError, NoOffsetError: ``auto.offset.reset`` is none, and that is needed.
+            CorruptRecordError: a stored batch is damaged; names file and position. The next call says so again.
+            UnknownTopicError: an assigned topic was deleted.
+            WakeupError: another thread has called `wakeup`.
+            ConcurrentUseError: another thread is using this consumer.
+            and, with auto commit, what `commit` raises.
+        """
+        limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
+        deadline = self._clock.deadline_s(timeout_s)
+        with self._use():
+            self._check_assigned()
+            self._settle_and_commit()
+            while True:
+                self._check_woken()
+                self._look_for_partitions()
+                records = self._take(limit)
+                if records or not self._wait(deadline):
+                    return records
+
+    def _take(self, limit: int) -> list[Record]:
+        records: list[Record] = []
+        for _ in range(len(self._turns)):
+            place = self._next_turn()
+            try:
+                while len(records) < limit:
+                    run = self._reading.run_of(place, self._read_bytes())
+                    if run is None:
+                        break
+                    records.extend(run.allow(limit - len(records)))
+            except LogstoreError:
+                # Records of other partitions have moved those on, so they have to be handed out first.
+                if not records:
+                    raise
+                self._turns = [place, *self._turns[:-1]]
+                break
+            if len(records) >= limit:
+                break
+        return records
+
+    def _next_turn(self) -> Place:
+        """The place whose turn it is; then it is the last."""
+        place, *others = self._turns
+        # In one step: an interrupt between two would leave a partition out for good.
+        self._turns = [*others, place]
+        return place
+
+    def _read_bytes(self) -> int:
+        """How much of a partition is read at once: all of them together hold fetch.max.bytes at most."""
+        share = self.config.fetch_max_bytes // max(len(self._places), 1)
+        return max(1, min(self.config.max_partition_fetch_bytes, share, READ_BYTES))
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Until there may be news; False if the time is over."""
+        self._check_there()
+        left = None if deadline is None else deadline - self._clock.monotonic_s()
+        if left is not None and left <= 0:
+            return False
+        if self._store.read_only:
+            left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
+        waiting = [(place.log, place.position) for place in self._places.values() if not place.paused]
+        return (
+            wait_for_any(waiting, self._isolation, self._bell, self._clock, left)
+            or deadline is None
+            or self._clock.monotonic_s() < deadline
+        )
+
+    def _check_there(self) -> None:
+        """Raise if a topic was deleted, whose log would never have news."""
+        for place in self._turns:
+            self._reading.check_there(place)
+
+    def _look_for_partitions(self) -> None:
+        # Nobody tells this process what the writer does with its topics.
+        if self._store.read_only and self._clock.monotonic_s() >= self._look_again_s:
+            self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
+            self._store.topics()
+            self._may_have_grown = True
+        if self._may_have_grown:
+            self._follow()
+
+    def look_around(self) -> None:
+        """Let a call that waits look whether its topics have more partitions. For another thread."""
+        self._may_have_grown = True
+        self._bell.ring()
+        ring = self._ring
+        if ring is not None:
+            ring()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Every record, for ever: at the end the loop waits for more. It ends with `close`. See `records`."""
+        return self.records()
+
+    def records(self, timeout_s: float | None = None) -> Iterator[Record]:
+        """Records one after the other; ends once there was nothing new for ``timeout_s`` (None: never).
+
+        The quickest way to go through many. A record counts as processed when the next one is asked for;
+        partitions take turns. `seek`, `pause` and `commit` may be called in the loop.
+
+        >>> with logstore.open(tmp / "data") as store:
+        ...     at = store.create_topic("flights").append(b"AA 1141")
+        ...     consumer = store.consumer(auto_offset_reset="earliest")
+        ...     consumer.assign(["flights"])
+        ...     [record.value for record in consumer.records(timeout_s=0)]
+        [b'AA 1141']
+
+        Raises:
+            as `poll`.
+        """
+        self._check_assigned()
+        return RecordChain(self._runs(seconds_of(timeout_s)))
+
+    def _runs(self, timeout_s: float | None) -> Generator[RecordIterator, None, None]:
+        deadline = self._clock.deadline_s(timeout_s)
+        while not self._closed:
+            with self._use():
+                self._handed = None
+                self._check_assigned()
+                self._settle_and_commit()
+                self._check_woken()
+                self._look_for_partitions()
+                run = self._next_run()
+                if run is None:
+                    if not self._wait(deadline):
+                        return
+                    continue
+                self._handed = run
+                if self._woken:
+                    # Woken while it was read: either `wakeup` has seen the run, or this sees the wakeup.
+                    run.allow(0)
+            yield run
+            if deadline is not None:
+                deadline = self._clock.deadline_s(timeout_s)
+
+    def _next_run(self) -> RecordIterator | None:
+        for _ in range(len(self._turns)):
+            place = self._next_turn()
+            run = self._reading.run_of(place, self._read_bytes())
+            if run is not None:
+                # Between two turns offsets are committed; without that a turn is all that was read.
+                return run.allow(self.config.max_poll_records if self._commits_itself else INT64_MAX)
+        return None
+
+    # -- for an event loop (`logstore.aio`), where no thread may wait
+
+    def ready(self) -> list[RecordIterator]:
+        """Runs of records that can be handed out now, one for each partition that has any, without waiting.
+
+        None is handed out yet: what is not taken from a run comes again in a later one. The records that
+        were taken before count as processed. Raises as `poll`.
+        """
+        with self._use():
+            self._check_assigned()
+            self._settle_and_commit()
+            self._check_woken()
+            self._look_for_partitions()
+            self._next_turn()
+            runs: list[RecordIterator] = []
+            for number, place in enumerate(self._turns):
+                try:
+                    run = self._reading.run_of(place, self._read_bytes())
+                except LogstoreError:
+                    if not runs:
+                        raise
+                    # What the others have comes first; the next call begins with this one and says it.
+                    first, *others = self._turns[:number]
+                    self._turns = [first, place, *others, *self._turns[number + 1 :]]
+                    break
+                if run is not None:
+                    runs.append(run)
+            if not runs:
+                self._check_there()
+            return runs
+
+    def listen(self, ring: Callable[[], None]) -> Listening:
+        """Something that calls ``ring()`` once there may be news behind the positions as they are now.
+
+        From now on ``ring()`` is also called when partitions are added; see `has_grown`.
+        """
+        self._ring = ring
+        places = [(place.log, place.position) for place in self._places.values() if not place.paused]
+        return Listening(places, self._isolation, ring)
+
+    def has_grown(self) -> bool:
+        """Whether partitions may have been added that have not been looked for. Does no I/O."""
+        return self._may_have_grown
+
+    def wakeup(self) -> None:
+        """Let a call that waits, a loop, or else the next call, raise `WakeupError`. For another thread.
+
+        A loop hands out no record more, and none is lost: the next call goes on with it.
+        """
+        self._woken = True
+        handed = self._handed
+        if handed is not None:
+            handed.allow(0)
+        self._bell.ring()
+
+    def end_with_store(self) -> None:
+        """As `wakeup`, by the store that is being closed: what waits raises `StoreClosedError`."""
+        self._store_ends = True
+        self.wakeup()
+
+    def _check_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            if self._store_ends:
+                raise StoreClosedError(
+                    "the store was closed while its records were read; open it again", path=self._store.path
+                )
+            raise WakeupError("wakeup() was called; call again to go on, or close")
+
+    # -- committing
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        *,
+        ack: Ack | str | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Store how far the group has come: by default behind every record that was handed out.
+
+        That is so for every assigned partition, from the first poll on, also where nothing has been read yet.
+        An offset is that of the next record to read. Called before the records are processed this makes
+        them at most once, called afterwards at least once. With ``ack="synced"`` it survives power loss; the
+        default is the ``logstore.ack`` of ``__consumer_offsets``. Returns what was stored.
+
+        Raises:
+            InvalidGroupError: the consumer has no group.
+            UnknownTopicError: an assigned topic was deleted, or made anew since. Nothing was stored.
+            InvalidOffsetError, OffsetMetadataTooLargeError: nothing was stored.
+            OwnerTimeoutError, ReadOnlyError: nothing was stored; see `CommittedOffsets.commit`.
+            DiskFullError: there is no room; nothing was stored, try again when there is.
+        """
+        with self._use():
+            group = self._named_group()
+            if offsets is None:
+                self._check_assigned()
+                given = {p.name: OffsetAndMetadata(p.position) for p in self._places.values() if p.position >= 0}
+            else:
+                given = {
+                    TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+                    for name, each in offsets.items()
+                }
+            self._offsets.commit(
+                group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack=ack
+            )
+            for name, each in given.items():
+                place = self._places.get(name)
+                if place is not None:
+                    place.stored = each.offset
+                    # What its user has committed is processed: to commit less at the end would take it back.
+                    place.done = max(place.done, each.offset)
+            return given
+
+    def committed(
+        self, partitions: Iterable[Wanted] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed, for these partitions or for those assigned; None where nothing is.
+
+        Raises:
+            InvalidGroupError: the consumer has no group.
+        """
+        with self._use():
+            names = list(self._places) if partitions is None else self._named(partitions)
+            found = self._offsets.committed(self._named_group(), names)
+            return {name: found.get(name) for name in names}
+
+    def _named_group(self) -> str:
+        if not self._group:
+            raise InvalidGroupError("the consumer has no group; open it with store.consumer('name of the group')")
+        return self._group
+
+    def _before_assignment(self) -> None:
+        if self._commits_itself:
+            self._settle()
+            self._commit_done()
+
+    def _settle(self) -> None:
+        """What was handed out is processed: its user has come back for more."""
+        for place in self._turns:
+            place.done = place.position
+
+    def _settle_and_commit(self) -> None:
+        if self._store.read_only and self._group and self._clock.monotonic_s() >= self._renew_s:
+            self._renew()
+        if not self._commits_itself:
+            return
+        self._settle()
+        now = self._clock.monotonic_s()
+        if (now - self._committed_s) * 1000 >= self.config.auto_commit_interval_ms:
+            self._committed_s = now
+            self._commit_done()
+
+    def _commit_done(self) -> None:
+        news = {
+            p.name: OffsetAndMetadata(p.done, topic_id=p.topic_id)
+            for p in self._turns
+            if p.done >= 0 and p.done != p.stored and not self._was_made_anew(p)
+        }
+        if news:
+            self._offsets.commit(self._group, news)
+            for name, each in news.items():
+                self._places[name].stored = each.offset
+
+    def _renew(self) -> None:
+        """Commit anew what the group has committed: the process that writes knows no consumers beside it, and would
+        forget it after offsets.retention.minutes.
+        """
+        self._renew_s = self._clock.monotonic_s() + self._offsets.retention_ms / 4000
+        names = [p.name for p in self._turns if p.stored >= 0 and not self._was_made_anew(p)]
+        try:
+            found = self._offsets.committed(self._group, names)
+            if found:
+                self._offsets.commit(
+                    self._group, {name: commit._replace(commit_ms=-1) for name, commit in found.items()}
+                )
+        except LogstoreError as error:
+            # There are three more times before they are forgotten.
+            _logger.warning("offsets not renewed: group=%s error=%s", self._group, error)
+
+    def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
+        """A commit that says which topic it is for: a later one of that name begins anew."""
+        place = self._places.get(name)
+        if place is None or given.topic_id:
+            return given
+        self._reading.check_there(place)
+        return given._replace(topic_id=place.topic_id)
+
+    def _was_made_anew(self, place: Place) -> bool:
+        try:
+            return self._store.topic_id(place.name.topic) != place.topic_id
+        except UnknownTopicError:
+            # Deleted: there is nothing left to commit for, and what others have read is to be committed.
+            return True
+
+    # -- life
+
+    def close(self) -> None:
+        """Commit what was handed out, if it commits by itself, and end. May be called again.
+
+        Raises:
+            what `commit` raises; the consumer is closed all the same.
+        """
+        self._close(processed=True)
+
+    def abandon(self) -> None:
+        """End as after an error: what is not known to be processed is not committed. For the store that closes."""
+        self._close(processed=False)
+
+    def _close(self, *, processed: bool) -> None:
+        if not self._closed:
+            shielded(self._end, processed)
+
+    def _end(self, processed: bool) -> None:
+        with self._use():
+            self._closed = True
+            for place in self._turns:
+                place.hold_up()
+            try:
+                if self._commits_itself:
+                    if processed:
+                        self._settle()
+                    else:
+                        self._settle_all_but_the_last()
+                    self._commit_done()
+            finally:
+                self._offsets.let_go(self)
+
+    def _settle_all_but_the_last(self) -> None:
+        """An error has ended the loop over the records: the one in hand has not been processed, those before have.
+
+        Of a list that `poll` gave nobody knows how far it came, so none of it counts.
+        """
+        for place in self._turns:
+            if place.run is not None and place.run is self._handed and not place.run.exhausted:
+                place.done = max(place.done, place.run.position - 1)
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        if kind is None:
+            self._close(processed=True)
+            return
+        try:
+            self._close(processed=False)
+        except LogstoreError as error:
+            # The error that ended the block is the one to be told; what is not committed is read again.
+            _logger.warning("not committed after an error: group=%s error=%s", self._group, error)
+
+    def __repr__(self) -> str:
+        places = ", ".join(f"{name}@{place.position}" for name, place in sorted(self._places.items()))
+        state = "closed" if self._closed else places or "unassigned"
+        return f"<Consumer {self._group or 'without group'}: {state}>"
+
+
+def check_limit(max_records: int) -> int:
+    """How many records a poll may give, if it can be that."""
+    if not is_whole(max_records) or max_records < 1:
+        raise InvalidOffsetError(f"max_records is a whole number from 1 on, found {max_records!r}")
+    return max_records
+
+
+def open_consumer(
+    store: Source,
+    offsets: CommittedOffsets,
+    group: str | None,
+    config: ConsumerConfig | Mapping[str, Setting] | None,
+    more_settings: Mapping[str, Setting],
+) -> Consumer:
+    """A consumer with settings from several places; ``group`` is the short way to say ``group.id``."""
+    settings = ConsumerConfig.of(config, **more_settings)
+    if group is not None:
+        if settings.group_id not in ("", check_group(group)):
+            raise InvalidGroupError(f"group {group!r} was asked for, but group.id says {settings.group_id!r}")
+        settings = settings.replace(group_id=group)
+    return Consumer(store, settings, offsets=offsets)
+
+
+__all__ = ["Consumer", "ConsumerConfig"]

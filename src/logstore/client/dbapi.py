@@ -1,0 +1,426 @@
+"""Offsets in the user's own database, in the transaction that holds the effects of the records.
+
+A consumer that stores its position together with what it has made of the records reads each of them
+exactly once, as far as the database is concerned: after a crash both are there or neither is. This module
+alone knows the table; it needs a DB-API 2.0 connection of any driver. Only `transaction` commits or rolls back;
+else the transaction is the caller's. A connection in autocommit mode has none: there `transaction` and `claim`
+begin and commit one of their own, and `save` is refused outside of one. One thread at a time, as for the
+connection::
+
+    CREATE TABLE logstore_offsets (
+        consumer_group, topic, partition_number,       -- primary key
+        next_offset, leader_epoch, topic_id, generation
+    )
+
+``leader_epoch`` is that of the last record read, which tells whether that record is still there (`resuming`).
+``generation`` keeps two consumers of one group apart. `claim` raises it; a `save` with an earlier one
+changes nothing and raises `GroupFencedError`, so that whoever comes last has the partitions and the one
+before loses its transaction instead of counting twice. The comparison and the change are one statement, under
+the row's lock in any database that has transactions.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Protocol
+
+from logstore.client.consumer import Consumer
+from logstore.errors import GroupFencedError, InvalidOffsetError, NoTransactionError
+from logstore.groups.offsets import check_group, is_whole
+from logstore.records import TopicPartition
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
+
+#: How a driver wants its parameters (PEP 249). Those of pyformat take a sequence for %s as well.
+_MARKS = {"qmark": "?", "numeric": ":{0}", "format": "%s", "pyformat": "%s"}
+
+#: The longest group name that is stored: what MySQL's indexes take beside a topic.
+_NAME_MAX = 249
+
+_INT64_MAX = 2**63 - 1
+
+#: The transaction_status of libpq's connections, as of psycopg, outside of a transaction.
+_IDLE = 0
+
+_KEY = "consumer_group = ? AND topic = ? AND partition_number = ?"
+
+
+class Cursor(Protocol):
+    """What is used of a DB-API cursor."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def execute(self, operation: str, parameters: Sequence[Any] = ..., /) -> Any: ...
+
+    def fetchall(self) -> Sequence[Any]: ...
+
+    def close(self) -> Any: ...
+
+
+class Connection(Protocol):
+    """What is used of a DB-API connection."""
+
+    def cursor(self) -> Any: ...
+
+    def commit(self) -> Any: ...
+
+    def rollback(self) -> Any: ...
+
+
+class DatabaseOffsets:
+    """The offsets of one consumer group in a table of the user's database.
+
+    >>> import sqlite3
+    >>> database = sqlite3.connect(":memory:")
+    >>> offsets = DatabaseOffsets(database, "billing")
+    >>> offsets.create_table()
+    >>> with logstore.open(tmp / "data") as store, database:
+    ...     at = store.create_topic("flights").append(b"AA 1141")
+    ...     consumer = store.consumer(auto_offset_reset="earliest")
+    ...     consumer.assign(["flights"])
+    ...     begun = offsets.claim(consumer)
+    ...     records = consumer.poll()
+    ...     saved = offsets.save(database.cursor(), consumer)    # beside the effects of the records
+    >>> offsets.load([("flights", 0)])
+    {TopicPartition(topic='flights', partition=0): 1}
+    >>> database.close()
+
+    Owns: nothing; connection and transactions are the caller's.
+    """
+
+    def __init__(
+        self, connection: Connection, group: str, *, table: str = "logstore_offsets", paramstyle: str | None = None
+    ) -> None:
+        """``paramstyle`` is that of the driver (PEP 249), by default what the connection's module says.
+
+        Raises:
+            ValueError: the table's name is no plain identifier, or the driver's style is not known.
+            InvalidGroupError: the group's name cannot be used.
+        """
+        check_group(group)
+        if len(group) > _NAME_MAX:
+            raise InvalidOffsetError(
+                f"a group's name in a table has at most {_NAME_MAX} characters: {group[:50]!r}…"
+            )
+        if _TABLE.fullmatch(table) is None:
+            raise ValueError(f"the table's name must be a plain identifier, found {table!r}")
+        self._connection = connection
+        self.group = group
+        self.table = table
+        self._mark = _mark_of(paramstyle or _paramstyle_of(connection))
+        self._claims: dict[TopicPartition, int] = {}
+        self._in_own = False  # inside of a transaction that was begun here
+        self._joined: set[TopicPartition] = set()  # claimed by `save`; the row goes if that is rolled back
+
+    # -- the table
+
+    def create_table(self) -> None:
+        """Make the table if there is none. In the caller's transaction, where the database allows that."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.table} ("
+                f"consumer_group VARCHAR({_NAME_MAX}) NOT NULL, topic VARCHAR(249) NOT NULL, "
+                "partition_number INTEGER NOT NULL, next_offset BIGINT NOT NULL, leader_epoch INTEGER NOT NULL, "
+                "topic_id VARCHAR(22) NOT NULL, generation BIGINT NOT NULL, "
+                "PRIMARY KEY (consumer_group, topic, partition_number))"
+            )
+
+    # -- beginning
+
+    def claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
+        """Take over the partitions that a consumer is assigned, and let it go on where the group had come.
+
+        Part of the transaction that is open; commit it before the first records are processed. From then on no
+        earlier claimant can save. A partition without an offset, or with one of an earlier topic of that name,
+        begins where the consumer stands, which is written down too; one that was added to a topic of which the
+        group has offsets begins at the log start. Returns where each begins.
+
+        With a connection in autocommit mode, and no transaction open, it is committed on return.
+
+        Raises:
+            NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
+            NotAssignedError: the consumer has no partitions.
+            NoOffsetError: the consumer has no position, since ``auto.offset.reset`` is none; seek first.
+        """
+        if not _autocommits(self._connection) or _in_transaction(self._connection):
+            return self._claim(consumer)
+        end = self._begun_here()
+        try:
+            found = self._claim(consumer)
+        except BaseException:
+            end(False)
+            raise
+        end(True)
+        return found
+
+    def _claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
+        positions = consumer.positions()
+        begun = {partition.topic for partition in self.load()}
+        found: dict[TopicPartition, int] = {}
+        claims: dict[TopicPartition, int] = {}
+        with closing(self._connection.cursor()) as cursor:
+            for partition in sorted(positions):
+                topic_id = consumer.topic_id(partition)
+                row = self._claimed(cursor, partition)
+                if row is not None and (row[2] == topic_id or not row[2] or not topic_id):
+                    found[partition] = consumer.seek_to_stored(partition, row[0], row[1])
+                else:
+                    if row is None and partition.topic in begun and consumer.was_added(partition):
+                        consumer.seek_to_beginning(partition)
+                        positions[partition] = consumer.position(partition)
+                    found[partition] = positions[partition]
+                    epoch = consumer.leader_epoch(partition, found[partition])
+                    self._begin(cursor, partition, found[partition], epoch, topic_id, is_new=row is None)
+                claims[partition] = 1 if row is None else row[3]
+        self._claims = claims
+        self._joined.clear()
+        return found
+
+    def _claimed(self, cursor: Cursor, partition: TopicPartition) -> tuple[int, int, str, int] | None:
+        """Raise the generation of a row that is there; its offset, epoch, topic id and new generation."""
+        # The change first: it takes the row's lock, so what is read then is what holds.
+        changed = self._run(
+            cursor,
+            f"UPDATE {self.table} SET generation = generation + 1 WHERE {_KEY}",
+            (self.group, *partition),
+        )
+        if not changed:
+            return None
+        self._run(
+            cursor,
+            f"SELECT next_offset, leader_epoch, topic_id, generation FROM {self.table} WHERE {_KEY}",
+            (self.group, *partition),
+        )
+        ((offset, epoch, topic_id, generation),) = cursor.fetchall()
+        return int(offset), int(epoch), str(topic_id), int(generation)
+
+    def _begin(
+        self, cursor: Cursor, partition: TopicPartition, offset: int, epoch: int, topic_id: str, *, is_new: bool
+    ) -> None:
+        if is_new:
+            # If another claimant inserts it too, one of both gets the database's own error, and tries again.
+            self._run(
+                cursor,
+                f"INSERT INTO {self.table} (consumer_group, topic, partition_number, next_offset, "
+                "leader_epoch, topic_id, generation) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (self.group, *partition, offset, epoch, topic_id, 1),
+            )
+        else:
+            self._run(
+                cursor,
+                f"UPDATE {self.table} SET next_offset = ?, leader_epoch = ?, topic_id = ? WHERE {_KEY}",
+                (offset, epoch, topic_id, self.group, *partition),
+            )
+
+    def load(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]] | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offsets of the group, of these partitions or of all; what was never saved is left out."""
+        with closing(self._connection.cursor()) as cursor:
+            self._run(
+                cursor,
+                f"SELECT topic, partition_number, next_offset FROM {self.table} WHERE consumer_group = ?",
+                (self.group,),
+            )
+            rows = {TopicPartition(str(t), int(n)): int(offset) for t, n, offset in cursor.fetchall()}
+        wanted = sorted(rows) if partitions is None else [TopicPartition(*each) for each in partitions]
+        return {partition: rows[partition] for partition in wanted if partition in rows}
+
+    # -- going on
+
+    def save(self, cursor: Cursor, offsets: Consumer | Mapping[TopicPartition, int]) -> None:
+        """Store how far the group has come, in the transaction of ``cursor``: by default where a consumer stands.
+
+        Nothing is promised before the caller commits. On an error roll back: the effects must go too. A partition
+        that was added while the consumer reads its topic is claimed by the first save.
+
+        Raises:
+            NoTransactionError: the connection is in autocommit mode, and no transaction is known to be open.
+            GroupFencedError: a partition was never claimed here, or somebody has claimed it since.
+            InvalidOffsetError: an offset is no whole number from 0 on.
+        """
+        if not self._in_own and _autocommits(self._connection) and not _in_transaction(self._connection):
+            raise NoTransactionError(
+                f"the offsets of group {self.group!r} would be committed without the effects of the records: the "
+                "connection is in autocommit mode and no transaction is known to be open; write the effects in a "
+                "block of transaction(), or turn autocommit off"
+            )
+        if isinstance(offsets, Consumer):
+            given: Mapping[TopicPartition, int] = offsets.positions()
+            epochs = {name: offsets.leader_epoch(name, offset) for name, offset in given.items()}
+        else:
+            given, epochs = offsets, {}
+        for name, offset in sorted(given.items()):
+            partition = TopicPartition(*name)
+            if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
+                raise InvalidOffsetError(f"{partition}: an offset is a whole number from 0 on, found {offset!r}")
+            if isinstance(offsets, Consumer) and self._joins(cursor, offsets, partition):
+                self._begin(cursor, partition, offset, epochs[partition], offsets.topic_id(partition), is_new=True)
+                self._claims[partition] = 1
+                self._joined.add(partition)
+                continue
+            claim = self._claims.get(partition)
+            if claim is None or not self._stored(cursor, partition, offset, epochs.get(partition, -1), claim):
+                why = "was never claimed here" if claim is None else "was claimed by another consumer since"
+                raise GroupFencedError(
+                    f"{partition} {why}, group {self.group!r}; roll back, and claim() before going on",
+                    offset=offset,
+                )
+
+    def _joins(self, cursor: Cursor, consumer: Consumer, partition: TopicPartition) -> bool:
+        """Whether a partition came to the consumer after `claim`, and no other consumer has claimed it."""
+        if partition in self._claims and partition not in self._joined:
+            return False
+        if not consumer.was_added(partition):
+            return False
+        self._run(cursor, f"SELECT COUNT(*) FROM {self.table} WHERE {_KEY}", (self.group, *partition))
+        ((count,),) = cursor.fetchall()
+        return not count
+
+    def _stored(self, cursor: Cursor, partition: TopicPartition, offset: int, epoch: int, claim: int) -> bool:
+        place = (self.group, *partition, claim)
+        changed = self._run(
+            cursor,
+            f"UPDATE {self.table} SET next_offset = ?, leader_epoch = ? WHERE {_KEY} AND generation = ?",
+            (offset, epoch, *place),
+        )
+        if changed <= 0:
+            # Some drivers do not count a row that had this value already, and some count nothing.
+            self._run(
+                cursor,
+                f"SELECT COUNT(*) FROM {self.table} WHERE {_KEY} AND generation = ? AND next_offset = ?",
+                (*place, offset),
+            )
+            ((changed,),) = cursor.fetchall()
+        return bool(changed)
+
+    @contextmanager
+    def transaction(self, consumer: Consumer) -> Iterator[Any]:
+        """A cursor for the effects of what the consumer has handed out; saves and commits at the end.
+
+        On an error everything is rolled back, and the consumer goes back to what is saved: the records come
+        again. Where the driver would begin no transaction by itself, or only before some statements, one is begun.
+
+        Raises:
+            NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
+            GroupFencedError, InvalidOffsetError: as `save`.
+        """
+        end = self._begun_here()
+        cursor = self._connection.cursor()
+        self._in_own = True
+        try:
+            yield cursor
+            self.save(cursor, consumer)
+            end(True)
+        except BaseException:
+            end(False)
+            saved = self.load()
+            for partition in consumer.assignment:
+                if partition in saved and partition in self._claims:
+                    consumer.seek(partition, saved[partition])
+                elif consumer.was_added(partition):
+                    consumer.seek_to_beginning(partition)
+            raise
+        finally:
+            self._in_own = False
+            cursor.close()
+
+    def _begun_here(self) -> Callable[[bool], None]:
+        """Begin a transaction where the driver does not, or not before every statement; return what ends it.
+
+        Raises:
+            NoTransactionError: how to begin one is not known.
+        """
+        connection: Any = self._connection
+        is_open = _in_transaction(connection)
+        if not _autocommits(connection):
+            if _is_sqlite(connection) and not is_open:
+                # It would begin one before INSERT, and none before WITH … INSERT or CREATE.
+                self._execute(f"BEGIN {connection.isolation_level}")
+            return lambda good: connection.commit() if good else connection.rollback()
+        if is_open is None:
+            begin = getattr(connection, "begin", None) or getattr(connection, "start_transaction", None)
+            if begin is None:
+                raise NoTransactionError(
+                    f"the connection is in autocommit mode, and how {type(connection).__module__} begins a "
+                    "transaction is not known here; turn autocommit off"
+                )
+            begin()
+            return lambda good: connection.commit() if good else connection.rollback()
+        if not is_open:
+            self._execute("BEGIN")
+
+        def end(good: bool) -> None:
+            # In this mode commit() and rollback() of some drivers do nothing. An error may have ended it.
+            if _in_transaction(connection):
+                self._execute("COMMIT" if good else "ROLLBACK")
+
+        return end
+
+    def _execute(self, statement: str) -> None:
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(statement)
+
+    def _run(self, cursor: Cursor, statement: str, parameters: tuple[Any, ...]) -> int:
+        """Execute a statement that is written with question marks; how many rows it has changed."""
+        parts = statement.split("?")
+        marked = "".join(part + self._mark.format(n) for n, part in enumerate(parts[:-1], 1)) + parts[-1]
+        cursor.execute(marked, parameters)
+        return cursor.rowcount
+
+
+def _is_sqlite(connection: Any) -> bool:
+    """Whether it is a connection of `sqlite3`, or of a module that is made like it."""
+    return hasattr(connection, "isolation_level") and hasattr(connection, "in_transaction")
+
+
+def _autocommits(connection: Any) -> bool:
+    """Whether each statement is committed by itself, as far as the driver says; by PEP 249 it is not."""
+    # pymssql and the drivers of MySQL have a method of this name, which sets it.
+    for name in ("autocommit", "autocommit_state"):
+        found = getattr(connection, name, None)
+        if isinstance(found, int) and found in (False, True):
+            return bool(found)
+    if hasattr(connection, "get_autocommit"):
+        return bool(connection.get_autocommit())
+    return _is_sqlite(connection) and connection.isolation_level is None
+
+
+def _in_transaction(connection: Any) -> bool | None:
+    """Whether a transaction is open; None if the driver does not say."""
+    found = getattr(connection, "in_transaction", None)
+    if isinstance(found, bool):
+        return found
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)
+    return None if status is None else int(status) != _IDLE
+
+
+def _mark_of(paramstyle: str) -> str:
+    mark = _MARKS.get(paramstyle)
+    if mark is None:
+        raise ValueError(
+            f"drivers with paramstyle {', '.join(_MARKS)} can be used, not {paramstyle!r}; give paramstyle= what "
+            "the driver's execute() takes"
+        )
+    return mark
+
+
+def _paramstyle_of(connection: object) -> str:
+    """What the driver's module says, found by the class of the connection."""
+    module = type(connection).__module__
+    while module:
+        style = getattr(sys.modules.get(module), "paramstyle", None)
+        if isinstance(style, str):
+            return style
+        module = module.rpartition(".")[0]
+    raise ValueError(
+        f"no paramstyle is known for {type(connection).__module__}.{type(connection).__qualname__}; say it with "
+        "paramstyle="
+    )
+
+
+__all__ = ["DatabaseOffsets"]

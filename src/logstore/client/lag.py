@@ -1,0 +1,98 @@
+"""How far readers are behind: in records that they will really see, and in seconds.
+
+The difference of two offsets is not that: it counts transaction markers, records of aborted
+transactions and those that a compaction has taken, and below the log start it counts what nobody can read.
+Here the records themselves are counted, batch by batch: the cost is that of reading the headers of what is
+not read yet. Reads only; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from logstore.client.backend import Source
+from logstore.client.offsets import CommittedOffsets
+from logstore.config.schema import INT64_MAX
+from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
+from logstore.log.read.reader import Readable
+from logstore.records import Isolation, TopicPartition
+
+
+class Lag(NamedTuple):
+    """What lies between a committed offset and the end of one partition.
+
+    ``offset`` is 0 for a partition that was added later and that the group has not committed yet.
+
+    ``records`` counts those that a reader of that isolation will see; ``lost`` the offsets below the log
+    start that were never read and are gone. ``seconds`` is the age of the first unread record, by its own
+    timestamp: 0 if there is none, or if the timestamp lies ahead of the clock.
+    """
+
+    partition: TopicPartition
+    offset: int
+    end_offset: int
+    records: int
+    seconds: float
+    lost: int = 0
+
+
+def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
+    """How far a reader that comes next to ``offset`` is behind; one behind the end is not."""
+    end = INT64_MAX
+    while True:
+        start = log.log_start_offset
+        # It only falls: else a writer, and a retention behind it, could have this begin again for ever.
+        end = max(start, min(end, log.end_offset(isolation)))
+        first = min(max(offset, start), end)
+        records, oldest_ms = 0, None
+        try:
+            for batches in log.scan(first, end, isolation=isolation).chunks():
+                count = batches.count()
+                if count and oldest_ms is None:
+                    oldest_ms = next(iter(batches)).timestamp_ms
+                records += count
+        except OffsetOutOfRangeError:
+            # Deleted meanwhile: what is left is counted anew.
+            if log.log_start_offset == start and log.end_offset(isolation) >= end:
+                raise
+            continue
+        seconds = 0.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / 1000
+        return Lag(log.name, offset, end, records, seconds, max(start - offset, 0))
+
+
+def lag_of_group(
+    store: Source,
+    offsets: CommittedOffsets,
+    group: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    partitions: Iterable[TopicPartition] | None = None,
+) -> list[Lag]:
+    """How far a group is behind, by partition; one whose topic is gone is left out.
+
+    Partitions that were added to a topic since the group came to it count from offset 0, where it will begin.
+
+    Raises:
+        InvalidGroupError: the group's name cannot be used.
+    """
+    commits = offsets.committed(group)
+    begins = {name: commit.offset for name, commit in commits.items()}
+    for topic in {name.topic for name in commits}:
+        try:
+            added = range(store.added_from(topic), store.partition_count(topic))
+        except UnknownTopicError:
+            continue
+        for number in added:
+            begins.setdefault(TopicPartition(topic, number), 0)
+    wanted = set(begins) if partitions is None else set(partitions)
+    found = []
+    for name in sorted(wanted & begins.keys()):
+        try:
+            log = store.partition(name.topic, name.partition)
+        except (UnknownTopicError, UnknownPartitionError):
+            continue
+        found.append(lag_of(log, begins[name], store.clock.now_ms(), isolation))
+    return found
+
+
+__all__ = ["Lag", "lag_of", "lag_of_group"]

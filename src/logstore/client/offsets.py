@@ -1,0 +1,436 @@
+"""Committed offsets of a store: who has read how far, kept in ``__consumer_offsets``.
+
+This module alone appends to that topic and replays it. What is known in memory is what the topic says,
+the newest record for each key; a store that is open read-only replays it too and follows its writer.
+Records and partitions are Kafka's (`logstore.groups.offsets`), so a broker on the same directory finds the
+groups, and one that ran there before leaves them here. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from logstore.client.backend import Opened, Source
+from logstore.config.log import Setting
+from logstore.config.store import StoreConfig
+from logstore.errors import (
+    CorruptRecordError,
+    LogstoreError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from logstore.groups.offsets import (
+    METADATA_MAX,
+    OffsetAndMetadata,
+    OffsetKey,
+    check_commit,
+    check_group,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    partition_of,
+)
+from logstore.groups.resume import epoch_before
+from logstore.io._interrupts import held
+from logstore.log import Log
+from logstore.records import Ack, Isolation, TopicPartition
+from logstore.topic_names import CONSUMER_OFFSETS
+
+_logger = logging.getLogger(__name__)
+
+#: Kafka's offsets.retention.minutes, in milliseconds.
+RETENTION_MS = 10_080 * 60_000
+
+#: How often a partition is read anew because it is being cut meanwhile; then what was read has to do.
+_ATTEMPTS = 8
+
+_Group = dict[TopicPartition, OffsetAndMetadata]
+
+
+class _Partition:
+    """What one partition of the topic has said so far."""
+
+    __slots__ = ("generation", "groups", "read_to")
+
+    def __init__(self, generation: int, read_to: int) -> None:
+        self.groups: dict[str, _Group] = {}
+        self.generation = generation
+        self.read_to = read_to
+
+    def apply(self, key: OffsetKey, found: OffsetAndMetadata | None) -> None:
+        if found is not None:
+            self.groups.setdefault(key.group, {})[key.partition] = found
+            return
+        group = self.groups.get(key.group, {})
+        group.pop(key.partition, None)
+        if not group:
+            self.groups.pop(key.group, None)
+
+
+class CommitWriter(Protocol):
+    """The process that writes a store, as a reader's commits reach it."""
+
+    def check(self) -> None:
+        """Raise `LogstoreError` if no commit could ever reach it."""
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | None,
+        at_ms: int,
+    ) -> None:
+        """Store a group's offsets; delete those of partitions with None. ``at_ms``: the time of the request."""
+
+
+class CommittedOffsets:
+    """The committed offsets of every group of a store.
+
+    Owns: only memory; the logs are the store's.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        partition_count: int = 1,
+        segment_bytes: int = 100 << 20,
+        metadata_max: int = METADATA_MAX,
+        retention_ms: int = RETENTION_MS,
+        writer: CommitWriter | None = None,
+    ) -> None:
+        """``ask`` has commits made by whoever writes the store, for a source that is read-only."""
+        self._source = source
+        self._writer = writer
+        self._partition_count = partition_count
+        self._segment_bytes = segment_bytes
+        self._metadata_max = metadata_max
+        self.retention_ms = retention_ms
+        self._lock = threading.Lock()
+        self._partitions: dict[int, _Partition] = {}
+        self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, source: Source, config: StoreConfig, writer: CommitWriter | None = None) -> CommittedOffsets:
+        """With the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
+        return cls(
+            source,
+            partition_count=config.offsets_topic_num_partitions,
+            segment_bytes=config.offsets_topic_segment_bytes,
+            metadata_max=config.offset_metadata_max_bytes,
+            retention_ms=config.offsets_retention_minutes * 60_000,
+            writer=writer,
+        )
+
+    # -- asking
+
+    def committed(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group, of these partitions or of all that it has committed.
+
+        A partition without a commit is left out, and so is a commit for an earlier topic of the same name.
+
+        Raises:
+            InvalidGroupError: the group's name cannot be used.
+            CorruptRecordError: a record of ``__consumer_offsets`` cannot be read; its place is named.
+        """
+        check_group(group)
+        with held(self._lock):
+            found = self._group_locked(group)
+            wanted = list(found if partitions is None else partitions)
+            found = {partition: found[partition] for partition in wanted if partition in found}
+        return {partition: commit for partition, commit in found.items() if self._is_of_today(partition, commit)}
+
+    def groups(self) -> list[str]:
+        """Every group that has committed an offset, in the order of their names."""
+        with held(self._lock):
+            return sorted(name for part in self._caught_up_locked().values() for name in part.groups)
+
+    def _is_of_today(self, partition: TopicPartition, commit: OffsetAndMetadata) -> bool:
+        if not commit.topic_id:
+            return True
+        try:
+            return self._source.topic_id(partition.topic) in ("", commit.topic_id)
+        except UnknownTopicError:
+            # Deleted since, or not made yet; whoever reads it is told so then.
+            return True
+
+    # -- committing
+
+    def check_writable(self, group: str) -> None:
+        """Refuse a group that could never commit, before it has read anything.
+
+        Raises:
+            ReadOnlyError: the source is read-only, and its directory is Kafka's, or cannot be written.
+        """
+        if not self._source.read_only:
+            return
+        if self._writer is None:
+            raise ReadOnlyError(f"group {group!r} cannot commit: the store is open read-only")
+        try:
+            self._writer.check()
+        except LogstoreError as error:
+            raise ReadOnlyError(
+                f"group {group!r} cannot commit: {error}; give enable_auto_commit=False and keep offsets elsewhere "
+                "(logstore.client.dbapi)"
+            ) from error
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        ack: Ack | str | None = None,
+        asked_ms: int | None = None,
+    ) -> None:
+        """Store the next offsets that a group has to read. All of them, or on an error none.
+
+        With ``ack="written"`` they survive the process on return, with ``"synced"`` power loss; the default
+        is the topic's ``logstore.ack``. With ``asked_ms`` what was committed after that time stays as it is.
+
+        Raises:
+            InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError: nothing is stored.
+            UnknownTopicError, UnknownPartitionError: there is no such place. Nothing is stored.
+            OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
+            ReadOnlyError: it is open read-only, nobody writes it, and this process may not. Nothing is stored.
+            DiskFullError: there is no room. Nothing is stored; try again when there is.
+            StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
+        """
+        check_group(group)
+        now = self._source.clock.now_ms()
+        commits: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        for place, given in offsets.items():
+            partition = TopicPartition(*place)
+            commit = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+            check_commit(partition, commit, self._metadata_max)
+            topic_id = self._check_place(partition)
+            commits[partition] = commit._replace(
+                commit_ms=now if commit.commit_ms < 0 else commit.commit_ms,
+                topic_id=commit.topic_id or topic_id,
+                leader_epoch=self._epoch_before(partition, commit),
+            )
+        if commits:
+            self._write(group, commits, ack, asked_ms=asked_ms)
+
+    def delete(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        ack: Ack | str | None = None,
+        asked_ms: int | None = None,
+    ) -> int:
+        """Forget offsets of a group, of these partitions or all; returns how many there were. Durable as `commit`.
+
+        Raises:
+            OwnerTimeoutError, ReadOnlyError, DiskFullError, StorageFailedError: as `commit`.
+        """
+        check_group(group)
+        with held(self._lock):
+            found = self._group_locked(group)
+            gone = [partition for partition in (found if partitions is None else partitions) if partition in found]
+        if gone:
+            self._write(group, dict.fromkeys(gone), ack, asked_ms=asked_ms)
+        return len(gone)
+
+    def forget_topic(self, topic: str, topic_id: str = "") -> int:
+        """Forget what every group has committed for a topic that was deleted; returns how many offsets.
+
+        With ``topic_id`` what was committed for a later topic of that name stays.
+        """
+        with held(self._lock):
+            found = self._all_locked()
+        ids = ("", topic_id)
+        return self._forget(
+            {
+                key: commit
+                for key, commit in found
+                if key.partition.topic == topic and (not topic_id or commit.topic_id in ids)
+            }
+        )
+
+    def expire(self, now_ms: int | None = None) -> int:
+        """Forget offsets that were committed too long ago (offsets.retention.minutes); returns how many.
+
+        A group that has a consumer in this process keeps all of them, however old.
+        """
+        now = self._source.clock.now_ms() if now_ms is None else now_ms
+        # Not by `values`, which fails if a thread adds one meanwhile.
+        kept = {self._holders.get(holder) for each in self._holders.keyrefs() if (holder := each()) is not None}
+        with held(self._lock):
+            found = self._all_locked()
+        gone = {key: commit for key, commit in found if key.group not in kept and self._expiry_of(commit) <= now}
+        if gone:
+            _logger.info("offsets expired: count=%d", len(gone))
+        return self._forget(gone)
+
+    def _expiry_of(self, commit: OffsetAndMetadata) -> int:
+        return commit.expire_ms if commit.expire_ms >= 0 else commit.commit_ms + self.retention_ms
+
+    def hold(self, group: str, holder: object) -> None:
+        """Keep a group's offsets from expiring as long as ``holder`` lives and has not let go."""
+        self._holders[holder] = group
+
+    def let_go(self, holder: object) -> None:
+        """End `hold`. May be called again."""
+        self._holders.pop(holder, None)
+
+    # -- the topic
+
+    def _count(self) -> int:
+        """How many partitions the topic has; 0 if there is none yet."""
+        try:
+            return self._source.partition_count(CONSUMER_OFFSETS)
+        except UnknownTopicError:
+            return 0
+
+    def _create(self) -> int:
+        # As Kafka makes it, with segments small enough to be compacted soon.
+        settings: dict[str, Setting] = {
+            "cleanup.policy": "compact",
+            "segment.bytes": self._segment_bytes,
+            "compression.type": "producer",
+        }
+        self._source.create_topic(CONSUMER_OFFSETS, self._partition_count, settings, if_not_exists=True)
+        return self._count()
+
+    def _epoch_before(self, partition: TopicPartition, commit: OffsetAndMetadata) -> int:
+        """The epoch of the last record that was read: it tells later whether that record is still the same one."""
+        if commit.leader_epoch >= 0 or not commit.offset:
+            return commit.leader_epoch
+        return epoch_before(self._source._log_of(*partition), commit.offset)
+
+    def _check_place(self, partition: TopicPartition) -> str:
+        """The id of a partition's topic; raises if there is no such partition."""
+        count = self._source.partition_count(partition.topic)
+        if not 0 <= partition.partition < count:
+            raise UnknownPartitionError(
+                f"topic {partition.topic!r} has partitions 0 to {count - 1}, there is none with number "
+                f"{partition.partition}"
+            )
+        return self._source.topic_id(partition.topic)
+
+    def _forget(self, doomed: Mapping[OffsetKey, OffsetAndMetadata]) -> int:
+        """Forget these commits, but none that somebody has made in their place meanwhile."""
+        groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for key, commit in doomed.items():
+            groups.setdefault(key.group, {})[key.partition] = commit
+        for group, commits in groups.items():
+            self._write(group, dict.fromkeys(commits), None, instead_of=commits)
+        return len(doomed)
+
+    def _write(
+        self,
+        group: str,
+        commits: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | str | None,
+        *,
+        instead_of: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        asked_ms: int | None = None,
+    ) -> None:
+        """Append commits; with ``instead_of`` only those whose partition has this commit still, with ``asked_ms``
+        only those whose partition has none of later than that.
+        """
+        source = self._source
+        if source.read_only:
+            if self._writer is None or instead_of is not None:
+                raise ReadOnlyError(f"offsets of group {group!r} cannot be stored: the store is open read-only")
+            self._writer.commit(group, commits, None if ack is None else Ack(ack), source.clock.now_ms())
+            return
+        count = self._count() or self._create()
+        number = partition_of(group, count)
+        log = source._log_of(CONSUMER_OFFSETS, number)
+        assert isinstance(log, Log)
+        settled = log.config.default_ack if ack is None else Ack(ack)
+        with held(self._lock):
+            part = self._caught_up_locked()[number]
+            known = part.groups.get(group, {})
+            if instead_of is not None:
+                commits = {each: commits[each] for each, seen in instead_of.items() if known.get(each) == seen}
+            if asked_ms is not None:
+                # One of the future is of a clock that was set back, and must not keep others out.
+                later = range(asked_ms + 1, source.clock.now_ms() + 1)
+                commits = {
+                    each: commit
+                    for each, commit in commits.items()
+                    if each not in known or known[each].commit_ms not in later
+                }
+            if not commits:
+                return
+            keys = {partition: OffsetKey(group, partition) for partition in commits}
+            records = [
+                (encode_key(keys[partition]), None if commit is None else encode_value(commit))
+                for partition, commit in commits.items()
+            ]
+            # Synced outside the lock, so that commits of many groups share one sync.
+            result = log.append(records, timestamp=source.clock.now_ms(), ack=Ack.WRITTEN)
+            if result.first_offset == part.read_to:
+                for partition, commit in commits.items():
+                    part.apply(keys[partition], commit)
+                part.read_to = result.last_offset + 1
+        if settled is Ack.SYNCED:
+            log.flush()
+
+    def _group_locked(self, group: str) -> _Group:
+        parts = self._caught_up_locked()
+        return parts[partition_of(group, len(parts))].groups.get(group, {}) if parts else {}
+
+    def _all_locked(self) -> list[tuple[OffsetKey, OffsetAndMetadata]]:
+        return [
+            (OffsetKey(group, partition), commit)
+            for part in self._caught_up_locked().values()
+            for group, commits in part.groups.items()
+            for partition, commit in commits.items()
+        ]
+
+    def _caught_up_locked(self) -> dict[int, _Partition]:
+        """What the topic says now: only what has come since is read."""
+        for number in range(self._count()):
+            log = self._source._log_of(CONSUMER_OFFSETS, number)
+            part = self._partitions.get(number)
+            if part is None:
+                self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
+            for left in reversed(range(_ATTEMPTS)):
+                if part.generation != log.generation:
+                    # What was applied here may have been taken back, by a truncation or by the writer's crash.
+                    self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
+                try:
+                    _follow(log, part)
+                except OffsetOutOfRangeError:
+                    part.generation = -1
+                    if not left:
+                        raise
+                    _logger.info("committed offsets are read anew: log=%s read_to=%d", log.path, part.read_to)
+                    continue
+                # Looked at again: a truncation, or a compaction's exchange, may have come while this was read.
+                if part.generation == log.generation:
+                    break
+        return self._partitions
+
+
+def _follow(log: Opened, part: _Partition) -> None:
+    """Apply what lies behind the last record that was applied."""
+    end = log.end_offset(Isolation.READ_COMMITTED)  # asked once: another process may commit as fast as this reads
+    while part.read_to < end:
+        batches = log.read(part.read_to, isolation=Isolation.READ_COMMITTED)
+        for record in batches:
+            try:
+                key = decode_key(record.key)
+                if key is not None:
+                    part.apply(key, None if record.value is None else decode_value(record.value))
+            except CorruptRecordError as error:
+                raise CorruptRecordError(str(error), path=log.path, offset=record.offset) from error
+        if batches.next_offset <= part.read_to:
+            return
+        part.read_to = batches.next_offset
+
+
+__all__ = ["RETENTION_MS", "CommittedOffsets", "OffsetAndMetadata"]

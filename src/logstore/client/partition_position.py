@@ -1,0 +1,176 @@
+"""One partition as a consumer reads it: where it stands, where it begins, and the next records of it.
+
+This module alone decides where reading begins: at the group's committed offset, else at the log start in a
+partition that was added to a topic since the group came to it, else, and where an offset is out of the log's
+range, as ``auto.offset.reset`` says. One thread at a time: the consumer's.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from logstore.batch._batch import RecordIterator
+from logstore.client.backend import Opened, Source
+from logstore.client.offsets import CommittedOffsets
+from logstore.config.client import ConsumerConfig
+from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
+from logstore.groups.resume import not_behind_its_epoch
+from logstore.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+
+class Place:
+    """A partition and how far it has been read.
+
+    ``offset`` is where the next read begins, -1 until that is known; while ``run`` is there, its own
+    position counts. ``done`` is the offset below which everything that was handed out has been
+    processed, as far as is known, and ``stored`` what was committed last. ``added``: the consumer had the whole
+    topic before this partition was there.
+    """
+
+    __slots__ = ("added", "done", "log", "name", "offset", "paused", "run", "stored", "topic_id")
+
+    def __init__(self, name: TopicPartition, log: Opened, topic_id: str, *, added: bool = False) -> None:
+        self.name = name
+        self.added = added
+        self.log = log
+        self.topic_id = topic_id
+        self.offset = self.done = self.stored = -1
+        self.run: RecordIterator | None = None
+        self.paused = False
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record to hand out; -1 if nobody knows yet."""
+        return self.offset if self.run is None else self.run.position
+
+    def hold_up(self) -> None:
+        """End the loop that is going through the records, if there is one."""
+        if self.run is not None:
+            self.run.allow(0)
+
+    def go_to(self, offset: int) -> None:
+        """Begin the next read there."""
+        self.hold_up()
+        self.run = None
+        self.offset = self.done = offset
+
+
+class Reading:
+    """How the places of one consumer are read. Holds nothing but its rules."""
+
+    def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
+        self._store = store
+        self._group = config.group_id
+        self._isolation = config.isolation
+        self._rule = config.auto_offset_reset
+        self._age_ms = config.reset_age_ms
+        self._offsets = offsets
+
+    def run_of(self, place: Place, max_bytes: int) -> RecordIterator | None:
+        """Records that can be handed out now, or None. What it holds already comes first.
+
+        Raises:
+            OffsetOutOfRangeError, NoOffsetError: the rule for such a case is none.
+            CorruptRecordError: a stored batch is damaged.
+            UnknownTopicError: the topic was deleted.
+        """
+        while not place.paused:
+            run = place.run
+            if run is not None:
+                if not run.exhausted and not run.failed:
+                    return run
+                # A loop of another thread may be inside it, and would hand out what is now read again.
+                place.hold_up()
+                place.offset, place.run = run.position, None
+            self.find(place)
+            try:
+                # In an idle partition this is all that a poll costs.
+                if place.log.end_offset(self._isolation) == place.offset:
+                    return None
+                batches = place.log.read(place.offset, max_bytes=max_bytes, isolation=self._isolation)
+            except OffsetOutOfRangeError as error:
+                self._reset(place, error)
+                continue
+            except LogstoreError:
+                # The log may be closed because its topic is gone: then that is what to say.
+                self.check_there(place)
+                raise
+            if batches.next_offset == place.offset:
+                return None
+            place.run = iter(batches)
+        return None
+
+    def check_there(self, place: Place) -> None:
+        """Raise if the partition's topic was deleted or the store is closed."""
+        self._store._log_of(*place.name, place.topic_id)
+
+    # -- where to begin
+
+    def find(self, place: Place) -> None:
+        """Settle where the first read begins, if that is not known yet.
+
+        Raises:
+            NoOffsetError: there is no committed offset and no rule.
+        """
+        if place.run is not None or place.offset >= 0:
+            return
+        if self._group:
+            commit = self._offsets.committed(self._group, [place.name]).get(place.name)
+            if commit is not None and commit.topic_id in ("", place.topic_id):
+                place.go_to(not_behind_its_epoch(place.log, commit.offset, commit.leader_epoch))
+                place.stored = commit.offset
+                return
+        if place.added or self._was_added(place):
+            # By auto.offset.reset=latest, what came before the consumer saw the partition would be passed over.
+            place.go_to(place.log.log_start_offset)
+            return
+        if self._rule == "none":
+            raise NoOffsetError(
+                f"{place.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; seek, "
+                "or commit an offset"
+            )
+        place.go_to(self._first_offset(place))
+
+    def _was_added(self, place: Place) -> bool:
+        """Whether the group reads the topic already, and the partition was added to it after it was made."""
+        topic, number = place.name
+        if not self._group or number < self._store.added_from(topic, place.topic_id):
+            return False
+        commits = self._offsets.committed(self._group)
+        return any(
+            name.topic == topic and commit.topic_id in ("", place.topic_id) for name, commit in commits.items()
+        )
+
+    def _reset(self, place: Place, error: OffsetOutOfRangeError) -> None:
+        """Begin anew: the offset lies below what is kept, or behind the end."""
+        if self._rule == "none":
+            raise error
+        before = place.offset
+        place.go_to(self._first_offset(place))
+        _logger.warning(
+            "offset out of range, begun anew: partition=%s group=%s offset=%d new_offset=%d rule=%s",
+            place.name,
+            self._group,
+            before,
+            place.offset,
+            self._rule,
+        )
+
+    def _first_offset(self, place: Place) -> int:
+        if self._age_ms is not None:
+            return self.offset_at(place, max(self._store.clock.now_ms() - self._age_ms, 0))
+        if self._rule == "earliest":
+            return place.log.log_start_offset
+        return place.log.end_offset(self._isolation)
+
+    def offset_at(self, place: Place, timestamp_ms: int) -> int:
+        """The first record that is at least so new, or the end."""
+        # The end first: what is appended meanwhile must not be passed over.
+        end = place.log.end_offset(self._isolation)
+        found = place.log.offset_for_time(timestamp_ms, isolation=self._isolation)
+        return end if found is None else found.offset
+
+
+__all__ = ["Place", "Reading"]

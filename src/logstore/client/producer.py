@@ -1,0 +1,480 @@
+"""A producer: records that come one by one, from any thread, gathered into batches for many partitions.
+
+Decides which partition a record goes to, when its batch is written and who is told. How one partition
+keeps its order is `lane`'s, what a record costs on the quick way `_produce`'s. A batch is written by the
+thread whose record filled it, or, once it has lingered, by the process's ticker; with a store that has a
+clock of its own, by `tick`. So nothing is handed to another thread and back while a program is busy sending.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from logstore.accumulator._batcher import Lanes, Sender, SendFuture
+from logstore.accumulator.memory import BufferMemory
+from logstore.accumulator.partition_batcher import PartitionLane, Shared
+from logstore.accumulator.syncing import Syncing
+from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.client import ProducerConfig
+from logstore.dropped import hand_over
+from logstore.errors import (
+    BufferExhaustedError,
+    DeliveryTimeoutError,
+    ForkedError,
+    LogstoreError,
+    ReadOnlyError,
+    StoreClosedError,
+)
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import Condition, held, interrupted, shielded
+from logstore.log import Log
+from logstore.log.timer import TICKER
+from logstore.records import Ack, TopicPartition
+from logstore.topic_names import check_is_name, check_writable_by_users
+
+if TYPE_CHECKING:
+    from logstore.config.log import LogConfig
+    from logstore.config.schema import Setting
+
+
+_logger = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """What a producer needs of its store."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def rng(self) -> random.Random | None: ...
+
+    @property
+    def read_only(self) -> bool: ...
+
+    @property
+    def path(self) -> str: ...
+
+    def topic(self, name: str) -> Destination: ...
+
+    def _topics_known(self) -> object:
+        """What is known of all topics: another object after each change."""
+
+    def topic_to_send_to(self, name: str) -> Destination:
+        """A topic, which may be made for it."""
+
+    def next_producer_id(self) -> int: ...
+
+    def attach(self, member: Closeable) -> None:
+        """Close ``member`` before the store's logs are closed."""
+
+    def detach(self, member: Closeable) -> None: ...
+
+    def drop(self, member: Closeable) -> None:
+        """As `attach`, for a finalizer: takes no lock."""
+
+
+class Destination(Protocol):
+    """A topic, as far as a producer needs it."""
+
+    @property
+    def partition_count(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def config(self) -> LogConfig: ...
+    def _log_to_write(self, partition: int) -> Log:
+        """One partition's log, opened if it is not; it does not keep the store open."""
+
+
+class Closeable(Protocol):
+    """What lives no longer than its store."""
+
+    def close(self) -> None: ...
+
+
+class ProducerMetrics(NamedTuple):
+    """A producer's numbers at one moment. Sizes are in bytes; appended ones are after compression."""
+
+    records: int  #: appended
+    batches: int
+    appended_bytes: int
+    retries: int  #: after a full disk
+    failed_records: int
+    syncs: int  #: of single logs, to answer ack="synced"
+    buffered_bytes: int  #: of buffer.memory that is taken
+    waiting_threads: int  #: that wait for room there
+
+
+class Producer(Sender):
+    """Sends records to the topics of a store.
+
+    `send` gathers; a batch is appended when it holds ``batch.size`` bytes, has lingered for
+    ``linger.ms``, or somebody flushes. Each record has a future, which may be dropped: a failure that
+    no future tells is raised by a later `send`, by `flush` or by `close`. Closing flushes; so does
+    leaving a ``with`` block, and closing the store. One that is dropped without any of these warns, and is
+    flushed by a thread of its own, at the latest when the store is closed.
+
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=4)
+    ...     with store.producer(linger_ms=20) as producer:
+    ...         future = producer.send("flights", b"AA 1141", b"AA")
+    ...     future.result().offset
+    0
+    """
+
+    def __init__(
+        self,
+        store: Host,
+        config: ProducerConfig | Mapping[str, Setting] | None = None,
+        *,
+        partitioner: str | Partitioner | Choice | None = None,
+        **settings: Setting,
+    ) -> None:
+        """A producer of an open store; settings as in `ProducerConfig`.
+
+        ``partitioner`` is a word (default, sticky, round_robin, random), a `Partitioner`, or a function
+        ``choose(topic, key, value, partition_count)``; else ``partitioner.class`` says.
+
+        Raises:
+            ConfigError: settings are unknown or out of range; every one is named.
+            ReadOnlyError: the store is open read-only.
+        """
+        self.config = ProducerConfig.of(config, **settings)
+        if store.read_only:
+            raise ReadOnlyError(
+                "the store is open read-only; open it without read_only=True to send", path=store.path
+            )
+        self._store = store
+        self._clock = store.clock
+        self._rng = store.rng or random.Random()
+        self.partitioner = partitioner_of(
+            self.config.partitioner_class if partitioner is None else partitioner,
+            ignore_keys=self.config.partitioner_ignore_keys,
+            rng=self._rng,
+        )
+        self._shared = Shared(
+            config=self.config,
+            clock=self._clock,
+            memory=BufferMemory(self.config.buffer_memory, self._clock),
+            syncing=Syncing(self._clock),
+            stamp=(store.next_producer_id(), 0) if _is_idempotent(self.config) else None,
+            ack=_ack_of(self.config),
+        )
+        self._ids: dict[str, str] = {}
+        self._seen: dict[str, object] = {}  #: what was known of topics when their lanes were last compared
+        self._lanes: list[PartitionLane] = []
+        self._lock = threading.Lock()  # of the two above
+        self._waiting = Condition()
+        self._closing = threading.RLock()  # while it is closed: a second caller returns once nothing is left
+        self._closed = False
+        self._fork = fork_generation()
+        _producers.add(self)
+        store.attach(self)
+        TICKER.add(self, self._clock)
+
+    @property
+    def producer_id(self) -> int:
+        """The id under which its batches are known to their logs; -1 without idempotence."""
+        return -1 if self._shared.stamp is None else self._shared.stamp[0]
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # -- sending: `send` itself is compiled
+
+    def _send_slowly(
+        self, topic: str, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any
+    ) -> SendFuture:
+        self._check_usable()
+        self._raise_failures()
+        lanes = self._lanes_of(topic)
+        count = len(lanes.lanes)
+        if partition is not None:
+            chosen = checked(topic, partition, count)
+        else:
+            chosen = self._choose(lanes, topic, value, key)
+            quick = self.offer(topic, value, key, partition=chosen, timestamp=timestamp, headers=headers)
+            if quick is not None:
+                return quick
+        lane: PartitionLane = lanes.lanes[chosen]
+        future = self._add(lane, value, key, timestamp, headers)
+        if lane.is_due():
+            lane.write()
+        return future
+
+    def _choose(self, lanes: Lanes, topic: str, value: Any, key: Any) -> int:
+        partitioner = self.partitioner
+        if (partitioner.sticks or partitioner.in_turn) and not (partitioner.hashes and key is not None):
+            return lanes.take(sum(len(part) for part in (value, key) if isinstance(part, bytes)))
+        count = len(lanes.lanes)
+        return checked(topic, partitioner.partition(topic, key, value, count), count, by=partitioner)
+
+    def _add(self, lane: PartitionLane, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture:
+        """Gather a record, waiting for room in the buffer memory if need be."""
+        memory = self._shared.memory
+        until_s = None
+        while True:
+            added = lane.add(value, key, timestamp, headers)
+            if not isinstance(added, int):
+                return added
+            taken = memory.taken
+            if until_s is None:
+                until_s = self._clock.monotonic_s() + self.config.max_block_ms / 1000
+            # What waits for nothing but company goes first.
+            self._write(force=True)
+            if memory.taken < taken:
+                continue
+            left_s = until_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                raise BufferExhaustedError(
+                    f"{lane.name}: {memory.taken} of {memory.limit} bytes of buffer.memory hold records that "
+                    f"cannot be written, and {added} more were not free within max.block.ms "
+                    f"{self.config.max_block_ms}; the record was not sent"
+                )
+            memory.wait(taken, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
+
+    def _lanes_of(self, topic: str) -> Lanes:
+        """The lanes of a topic as it is now: it may have been deleted, or have more partitions."""
+        lanes, known = self.known(check_is_name(topic)), self._store._topics_known()
+        if lanes is not None and self._seen.get(topic) is known:
+            return lanes
+        check_writable_by_users(topic)
+        described = self._store.topic_to_send_to(topic)
+        count, topic_id = described.partition_count, described.id
+        if lanes is not None and len(lanes.lanes) == count and self._ids.get(topic) == topic_id:
+            self._seen[topic] = known
+            return lanes
+        with held(self._lock):
+            lanes = self.known(topic)
+            old: list[PartitionLane] = []
+            if lanes is not None and self._ids.get(topic) == topic_id:
+                if len(lanes.lanes) == count:
+                    return lanes
+                old = lanes.lanes
+            new = [
+                PartitionLane(TopicPartition(topic, number), _opener(described, number), self._shared)
+                for number in range(len(old), count)
+            ]
+            self._lanes += new
+            self._ids[topic] = topic_id
+            lanes = Lanes(
+                [*old, *new],
+                hashes=self.partitioner.hashes,
+                sticks=self.partitioner.sticks,
+                in_turn=self.partitioner.in_turn,
+                needs_key=described.config.compacts,
+                partition=self._rng.randrange(count),
+                sticky_bytes=max(self.config.batch_size, 1),
+            )
+            self._check_usable()
+            self.use(topic, lanes)
+            return lanes
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions.
+
+        Raises:
+            UnknownTopicError: there is none of that name.
+        """
+        self._check_usable()
+        return set(range(self._store.topic(topic).partition_count))
+
+    # -- writing
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Append all that was sent before this call, and wait until it is acknowledged.
+
+        With ``ack="synced"`` it is on disk on return, in one sync for each partition. Records that find
+        no room are tried again until ``delivery.timeout.ms`` is over.
+
+        Raises:
+            DeliveryTimeoutError: ``timeout_s`` has passed; what is left is still gathered and tried again.
+            LogstoreError: records that were sent without keeping their futures were not written: the
+                first such error. Every future was answered.
+        """
+        self._check_process()
+        self._flush(self._clock.deadline_s(timeout_s), timeout_s)
+        self._raise_failures()
+
+    def _flush(self, until_s: float | None, timeout_s: float | None) -> None:
+        # Of those that come meanwhile nothing is asked: on a full disk senders could keep it here for ever.
+        asked = [ticket for lane in list(self._lanes) if (ticket := lane.newest_ticket()) is not None]
+        while not self._write(force=True) and any(
+            not ticket.is_answered and ticket.first_offset < 0 for ticket in asked
+        ):
+            wait_s = max(self.config.retry_backoff_ms, 1) / 1000
+            if until_s is not None:
+                wait_s = min(wait_s, until_s - self._clock.monotonic_s())
+                if wait_s <= 0:
+                    raise DeliveryTimeoutError(
+                        f"{self._shared.memory.taken} bytes of records still wait for room on the disk after "
+                        f"{timeout_s} s; they stay gathered: make room, then flush again"
+                    )
+            if interrupted():
+                # Of a `close`, which nothing else cuts short.
+                raise DeliveryTimeoutError(
+                    f"closing was interrupted while {self._shared.memory.taken} bytes of records waited for room "
+                    "on the disk; they were not written"
+                )
+            with held(self._waiting):
+                self._clock.wait(self._waiting, wait_s)
+        self._shared.syncing.sync()
+
+    def _write(self, *, force: bool) -> bool:
+        """Write every lane that holds records; False if one has to wait for room."""
+        done = True
+        # Of all lanes: one that another thread is writing may be on no list for a moment.
+        for lane in list(self._lanes):
+            if not lane.is_empty:
+                done = lane.write(force=force) and done
+        return done
+
+    def tick(self) -> None:
+        """Append what has lingered. For whoever drives the store's clock; the ticker else."""
+        if self._closed or self._fork != fork_generation():
+            return
+        for lane in list(self._shared.active):
+            if lane.must_go():
+                lane.write(wait=False)
+        if self._clock is not SYSTEM_CLOCK:
+            self._shared.syncing.sync()
+
+    # -- life
+
+    def metrics(self) -> ProducerMetrics:
+        """The producer's numbers at this moment."""
+        counts = [lane.counts for lane in list(self._lanes)]
+        return ProducerMetrics(
+            records=sum(count.records for count in counts),
+            batches=sum(count.batches for count in counts),
+            appended_bytes=sum(count.bytes for count in counts),
+            retries=sum(count.retries for count in counts),
+            failed_records=sum(count.failed_records for count in counts),
+            syncs=self._shared.syncing.sync_count,
+            buffered_bytes=self._shared.memory.taken,
+            waiting_threads=self._shared.memory.waiting,
+        )
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Take no more records, flush, and answer every future. May be called again.
+
+        Raises:
+            DeliveryTimeoutError: ``timeout_s`` has passed; the futures of what was left have this error.
+            LogstoreError: as `flush`.
+        """
+        shielded(self._end, timeout_s)
+
+    def _end(self, timeout_s: float | None) -> None:
+        until_s = self._clock.deadline_s(timeout_s)
+        if self._fork != fork_generation():
+            # The parent's records and its thread; the child only forgets them.
+            self._closed = True
+            return
+        with held(self._closing):
+            if not self._closed:
+                self._close(until_s, timeout_s)
+
+    def _close(self, until_s: float | None, timeout_s: float | None) -> None:
+        with held(self._lock):
+            self._closed = True
+            self.forget()
+        for lane in self._lanes:
+            lane.close()
+        try:
+            self._flush(until_s, timeout_s)
+        except LogstoreError as error:
+            for lane in self._lanes:
+                lane.abandon(error)
+            raise
+        finally:
+            TICKER.remove(self)
+            self._shared.syncing.close()
+            self._store.detach(self)
+        self._raise_failures()
+
+    def __del__(self) -> None:
+        if getattr(self, "_closed", True) or self._fork != fork_generation() or sys.is_finalizing():
+            return
+        self._store.drop(self)
+        hand_over(self._release_dropped)
+
+    def _release_dropped(self) -> None:
+        message = f"{self!r} was dropped without close(): it has been flushed"
+        try:
+            self.close()
+        except LogstoreError as error:
+            _logger.error("records of a dropped producer were not written: error=%s", error)
+        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<Producer {state} id={self.producer_id} {self._store.path!r}>"
+
+    def _raise_failures(self) -> None:
+        """Raise a failure that no future tells, each once."""
+        failures = self._shared.failures
+        error = None
+        while failures:
+            ticket = failures.pop(0)
+            if not ticket.seen:
+                error = error or ticket.error
+        if error is not None:
+            raise error
+
+    def _check_process(self) -> None:
+        if self._fork != fork_generation():
+            raise ForkedError("the producer was opened before a fork; open the store and a producer in the child")
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        if self._closed:
+            raise StoreClosedError("the producer is closed; make another one")
+
+
+#: Those of this process, so that a forked child can be told.
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+def _forget_lanes() -> None:
+    """In a forked child: the quick way would gather into batches that nobody writes; the slow one refuses."""
+    for producer in _producers:
+        producer.forget()
+
+
+os.register_at_fork(after_in_child=_forget_lanes)
+
+
+def _is_idempotent(config: ProducerConfig) -> bool:
+    """As in Kafka, other settings turn off what is on by default: nobody waits, or nothing is tried again."""
+    return bool(config.enable_idempotence and config.acks == "all" and config.retries)
+
+
+def _ack_of(config: ProducerConfig) -> Ack | None:
+    """``logstore.ack`` if it says; acks=0 and 1 do not wait for the disk, acks=all leaves it to the topic."""
+    if config.default_ack is not None:
+        return config.default_ack
+    return None if config.acks == "all" else Ack.WRITTEN
+
+
+def _opener(topic: Destination, partition: int) -> Callable[[], Log]:
+    def open_log() -> Log:
+        return topic._log_to_write(partition)
+
+    return open_log

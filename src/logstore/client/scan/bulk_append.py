@@ -1,0 +1,143 @@
+"""One append to several partitions: shared out by key, checked as a whole, then written.
+
+Everything that can be wrong with the records is found before the first byte is written: they are
+encoded for each partition and compared with the rules of its log. What is left to refuse is the disk,
+and where it refuses after others have written, the error says what is in the log and what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from logstore.batch._encode import Encoder, timestamp_of
+from logstore.client.scan.topic_scan import TopicScan
+from logstore.columns._partition_rows import Spread
+from logstore.config.log import LogConfig
+from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
+from logstore.log import Log
+from logstore.log.append.validation import check_keys, check_timestamps
+from logstore.log.moments import Time
+from logstore.log.read.range import Scan
+from logstore.records import Ack, AppendResult, Codec, TimestampType
+
+
+class Target(Protocol):
+    """What an append to several partitions needs of its topic."""
+
+    @property
+    def partition_count(self) -> int: ...
+
+    def _log_to_write(self, partition: int) -> Log:
+        """The log of one partition, to be written."""
+
+
+_SPARE_ENCODERS = 16
+_SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
+
+_spare: list[Encoder] = []
+
+
+def append_spread(
+    topic: Target,
+    records: Any,
+    *,
+    now_ms: int,
+    keyless: int = 0,
+    timestamp: Time | None = None,
+    codec: Codec | None = None,
+    ack: Ack | str | None = None,
+) -> dict[int, AppendResult]:
+    """Append records to the partitions of a topic that their keys decide; the offsets by partition.
+
+    ``records`` are those of `Log.append`; those without a key go to the partition ``keyless``.
+
+    Raises:
+        RecordError: a record cannot be written. Nothing is.
+        PartialAppendError: the disk refused after some partitions were written; it names them.
+        and as `Log.append`.
+    """
+    settled = None if ack is None else Ack(ack)
+    # The log's own: what holds for a topic is worked out anew each time it is asked for.
+    count, config = topic.partition_count, topic._log_to_write(keyless).config
+    append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    stamp = now_ms if timestamp is None or append_time else timestamp_of(timestamp)
+
+    taken: list[Encoder] = []
+
+    def begin(_partition: int) -> Encoder:
+        try:
+            encoder = _spare.pop()
+        except IndexError:
+            encoder = Encoder()
+        taken.append(encoder)
+        return _begin(encoder, config, stamp, codec)
+
+    try:
+        encoders = _encode(records, Spread(count, keyless, begin), keyless, begin)
+        for encoder in encoders.values():
+            encoder.finish()
+            check_keys(encoder.null_keys, config)
+            if not append_time:
+                check_timestamps(encoder.min_timestamp_ms, encoder.max_timestamp_ms, config, now_ms)
+        # Opened before anything is written: a partition that cannot be opened is found now.
+        logs = {
+            partition: topic._log_to_write(partition)
+            for partition, encoder in encoders.items()
+            if encoder.record_count
+        }
+        return _append(logs, encoders, settled)
+    finally:
+        _spare.extend(encoder for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)
+        del _spare[_SPARE_ENCODERS:]
+
+
+def _encode(records: Any, spread: Spread, keyless: int, begin: Callable[[int], Encoder]) -> dict[int, Encoder]:
+    """The records as batches that are still open, by partition."""
+    if type(records) is not list:
+        if isinstance(records, TopicScan | Scan):
+            # Arrow streams too, but of columns, and headers are none of the usual ones.
+            records = iter(records)
+        elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
+            spread.add_arrow(records)
+            return spread.encoders
+        elif hasattr(records, "__array_interface__"):
+            from logstore.columns._import import add_numpy
+
+            encoder = begin(keyless)
+            add_numpy(encoder, records)
+            return {keyless: encoder}
+        elif not isinstance(records, Iterable):
+            raise InvalidRecordError(
+                f"records must be a list, an Arrow array or a numpy array, found {type(records).__name__}"
+            )
+    spread.add_all(records)
+    return spread.encoders
+
+
+def _begin(encoder: Encoder, config: LogConfig, stamp_ms: int, codec: Codec | None) -> Encoder:
+    chosen = config.codec if config.codec is not None else Codec(codec or 0)
+    return encoder.begin(
+        timestamp_ms=stamp_ms,
+        codec=chosen,
+        level=config.level_of(chosen),
+        limits=config.batch_limits,
+        append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
+    )
+
+
+def _append(logs: dict[int, Log], encoders: dict[int, Encoder], ack: Ack | None) -> dict[int, AppendResult]:
+    results: dict[int, AppendResult] = {}
+    for partition, log in logs.items():
+        try:
+            results[partition] = log.append_encoded(encoders[partition], ack=ack)
+        except LogstoreError as error:
+            if not results:
+                raise
+            left = [str(number) for number in logs if number not in results]
+            raise PartialAppendError(
+                f"{log.name}: {error}; partitions {', '.join(map(str, results))} of this append are written "
+                f"(see `results`), {', '.join(left)} are not: append only the records of those again",
+                results=results,
+            ) from error
+    return results

@@ -1,0 +1,179 @@
+"""Message streams: several blocking iterators that share the partitions of a topic, one for each thread.
+
+The interface of the paper of 2011 ("Kafka: a Distributed Messaging System for Log Processing", section 3.1)
+and of Kafka's first clients: `create_message_streams` gives as many iterators for a topic as are asked for;
+each waits for records for ever and ends with `ConsumerConnector.shutdown`. A stream is one `Consumer` and
+belongs to the thread that iterates it; the connector may be used from any other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from logstore.batch._batch import Record
+from logstore.client.consumer import Consumer
+from logstore.config.client import ConsumerConfig
+from logstore.config.log import Setting
+from logstore.errors import ConcurrentUseError, ConsumerClosedError, InvalidPartitionsError, WakeupError
+from logstore.groups.offsets import is_whole
+from logstore.records import TopicPartition
+
+
+class ConsumerHost(Protocol):
+    """A store, as far as streams need it."""
+
+    def partition_count(self, topic: str) -> int: ...
+    def consumer(
+        self, group: str | None = None, settings: ConsumerConfig | Mapping[str, Setting] | None = None
+    ) -> Consumer: ...
+
+
+class MessageStream:
+    """Records of some partitions, for ever. One thread iterates it.
+
+    A stream without partitions, since there are more streams than those, waits until the topic has more.
+    """
+
+    def __init__(self, topic: str, consumer: Consumer) -> None:
+        self.topic = topic
+        self._consumer = consumer
+        self._ended = threading.Event()
+        self._commit_asked = False
+        self._records: Iterator[Record] | None = None
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions that it reads now."""
+        return tuple(sorted(self._consumer.assignment))
+
+    def __iter__(self) -> Iterator[Record]:
+        return self
+
+    def __next__(self) -> Record:
+        """The next record, as soon as there is one; the record before counts as processed."""
+        while not self._ended.is_set():
+            try:
+                self._commit_if_asked()
+                if self._records is None:
+                    self._records = self._consumer.records()
+                return next(self._records)
+            except WakeupError:
+                # Somebody wants a commit or the end; a loop that was interrupted cannot go on.
+                self._records = None
+            except StopIteration:
+                break
+        self._consumer.close()
+        raise StopIteration
+
+    def _commit_if_asked(self) -> None:
+        if self._commit_asked:
+            self._commit_asked = False
+            self._consumer.commit()
+
+    def ask_for_commit(self) -> None:
+        """Commit when the next record is asked for, or at once if the stream waits for one."""
+        self._commit_asked = True
+        self._consumer.wakeup()
+
+    def end(self) -> None:
+        """End the iteration; what is known to be processed is committed."""
+        self._ended.set()
+        self._consumer.wakeup()
+        try:
+            # Nobody may be iterating any more. What is in hand is not known to be processed.
+            self._consumer.abandon()
+        except ConcurrentUseError:
+            # Its thread waits inside; the wakeup brings it to the end of the loop, which closes.
+            pass
+        except ConsumerClosedError:
+            pass
+
+    def __repr__(self) -> str:
+        return f"<MessageStream {self.topic} partitions {[partition for _, partition in self.partitions]}>"
+
+
+class ConsumerConnector:
+    """Gives out message streams and ends them.
+
+    >>> with logstore.open(tmp / "data") as store:
+    ...     flights = store.create_topic("flights", partitions=4)
+    ...     at = flights.append(b"AA 1141", partition=3)
+    ...     with ConsumerConnector(store, "billing", auto_offset_reset="earliest") as connector:
+    ...         first, second = connector.create_message_streams({"flights": 2})["flights"]
+    ...         next(second).value
+    b'AA 1141'
+
+    Owns: its streams.
+    """
+
+    def __init__(
+        self,
+        store: ConsumerHost,
+        group: str | None = None,
+        settings: ConsumerConfig | Mapping[str, Setting] | None = None,
+        **more_settings: Setting,
+    ) -> None:
+        """With a group, positions are kept for it; settings are those of `Store.consumer`."""
+        self._store = store
+        self._group = group
+        self._settings = ConsumerConfig.of(settings, **more_settings)
+        self._streams: list[MessageStream] = []
+        self._closed = False
+
+    def create_message_streams(self, topic_counts: Mapping[str, int]) -> dict[str, list[MessageStream]]:
+        """For each topic so many streams; together they give every record of it, each record once.
+
+        Partitions are dealt out in ranges, as evenly as they go, and those that are added to a topic later in
+        turn: they are read from offset 0.
+
+        Raises:
+            UnknownTopicError: there is no such topic. No stream was made.
+            InvalidPartitionsError: a number is below 1. No stream was made.
+            ConsumerClosedError: after `shutdown`.
+        """
+        if self._closed:
+            raise ConsumerClosedError("the connector was shut down; make another")
+        made: dict[str, list[MessageStream]] = {}
+        try:
+            for topic, count in topic_counts.items():
+                if not is_whole(count) or count < 1:
+                    raise InvalidPartitionsError(f"a topic has 1 stream or more, found {count!r} for {topic!r}")
+                made[topic] = []
+                total = self._store.partition_count(topic)
+                for number in range(count):
+                    consumer = self._store.consumer(self._group, self._settings)
+                    made[topic].append(MessageStream(topic, consumer))
+                    consumer.assign_share(topic, total, number, count)
+        except BaseException:
+            for streams in made.values():
+                for stream in streams:
+                    stream.end()
+            raise
+        for streams in made.values():
+            self._streams.extend(streams)
+        return made
+
+    def commit_offsets(self) -> None:
+        """Let every stream commit when its thread asks for the next record, or at once where it waits for one."""
+        for stream in self._streams:
+            stream.ask_for_commit()
+
+    def shutdown(self) -> None:
+        """End every stream: those that wait end at once, others when their thread asks for the next record.
+
+        With a group and auto commit, what is known to be processed is committed. May be called again.
+        """
+        self._closed = True
+        for stream in self._streams:
+            stream.end()
+
+    def __enter__(self) -> ConsumerConnector:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.shutdown()
+
+
+__all__ = ["ConsumerConnector", "MessageStream"]

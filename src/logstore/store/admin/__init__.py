@@ -1,0 +1,1 @@
+"""Copies, Kafka's directories, records from and to elsewhere, diagnosis."""

@@ -1,0 +1,256 @@
+"""A copy of a whole store while it is in use: `Store.snapshot`.
+
+The copy is made of hard links where the file system has them, so it costs no room until the store deletes what the
+copy still holds. What it is a copy of:
+
+- each partition as it was at one moment during the call, every record before it and none behind it;
+- all topics, partitions and settings of one moment: creating, altering and deleting topics waits meanwhile;
+- the store's own topics, committed offsets among them, as they were *before* any other partition was looked at. So
+  no committed offset points behind the records of the copy; consumers that go on from it read a few records again
+  at most;
+- everything that was acknowledged before the call, also if it was not yet synced: the copy is on disk when the call
+  returns.
+
+It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed.
+The mark goes last: it is there before anything else is, and until the copy is whole under its name, so whatever a
+crash leaves is refused by readers and writers alike. The next snapshot of the same store to the same path removes
+it, by its mark and by nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from logstore.errors import ImageMovedError, NotALogError, StorageError
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
+from logstore.log.tools.checkpoint_copy import Image
+from logstore.records import TopicPartition
+from logstore.store.catalog import layout
+from logstore.store.catalog.topic_list import Catalogue, TopicState
+from logstore.store.commit.kept import KEPT
+from logstore.topic_names import INTERNAL
+
+if TYPE_CHECKING:
+    from logstore.store.catalog.partitions import Partitions
+    from logstore.store.catalog.topics import Topics
+    from logstore.store.maintenance.scheduler import Progress
+
+_logger = logging.getLogger(__name__)
+
+PARTIAL: Final = files.PARTIAL
+
+#: How often the logs may delete under the copy before it gives up.
+_ATTEMPTS: Final = 10
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot holds and what it took."""
+
+    path: str
+    topics: int
+    partitions: int
+    linked_bytes: int  #: shared with the store until it deletes them
+    copied_bytes: int
+    verified_bytes: int  #: of batches whose checksums were compared; 0 unless asked for
+
+
+def take(
+    topics: Topics,
+    partitions: Partitions,
+    root: Directory,
+    path: str,
+    *,
+    link: bool,
+    verify: bool,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """See `Store.snapshot`; housekeeping is at rest meanwhile."""
+    target = Directory(path, root.files)
+    if target.path == root.path or target.path.startswith(root.path + "/"):
+        raise NotALogError("a snapshot cannot lie inside its store; choose another path", path=target.path)
+    cluster_id = topics.catalogue.cluster_id
+    if target.exists():
+        if not _is_unfinished(target, target.names(), cluster_id):
+            raise NotALogError(
+                "something is there already; choose a path that does not exist yet", path=target.path
+            )
+        # Cut off between its name and the end of its mark.
+        _remove(target)
+    above = Directory(os.path.dirname(target.path), root.files)
+    above.create_durably()
+    partial = Directory(target.path + PARTIAL, root.files)
+    with topics.unchanged():
+        made = _build(topics, partitions, root, partial, link, verify, progress or (lambda done, total: None))
+    try:
+        root.files.rename(partial.path, target.path)
+    except StorageError:
+        # What is at the target, if anything, has come there meanwhile, and is another's.
+        with contextlib.suppress(StorageError):
+            _remove(partial)
+        raise
+    try:
+        above.sync()
+        target.remove(files.INCOMPLETE)
+        target.sync()
+    except StorageError:
+        with contextlib.suppress(StorageError):
+            # Its mark first: what is removed in part, or comes back in part, is never taken for a store.
+            target.replace(files.INCOMPLETE, _mark(cluster_id), durable=True)
+            _remove(target)
+        raise
+    _logger.info(
+        "took a snapshot: store=%s path=%s partitions=%d linked_bytes=%d copied_bytes=%d",
+        root.path,
+        target.path,
+        made.partitions,
+        made.linked_bytes,
+        made.copied_bytes,
+    )
+    return made._replace(path=target.path)
+
+
+def _build(
+    topics: Topics,
+    partitions: Partitions,
+    root: Directory,
+    partial: Directory,
+    link: bool,
+    verify: bool,
+    progress: Progress,
+) -> Snapshot:
+    logs = _logs(topics, partitions)
+    total = len(logs) * (2 if verify else 1)
+    for attempt in range(1, _ATTEMPTS + 1):
+        _begin(partial, topics.catalogue.cluster_id)
+        try:
+            images, made = _copy_logs(logs, partial, link=link, step=lambda done: progress(done, total))
+            for log in logs:
+                # The segments behind the linked ones have durable names now: were one lost by a power cut, the
+                # store would write on in a file that the snapshot shares.
+                log.flush()
+            checked = 0
+            for number, log in enumerate(logs if verify else [], 1):
+                checked += log.verify_image(images[log.name], _below(partial, log))
+                progress(len(logs) + number, total)
+            _finish(topics.catalogue, root, partial, images)
+        except ImageMovedError:
+            _remove(partial)
+            if attempt == _ATTEMPTS:
+                raise
+        except BaseException:
+            with contextlib.suppress(StorageError):
+                _remove(partial)
+            raise
+        else:
+            count = sum(entry.state is not TopicState.DELETING for entry in topics.catalogue.topics.values())
+            return made._replace(topics=count, verified_bytes=checked)
+    raise AssertionError("unreachable")
+
+
+def _logs(topics: Topics, partitions: Partitions) -> list[Log]:
+    """Every log of the store, opened and flushed: those of the store's own topics first."""
+    names = topics.names(internal=True)
+    logs = []
+    for topic in sorted(names, key=lambda name: (name not in INTERNAL, name)):
+        for number in range(topics.entry(topic).partitions):
+            log = partitions.get(TopicPartition(topic, number))
+            assert isinstance(log, Log)
+            log.flush()
+            logs.append(log)
+    return logs
+
+
+def _is_unfinished(directory: Directory, names: list[str], cluster_id: str) -> bool:
+    """Whether a directory is what a snapshot of this store has begun, and opens for nobody."""
+    if files.INCOMPLETE in names:
+        of = directory.read(files.INCOMPLETE)
+        # Earlier programs left the mark empty.
+        return not of or of == _mark(cluster_id)
+    return False
+
+
+def _mark(cluster_id: str) -> bytes:
+    return f"snapshot of {cluster_id}\n".encode()
+
+
+def _begin(partial: Directory, cluster_id: str) -> None:
+    """An empty directory that is known for what it is."""
+    if partial.exists():
+        names = partial.names()
+        # Empty, or with the mark on its way in: it had only begun.
+        if set(names) - {files.INCOMPLETE + files.TEMPORARY} and not _is_unfinished(partial, names, cluster_id):
+            raise NotALogError(
+                "something that is no unfinished snapshot of this store is in the way; move it, or choose another "
+                "path",
+                path=partial.path,
+            )
+        _remove(partial)
+    partial.create()
+    try:
+        partial.replace(files.INCOMPLETE, _mark(cluster_id), durable=True)
+    except StorageError:
+        with contextlib.suppress(StorageError):
+            _remove(partial)
+        raise
+
+
+def _remove(partial: Directory) -> None:
+    """Remove an unfinished copy, its mark last: what a crash leaves is never taken for a store."""
+    if not partial.exists():
+        return
+    for name in partial.names():
+        if name != files.INCOMPLETE and not partial.remove_if_file(name):
+            Directory(partial.join(name), partial.files).remove_tree()
+    partial.sync()
+    partial.remove_tree()
+
+
+def _below(partial: Directory, log: Log) -> Directory:
+    return layout.partition_directory(partial, log.name)
+
+
+def _copy_logs(
+    logs: list[Log], partial: Directory, *, link: bool, step: Callable[[int], object]
+) -> tuple[dict[TopicPartition, Image], Snapshot]:
+    # All of them before the first byte is copied, in this order: see the head of the module.
+    images = {log.name: log.image() for log in logs}
+    linked = copied = 0
+    for number, log in enumerate(logs, 1):
+        directory = _below(partial, log)
+        directory.create()
+        done = log.copy_image(images[log.name], directory, link=link)
+        linked, copied = linked + done.linked_bytes, copied + done.copied_bytes
+        step(number)
+    return images, Snapshot("", 0, len(logs), linked, copied, 0)
+
+
+def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: dict[TopicPartition, Image]) -> None:
+    meta = root.read(files.META_PROPERTIES)
+    if meta is not None:
+        partial.replace(files.META_PROPERTIES, meta, durable=False, whole=True)
+    sinks = root.read(KEPT)
+    if sinks is not None:
+        partial.replace(KEPT, sinks, durable=False, whole=True)
+    # Kafka recovers what has no recovery point; where a log starts it could not know.
+    starts = {name: image.log_start_offset for name, image in images.items()}
+    partial.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
+    kept = {name: entry.replace(state=TopicState.READY, target=0) for name, entry in catalogue.topics.items()}
+    there = {name.topic for name in images}
+    copy = Catalogue(
+        cluster_id=catalogue.cluster_id,
+        next_producer_id=catalogue.next_producer_id,
+        adopted=catalogue.adopted,
+        topics={name: entry for name, entry in kept.items() if name in there},
+    )
+    copy.save(partial)
+    partial.sync()
+
+
+__all__ = ["PARTIAL", "Snapshot", "take"]

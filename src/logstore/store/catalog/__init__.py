@@ -1,0 +1,1 @@
+"""Topics: which there are, where their partitions lie, and their open logs."""

@@ -1,0 +1,184 @@
+"""The directories below a store's root: whose they are, and making and removing those of a topic.
+
+Knows names and directories, not what is in a log, and of the catalogue only whether it is there. Called under
+the store's lock, or before another process can have the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logstore.errors import DamagedCatalogueError, NotALogError
+from logstore.log.cleanup.removal import remove_partition
+from logstore.log.directory import files
+from logstore.log.directory.files import PARTITION_METADATA, Directory
+from logstore.log.formats import checkpoints
+from logstore.log.root import ADOPTED, CHECKPOINTS
+from logstore.records import TopicPartition
+from logstore.store.catalog.topic_list import CATALOGUE
+from logstore.topic_names import INTERNAL
+
+
+def partition_directory(root: Directory, name: TopicPartition) -> Directory:
+    """Where a partition lies, or would."""
+    return Directory(root.join(str(name)), root.files)
+
+
+def is_ours(directory: Directory) -> bool:
+    """Whether a file of ours marks the directory."""
+    return files.is_ours(directory.names())
+
+
+def check_root(root: Directory) -> list[TopicPartition]:
+    """The partitions below a root that a store may write, or a new one; nothing is changed.
+
+    Raises:
+        NotALogError: Kafka wrote it, or it holds what belongs to no store.
+        DamagedCatalogueError: it was a store, and its catalogue is gone.
+    """
+    files.refuse_file(root)
+    if not root.exists():
+        files.refuse_incomplete(root, [])
+        return []
+    names = root.names()
+    files.refuse_incomplete(root, names)
+    refuse_lost_catalogue(root)
+    partitions = files.logs_below(root)
+    strangers = files.foreign_directories(root)
+    if not files.is_ours(names):
+        # Named as partitions, and filled with something else. In a root of ours `doctor` names them.
+        named = set(files.partitions_below(root)) - set(partitions)
+        strangers += [str(name) for name in sorted(named) if partition_directory(root, name).names()]
+    if strangers:
+        raise NotALogError(
+            f"the directory holds others that are no partitions: {', '.join(strangers[:5])}; give the store a "
+            "directory of its own",
+            path=root.path,
+        )
+    if files.is_ours(names) or any(is_ours(partition_directory(root, name)) for name in partitions):
+        return partitions
+    if partitions:
+        raise NotALogError(
+            "Kafka wrote this directory; open it with read_only=True, or take it over with adopt", path=root.path
+        )
+    foreign = [
+        name
+        for name in names
+        if name not in files.KAFKA_ROOT_FILES and name not in (files.LOCK, files.LOST_AND_FOUND)
+    ]
+    if foreign:
+        raise NotALogError(
+            f"the directory holds files that belong to no store: {', '.join(foreign[:5])}; give the store a "
+            "directory of its own",
+            path=root.path,
+        )
+    return partitions
+
+
+def left_of_a_store(root: Directory) -> str:
+    """What a store has made in a root that has no catalogue; "" where that is nothing.
+
+    Nothing is left where Kafka wrote, nor where only single logs were opened: these bring no catalogue.
+    """
+    names = root.names()
+    if CATALOGUE in names:
+        return ""
+    partitions = files.partitions_below(root)
+    ours = [name for name in partitions if is_ours(partition_directory(root, name))]
+    # Written before the catalogue is: on its way in for the first time.
+    marks = [name for name in names if name.startswith(files.OURS) and name != CATALOGUE + files.TEMPORARY]
+    found = ""
+    if not partitions or ours or marks:
+        # Single logs leave checkpoints, and their mark.
+        told = [name for name in marks if name.removesuffix(files.TEMPORARY) != CHECKPOINTS]
+        told += [name for name in names if name == files.META_PROPERTIES]
+        for name in partitions:
+            if PARTITION_METADATA in partition_directory(root, name).names():
+                told.append(f"{name}/{PARTITION_METADATA}")
+        told += [str(name) for name in ours if name.topic in INTERNAL]
+        found = told[0] if told else ""
+    # Looked for last: a writer that makes the store at this moment has the catalogue in place before the rest.
+    return "" if CATALOGUE in root.names() else found
+
+
+def refuse_lost_catalogue(root: Directory) -> None:
+    """Tell a store without its catalogue from a new one: by the defaults its records would be deleted.
+
+    Raises:
+        DamagedCatalogueError: the root was a store.
+    """
+    found = left_of_a_store(root)
+    if found:
+        raise DamagedCatalogueError(
+            f"the catalogue of the store is missing: {found} is here, and nothing says which topics there are and "
+            "how long they keep their records; restore it from a copy, or make it again from the directories with "
+            f"`logstore rebuild --dir {root.path}` or logstore.rebuild (where Kafka has only formatted the "
+            "directory, take it over with adopt)",
+            path=root.join(CATALOGUE),
+        )
+
+
+def holds_a_log(names: list[str]) -> bool:
+    """Whether the names in a partition's directory are those of a log: one that lost its files is no new one."""
+    return checkpoints.RECOVERY in names or any(
+        files.belongs_to_a_segment(name) and files.LOG in name for name in names
+    )
+
+
+def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_id: str) -> None:
+    """Make the directories of partitions, with the mark that they are ours. Durable on return."""
+    for number in numbers:
+        directory = partition_directory(root, TopicPartition(topic, number))
+        directory.create()
+        # Before any segment: one alone would look like Kafka's. Empty, it says that nothing is known yet.
+        directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
+        write_partition_metadata(directory, topic_id)
+        directory.sync()
+    root.sync()
+
+
+def write_partition_metadata(directory: Directory, topic_id: str) -> None:
+    """Kafka's note of the topic's id, by which it knows a partition for its own."""
+    # A hint for Kafka only: whole or absent, whichever a power cut leaves.
+    directory.replace(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode(), durable=False, whole=True)
+
+
+def read_partition_metadata(directory: Directory) -> str | None:
+    """The topic id in a partition's directory, or None if none is told there."""
+    data = directory.read(PARTITION_METADATA) or b""
+    for line in data.decode("ascii", errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "topic_id" and value.strip():
+            return value.strip()
+    return None
+
+
+def remove_partitions(root: Directory, topic: str, first: int = 0) -> int:
+    """Remove a topic's partitions from number ``first`` on, highest first; how many. Durable on return."""
+    doomed = [name for name in files.partitions_below(root) if name.topic == topic and name.partition >= first]
+    for name in reversed(doomed):
+        remove_partition(partition_directory(root, name))
+    root.sync()
+    return len(doomed)
+
+
+def write_meta_properties(root: Directory, cluster_id: str, node_id: int, directory_id: str) -> None:
+    """Kafka's note of whose directory this is, unless there is one."""
+    if root.read(files.META_PROPERTIES) is None:
+        text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
+        root.replace(files.META_PROPERTIES, text.encode(), durable=True)
+
+
+def mark_adopted(root: Directory) -> None:
+    """Note for logs that are opened alone that Kafka's metadata name the leader epochs. Durable on return."""
+    root.replace(ADOPTED, b"the leader epochs are Kafka's\n", durable=True)
+
+
+def read_meta_properties(root: Directory) -> dict[str, str]:
+    """What Kafka, or we, noted of the directory; empty if nothing."""
+    found = {}
+    for line in (root.read(files.META_PROPERTIES) or b"").decode("utf-8", errors="replace").splitlines():
+        key, separator, value = line.partition("=")
+        if separator and not key.startswith("#"):
+            found[key.strip()] = value.strip()
+    return found

@@ -1,0 +1,230 @@
+"""The open logs of a store: each is opened when it is first used, and closed with the store.
+
+Owns every `Log` or `LogReader` of the store; nobody else closes them. Two threads that ask for different
+partitions open them side by side; two that ask for the same one get the same log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from logstore.client.backend import Opened
+from logstore.clock import Clock
+from logstore.config.log import LogConfig, Setting
+from logstore.errors import NotALogError, StoreClosedError
+from logstore.io._files import Files
+from logstore.io._interrupts import held, shielded
+from logstore.log import Log, LogReader
+from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.read.reader import Readable
+from logstore.log.space_quota import Gate
+from logstore.metrics import Taken
+from logstore.records import TopicPartition
+from logstore.store.catalog import layout
+from logstore.topic_names import INTERNAL
+
+
+class Partitions:
+    """Opens a partition's log on first use and keeps it."""
+
+    def __init__(
+        self,
+        root: Directory,
+        *,
+        read_only: bool,
+        config_of: Callable[[str], LogConfig],
+        kind_of: Callable[[str], LogKind],
+        drops_keyless: Callable[[str], bool],
+        clock: Clock,
+        files: Files,
+    ) -> None:
+        self._root = root
+        self._read_only = read_only
+        self._config_of = config_of
+        self._kind_of = kind_of
+        self._drops_keyless = drops_keyless
+        self._clock = clock
+        self._files = files
+        self._open: dict[TopicPartition, Opened] = {}
+        self._opening: dict[TopicPartition, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        #: Who says how much a log may write; set once, before any log is opened.
+        self.gate_of: Callable[[TopicPartition], Gate | None] = lambda name: None
+        #: How a log of the store's own is opened, which may find the disk full; set once, as that.
+        self.with_room: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
+
+    def get(self, name: TopicPartition) -> Opened:
+        """The log of a partition that exists, opened if it is not.
+
+        Raises:
+            DamagedLogError, StorageError: as `Log.open`; the next call tries again.
+        """
+        found = self._open.get(name)
+        return shielded(self._opened, name) if found is None else found
+
+    def _opened(self, name: TopicPartition) -> Opened:
+        while True:
+            with held(self._lock):
+                self._check_open()
+                found = self._open.get(name)
+                if found is not None:
+                    return found
+                turn = self._opening.setdefault(name, threading.Lock())
+            with held(turn):
+                # Else another thread has had this turn, and what it has opened may be closed again: the threads
+                # that come now take another one.
+                if self._opening.get(name) is turn:
+                    return self._open_in_turn(name)
+
+    def _open_in_turn(self, name: TopicPartition) -> Opened:
+        found = None
+        try:
+            own = name.topic in INTERNAL
+            found = self.with_room(lambda: self._open_log(name)) if own else self._open_log(name)
+        finally:
+            with held(self._lock):
+                if found is not None and not self._closed:
+                    self._open[name] = found
+                # By its own thread only, together with the entry that makes it needless.
+                del self._opening[name]
+        if self._closed:
+            found.close()
+            self._check_open()
+        return found
+
+    def _open_log(self, name: TopicPartition) -> Opened:
+        path = self._root.join(str(name))
+        config, kind = self._config_of(name.topic), self._kind_of(name.topic)
+        directory = Directory(path, self._files)
+        lost = "its directory is gone" if not directory.exists() else ""
+        if not lost and not layout.holds_a_log(directory.names()):
+            lost = "its directory has lost the files of a log"
+        if lost:
+            raise NotALogError(
+                f"{name}: the topic has this partition, but {lost}; restore it from a copy, or delete the "
+                "topic. Where its records are gone for good, close the store, delete what is left of that "
+                f"directory, and begin it again, empty, with logstore.Log.open({path!r}).close()",
+                path=path,
+            )
+        if self._read_only:
+            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files, kind=kind)
+        return Log.open(
+            path,
+            config,
+            clock=self._clock,
+            files=self._files,
+            gate=self.gate_of(name),
+            kind=kind,
+            drop_keyless=self._drops_keyless(name.topic),
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("the store is closed; open it again", path=self._root.path)
+
+    def opened(self, topic: str | None = None) -> Iterator[Opened]:
+        """Every log that is open now, of one topic or of all, by name."""
+        with held(self._lock):
+            found = sorted(self._open.items())
+        for name, log in found:
+            if topic is None or name.topic == topic:
+                yield log
+
+    def taken(self) -> Taken:
+        """What appends to all logs that are open now have taken. Less than before once one has been closed."""
+        appends, size, sync_s = 0, 0, 0.0
+        for log in list(self._open.values()):
+            if isinstance(log, Log):
+                taken = log.taken
+                appends += taken.appends
+                size += taken.size
+                sync_s += taken.sync_s
+        return Taken(appends, size, sync_s)
+
+    def settle(self, topic: str) -> None:
+        """Wait for those who are opening logs of a topic: whoever comes later goes by the catalogue as it is now.
+
+        For the writer, who has changed the catalogue before.
+        """
+        with held(self._lock):
+            turns = [turn for name, turn in self._opening.items() if name.topic == topic]
+        for turn in turns:
+            with held(turn):
+                pass
+
+    def close_topic(self, topic: str, reason: str = "") -> None:
+        """Close and forget the logs of one topic, whose users are told the reason; `get` opens them again."""
+        if not self._read_only:
+            # Else one that is being opened would stay, with files that are removed, for a later topic of the name.
+            # (A reader learns of its topic's end while it opens, and would wait for itself.)
+            self.settle(topic)
+        with held(self._lock):
+            doomed = [name for name in self._open if name.topic == topic]
+            logs = [self._open.pop(name) for name in doomed]
+        close_all(logs, reason)
+
+    def close(self) -> None:
+        """Close every log. All are closed even if one fails; the first failure is raised."""
+        with held(self._lock):
+            self._closed = True
+            logs = list(self._open.values())
+            self._open.clear()
+        close_all(logs, "the store is closed; open it again")
+
+
+class LentLog(Log):
+    """A log of a store in the hands of its user: the very same log, but it keeps the store alive.
+
+    The log itself cannot: the store's own end, also of one that was dropped, has to hold its logs.
+    """
+
+    __slots__ = ("_log", "_store")
+
+    def __init__(self, log: Log, store: object) -> None:
+        self.__dict__ = log.__dict__  # so that what either changes holds for both
+        self._log = log
+        self._store = store
+
+    def reconfigure(self, config: LogConfig | Mapping[str, Setting] | None = None, **options: Any) -> None:
+        # By the log that lives as long as its store: the ticker holds neither.
+        self._log.reconfigure(config, **options)
+
+    def close(self, *, reason: str = "") -> None:
+        self._log.close(reason=reason)
+
+    def __del__(self) -> None:
+        """Do nothing: the store closes its logs."""
+
+
+class LentReader(LogReader):
+    """As `LentLog`, of a store that is open read-only."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, log: LogReader, store: object) -> None:
+        self.__dict__ = log.__dict__
+        self._store = store
+
+
+def lent(log: Opened, store: object) -> Opened:
+    """A log for the user of a store, which keeps it from being closed as one that nothing refers to."""
+    return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
+
+
+def close_all(logs: list[Opened], reason: str) -> None:
+    """Close logs one after the other, for a reason; a failure keeps none of the others open."""
+    failure: BaseException | None = None
+    for log in logs:
+        try:
+            log.close(reason=reason)
+        except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+__all__ = ["LentLog", "LentReader", "Partitions", "Readable", "close_all", "lent"]

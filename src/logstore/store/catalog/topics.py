@@ -1,0 +1,600 @@
+"""The topics of a store: creating, changing, growing and deleting them, so that each happens whole or not.
+
+The catalogue says what there is; directories follow it. A change that needs both is announced in the
+catalogue first, durably, then made, then declared done. Whoever opens the root for writing next settles
+what a crash has left: a topic that was only announced goes (nobody was told of it), as do partitions
+that a topic was growing by; a deletion is finished.
+
+`Topics` belongs to the writer, who holds the root; `FollowedTopics` reads the same file beside it. The
+catalogue is an immutable value: who looks at it takes no lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from logstore.clock import Clock
+from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
+from logstore.config.store import KEEPING, StoreConfig
+from logstore.errors import (
+    InvalidPartitionsError,
+    LogstoreError,
+    NotALogError,
+    PolicyViolationError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from logstore.groups.offsets import is_whole
+from logstore.io._interrupts import held
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import LogKind
+from logstore.log.root import ADOPTED, is_kafkas
+from logstore.records import TopicPartition
+from logstore.store.catalog import layout
+from logstore.store.catalog.reserve import Reserve
+from logstore.store.catalog.topic_list import (
+    CATALOGUE,
+    FIRST_PRODUCER_ID,
+    Catalogue,
+    TopicEntry,
+    TopicState,
+    new_id,
+)
+from logstore.topic_names import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    INTERNAL,
+    SINKS,
+    check_is_name,
+    check_name,
+    check_partition_count,
+)
+
+if TYPE_CHECKING:
+    import random
+
+    from logstore.log.root import RootHold
+    from logstore.store.catalog.partitions import Partitions
+
+_logger = logging.getLogger(__name__)
+
+#: How many producer ids are taken at a time, so that few of them cost a write of the catalogue (as in Kafka).
+PRODUCER_ID_BLOCK = 1000
+
+#: What a topic of the store's own keeps the newest record of.
+_NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each sink"}
+
+#: What a caller is told that still uses the logs of a topic that was deleted, or made again.
+DELETED = "its topic was deleted; store.topics() names those that there are"
+REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
+
+_THERE = (TopicState.READY, TopicState.GROWING)
+
+
+def _check_internal(name: str, config: LogConfig) -> None:
+    """Refuse settings under which the newest record of a group, or of a sink, could go."""
+    if name in _NEWEST_OF and (not config.compacts or config.deletes):
+        raise PolicyViolationError(
+            f"topic {name!r} holds the newest {_NEWEST_OF[name]}: its cleanup.policy is compact, and nothing else"
+        )
+
+
+RETENTION_UNRECORDED = "made before retention was recorded: it is kept for ever"
+
+#: How a topic is kept that no user has said otherwise of.
+FOR_EVER: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
+)
+
+
+def settings_unknown(name: str) -> dict[str, str]:
+    """The settings of a topic whose own are lost: nothing of it is deleted until its user says otherwise."""
+    if name in INTERNAL:
+        return {"cleanup.policy": "compact"}
+    return dict(FOR_EVER)
+
+
+def effective_config(
+    config: StoreConfig, entry: TopicEntry, settings: Mapping[str, Setting] | None = None
+) -> LogConfig:
+    """What a topic has in all: its own settings, or these instead; what was said of all logs; what it is made with.
+
+    A topic of an older catalogue was made with nothing that is known: it is kept for ever.
+    """
+    defaults = FOR_EVER if entry.defaults is None else entry.defaults
+    return LogConfig.of({**defaults, **config.said_of_logs(), **(entry.settings if settings is None else settings)})
+
+
+def is_retention_unrecorded(name: str, entry: TopicEntry, config: LogConfig) -> bool:
+    """Whether a topic was made before retention was recorded, and is kept for ever only because of that."""
+    keeps = config.deletes and config.retention_ms < 0 and config.retention_bytes < 0
+    return entry.defaults is None and keeps and name not in INTERNAL and "retention.ms" not in entry.settings
+
+
+class TopicTable(ABC):
+    """Looking at the topics, by whoever may."""
+
+    def __init__(self, root: Directory, config: StoreConfig) -> None:
+        self._root = root
+        self._config = config
+
+    @property
+    @abstractmethod
+    def catalogue(self) -> Catalogue:
+        """The catalogue as it is known now."""
+
+    def refresh(self) -> None:  # noqa: B027  a writer knows its own catalogue
+        """Look whether the catalogue has changed."""
+
+    def names(self, *, internal: bool = False) -> list[str]:
+        """Every topic, sorted; those of the store itself only with ``internal``."""
+        self.refresh()
+        return sorted(
+            name
+            for name, entry in self.catalogue.topics.items()
+            if entry.state in _THERE and (internal or name not in INTERNAL)
+        )
+
+    def find(self, name: str) -> TopicEntry | None:
+        """A topic's entry, or None if there is no such topic now."""
+        entry = self.catalogue.topics.get(name)
+        return entry if entry is not None and entry.state in _THERE else None
+
+    def entry(self, name: str, topic_id: str | None = None) -> TopicEntry:
+        """A topic's entry.
+
+        Raises:
+            UnknownTopicError: there is no such topic, or the one with ``topic_id`` was deleted.
+        """
+        entry = self.find(name)
+        if entry is None:
+            check_is_name(name)
+            self.refresh()
+            entry = self.find(name)
+        if entry is None:
+            known = ", ".join(self.names()[:10]) or "none"
+            gone = "any more: it was deleted" if topic_id else "in this store"
+            raise UnknownTopicError(
+                f"there is no topic {name!r} {gone} (it has: {known}); create it with create_topic",
+                path=self._root.path,
+            )
+        if topic_id is not None and entry.id != topic_id:
+            raise UnknownTopicError(
+                f"topic {name!r} was deleted, and another of this name was made since; ask the store for it again",
+                path=self._root.path,
+            )
+        return entry
+
+    def entry_now(self, name: str, topic_id: str | None = None) -> TopicEntry:
+        """`entry`, as the catalogue has it at this moment. Raises as that does."""
+        return self.entry(name, topic_id)
+
+    def is_compaction_confirmed(self, name: str) -> bool:
+        """Whether a topic's own settings ask for compaction: its records were looked at when they were set."""
+        return "compact" in self.entry(name).settings.get("cleanup.policy", "")
+
+    def check_partition(self, name: str, partition: int, topic_id: str | None = None) -> None:
+        """Refuse a partition that the topic does not have.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError
+        """
+        entry = self.entry(name, topic_id)
+        is_number = is_whole(partition)
+        if is_number and not 0 <= partition < entry.partitions:
+            self.refresh()
+            entry = self.entry(name, topic_id)
+        if not is_number or not 0 <= partition < entry.partitions:
+            why = "" if is_number else ": a partition is an int"
+            raise UnknownPartitionError(
+                f"topic {name!r} has partitions 0 to {entry.partitions - 1}, there is none with number "
+                f"{partition!r}{why}"
+            )
+
+    def config_of(self, name: str) -> LogConfig:
+        """The settings of a topic's logs: see `effective_config`.
+
+        What the store keeps for its own ends is compacted, also where its settings are not known, as after the
+        catalogue was lost: by the defaults, the newest record of a group or of a sink would go by age.
+        """
+        entry = self.entry(name)
+        if name in INTERNAL and "cleanup.policy" not in entry.settings:
+            return self.effective(entry, {**entry.settings, "cleanup.policy": "compact"})
+        return self.effective(entry)
+
+    def effective(self, entry: TopicEntry, settings: Mapping[str, Setting] | None = None) -> LogConfig:
+        """What a topic has in all, with its own settings or with these instead."""
+        return effective_config(self._config, entry, settings)
+
+    def is_retention_chosen(self, name: str, settings: Mapping[str, str] | None = None) -> bool:
+        """Whether it was said how long a topic is kept, or would be with these settings: else it is by default."""
+        entry = self.find(name)
+        own = settings if settings is not None or entry is None else entry.settings
+        said = {*(own or ()), *self._config.said_of_logs(), *self._config.sources}
+        return not said.isdisjoint(("retention.ms", "retention.bytes"))
+
+
+class Topics(TopicTable):
+    """The topics of a store that is open for writing."""
+
+    def __init__(
+        self, root: Directory, config: StoreConfig, clock: Clock, rng: random.Random | None, hold: RootHold
+    ) -> None:
+        super().__init__(root, config)
+        self._clock = clock
+        self._rng = rng
+        self._hold = hold
+        self._lock = threading.RLock()
+        self._ids_left = range(0)
+        self.reserve = Reserve(root)
+        self._catalogue = self._settle(Catalogue.load(root))
+        self._partitions: Partitions | None = None
+
+    def manage(self, partitions: Partitions) -> None:
+        """Close or change these logs when their topic is."""
+        self._partitions = partitions
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    # -- what a crash has left
+
+    def _settle(self, found: Catalogue | None) -> Catalogue:
+        catalogue = found or Catalogue(
+            cluster_id=self._known_cluster_id() or new_id(self._rng),
+            next_producer_id=FIRST_PRODUCER_ID,
+            adopted=is_kafkas(self._root),
+        )
+        settled = catalogue
+        for name, entry in catalogue.topics.items():
+            if entry.state in (TopicState.CREATING, TopicState.DELETING):
+                self._hold.forget(
+                    TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
+                )
+                count = layout.remove_partitions(self._root, name)
+                settled = settled.with_topic(name, None)
+                _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
+            elif entry.state is TopicState.GROWING:
+                count = layout.remove_partitions(self._root, name, entry.partitions)
+                settled = settled.with_topic(name, entry.replace(state=TopicState.READY, target=0))
+                _logger.info("took back new partitions: topic=%s count=%d", name, count)
+        settled = self._take_in(settled)
+        if settled != found:
+            settled.save(self._root)
+        if settled.adopted and ADOPTED not in self._root.names():
+            # By an earlier version, or the mark is lost: a log that is opened alone goes by it.
+            layout.mark_adopted(self._root)
+        layout.write_meta_properties(self._root, settled.cluster_id, self._config.node_id, new_id(self._rng))
+        return settled
+
+    def _known_cluster_id(self) -> str | None:
+        return layout.read_meta_properties(self._root).get("cluster.id")
+
+    def _take_in(self, catalogue: Catalogue) -> Catalogue:
+        """Make topics of the logs below the root that the catalogue does not know.
+
+        Single logs follow the store's settings. A topic that a store has made had settings of its own, which an
+        older catalogue in the place of the last one does not know: it is kept for ever. What has the id of a topic
+        that is known is left alone: it is a copy, or was moved.
+        """
+        numbers: dict[str, set[int]] = {}
+        for name in files.logs_below(self._root):
+            # Kafka's own log of a directory that was adopted: it stays Kafka's.
+            if name.topic not in catalogue.topics and name.topic != CLUSTER_METADATA:
+                numbers.setdefault(name.topic, set()).add(name.partition)
+        for topic, found in sorted(numbers.items()):
+            directories = [layout.partition_directory(self._root, TopicPartition(topic, n)) for n in sorted(found)]
+            if not all(layout.is_ours(directory) for directory in directories):
+                _logger.warning("passed over what is no log of ours: root=%s topic=%s", self._root.path, topic)
+                continue
+            known_id = next(filter(None, map(layout.read_partition_metadata, directories)), None)
+            of = next((name for name, entry in catalogue.topics.items() if entry.id == known_id), None)
+            if of is not None:
+                # A copy, or moved: two topics of one id would be one to whatever goes by ids.
+                _logger.warning(
+                    "passed over a copy of another topic: root=%s topic=%s of=%s", self._root.path, topic, of
+                )
+                continue
+            count = max(found) + 1
+            catalogue = catalogue.with_topic(
+                topic,
+                TopicEntry(
+                    id=known_id or new_id(self._rng),
+                    partitions=count,
+                    settings=settings_unknown(topic) if known_id or topic in INTERNAL else {},
+                    created_ms=self._clock.now_ms(),
+                    defaults=FOR_EVER,
+                ),
+            )
+            _logger.info("took in a topic: root=%s topic=%s partitions=%d", self._root.path, topic, count)
+        return catalogue
+
+    # -- changing
+
+    def unchanged(self) -> held:
+        """No topic is made, changed or deleted meanwhile."""
+        return held(self._lock)
+
+    def create(
+        self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
+    ) -> TopicEntry:
+        """Make a topic. Durable on return; on an error there is none of it."""
+
+        def make() -> TopicEntry:
+            return self._create(name, partitions, settings, if_not_exists=if_not_exists)
+
+        return self.reserve.with_room(make) if name in INTERNAL else make()
+
+    def _create(
+        self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool
+    ) -> TopicEntry:
+        with held(self._lock):
+            found = self._catalogue.topics.get(name)
+            if found is not None and found.state in _THERE:
+                if if_not_exists:
+                    return found
+                raise TopicExistsError(f"topic {name!r} exists already, with {found.partitions} partition(s)")
+            if found is not None:
+                # An earlier call failed half way, on a full disk for one.
+                self._remove_locked(name, found)
+            check_name(name, self._catalogue.topics)
+            check_partition_count(partitions)
+            self._refuse_in_the_way(name, range(partitions))
+            own = canonical(settings)
+            entry = TopicEntry(
+                id=new_id(self._rng),
+                partitions=partitions,
+                state=TopicState.CREATING,
+                settings=own,
+                created_ms=self._clock.now_ms(),
+                defaults=self._new_defaults(),
+                kind=LogKind.CONTIGUOUS,
+            )
+            _check_internal(name, self.effective(entry))
+            self._save_locked(name, entry)
+            try:
+                layout.make_partitions(self._root, name, range(partitions), entry.id)
+                entry = entry.replace(state=TopicState.READY)
+                self._save_locked(name, entry)
+            except BaseException:
+                self._undo_locked(name, entry)
+                raise
+            _logger.info("created a topic: topic=%s partitions=%d id=%s", name, partitions, entry.id)
+            return entry
+
+    def _new_defaults(self) -> Mapping[str, str]:
+        """What is recorded with a topic that is made now: for ever, but Kafka's with a ``server.properties``."""
+        if not self._config.broker_file:
+            return FOR_EVER
+        return {key: str(value) for key, value in self._config.log.items() if key in KEEPING}
+
+    def _refuse_in_the_way(self, name: str, numbers: range) -> None:
+        """Keep what stands where new partitions shall be: taken for them, it would be removed if that fails.
+
+        Raises:
+            NotALogError: there is a directory.
+        """
+        there = [each for each in files.partitions_below(self._root) if each.topic == name]
+        for each in there:
+            if each.partition in numbers:
+                raise NotALogError(
+                    f"a directory of this name is there already, which the catalogue does not know; move it away, "
+                    f"or copy its records with `logstore import {name} {self._root.join(str(each))}`",
+                    path=self._root.join(str(each)),
+                )
+
+    def _undo_locked(self, name: str, entry: TopicEntry) -> None:
+        """Take back a topic that could not be made; where that fails too, the next open does it."""
+        # Whatever the file says now, in this process the topic is not there.
+        half_made = entry.replace(state=TopicState.CREATING)
+        self._catalogue = self._catalogue.with_topic(name, half_made)
+        try:
+            # The file may say "ready" already, if only the last sync has failed.
+            self._save_locked(name, half_made)
+            self._remove_locked(name, half_made)
+        except OSError as error:
+            _logger.warning("a topic is left half made: topic=%s error=%s", name, error)
+
+    def alter(self, name: str, changes: Mapping[str, Setting], *, drop_keyless: bool = False) -> TopicEntry:
+        """Change settings of a topic; None takes a key back to the store's default. Durable on return."""
+        with held(self._lock):
+            entry = self.entry(name)
+            own = _changed(entry.settings, changes)
+            before, after = self.effective(entry), self.effective(entry, own)
+            _check_internal(name, after)
+            changed = entry.replace(settings=own)
+            if after.compacts and not drop_keyless and not self.is_compaction_confirmed(name):
+                # Each looks for records without a key: one that is opened later would be too late.
+                for number in range(entry.partitions):
+                    self._opened(TopicPartition(name, number))
+            try:
+                # Tried first: a setting may be one that an open log cannot change.
+                self._reconfigure(name, after, drop_keyless)
+                self._save_locked(name, changed)
+                if self._partitions is not None:
+                    # One that was being opened meanwhile may have the settings of before.
+                    self._partitions.settle(name)
+                self._reconfigure(name, after, drop_keyless)
+            except BaseException:
+                if self._catalogue.topics[name] is changed:
+                    self._save_locked(name, entry)
+                self._reconfigure(name, before, drop_keyless=True)
+                raise
+            return changed
+
+    def _opened(self, name: TopicPartition) -> None:
+        if self._partitions is not None:
+            self._partitions.get(name)
+
+    def altered(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
+        """What a topic would have in all after `alter`, and of its own."""
+        entry = self.entry(name)
+        own = _changed(entry.settings, changes)
+        return self.effective(entry, own), own
+
+    def _reconfigure(self, name: str, config: LogConfig, drop_keyless: bool) -> None:
+        if self._partitions is not None:
+            for log in self._partitions.opened(name):
+                if isinstance(log, Log) and log.config != config:
+                    log.reconfigure(config, drop_keyless=drop_keyless)
+
+    def grow(self, name: str, total: int) -> TopicEntry:
+        """Give a topic more partitions. Durable on return; on an error it has those of before."""
+        with held(self._lock):
+            entry = self.entry(name)
+            check_partition_count(total)
+            if name in INTERNAL:
+                # Which partition a group's offsets are in follows from how many there are.
+                raise InvalidPartitionsError(f"how many partitions {name!r} has is fixed when it is made")
+            if total <= entry.partitions:
+                raise InvalidPartitionsError(
+                    f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
+                )
+            self._refuse_in_the_way(name, range(entry.partitions, total))
+            self._save_locked(name, entry.replace(state=TopicState.GROWING, target=total))
+            try:
+                layout.make_partitions(self._root, name, range(entry.partitions, total), entry.id)
+                grown = entry.replace(
+                    partitions=total,
+                    state=TopicState.READY,
+                    target=0,
+                    made_with=entry.made_with or entry.partitions,
+                )
+                self._save_locked(name, grown)
+            except BaseException:
+                self._catalogue = self._catalogue.with_topic(
+                    name, entry.replace(state=TopicState.GROWING, target=total)
+                )
+                try:
+                    layout.remove_partitions(self._root, name, entry.partitions)
+                    self._save_locked(name, entry.replace(state=TopicState.READY, target=0))
+                except OSError as error:
+                    _logger.warning("new partitions are left half made: topic=%s error=%s", name, error)
+                raise
+            return grown
+
+    def delete(self, name: str) -> TopicEntry:
+        """Delete a topic with all its records; what it was. Gone for good on return.
+
+        If that fails half way, the topic is gone for everybody, and the next open removes the rest.
+        """
+        with held(self._lock):
+            entry = self.entry(name)
+            doomed = entry.replace(state=TopicState.DELETING)
+            # A full disk is emptied like this, and first something has to be written.
+            self.reserve.with_room(lambda: self._save_locked(name, doomed))
+            self._remove_locked(name, doomed)
+            _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
+            return entry
+
+    def _remove_locked(self, name: str, entry: TopicEntry) -> None:
+        if self._partitions is not None:
+            try:
+                self._partitions.close_topic(name, DELETED)
+            except LogstoreError as error:
+                # Of what could not be flushed nothing is wanted any more, and a full disk is emptied like this.
+                _logger.warning("a log was not closed cleanly, its topic goes: topic=%s error=%s", name, error)
+        self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
+        layout.remove_partitions(self._root, name)
+        self._save_locked(name, None)
+
+    def _save_locked(self, name: str, entry: TopicEntry | None) -> None:
+        changed = self._catalogue.with_topic(name, entry)
+        changed.save(self._root)
+        self._catalogue = changed
+
+    def next_producer_id(self) -> int:
+        """A producer id that was never given before, nor will be after any crash."""
+        with held(self._lock):
+            if not self._ids_left:
+                first = self._catalogue.next_producer_id
+                changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)
+                self.reserve.with_room(lambda: changed.save(self._root))
+                self._catalogue = changed
+                self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
+            number, self._ids_left = self._ids_left[0], self._ids_left[1:]
+            return number
+
+
+def _changed(settings: Mapping[str, str], changes: Mapping[str, Setting]) -> dict[str, str]:
+    own = dict(settings)
+    for key in canonical_keys(key for key, value in changes.items() if value is None):
+        own.pop(key, None)
+    return own | canonical({key: value for key, value in changes.items() if value is not None})
+
+
+class FollowedTopics(TopicTable):
+    """The topics of a store that another process may be writing, or that Kafka has written."""
+
+    def __init__(self, root: Directory, config: StoreConfig) -> None:
+        super().__init__(root, config)
+        files.refuse_file(root)
+        if not root.exists():
+            raise NotALogError("there is no store here; check the path", path=root.path)
+        files.refuse_incomplete(root, root.names())
+        self._partitions: Partitions | None = None
+        self._data: bytes | None = None
+        self._catalogue = Catalogue.load(root) or Catalogue(cluster_id="")
+        self.refresh()
+        if not self._catalogue.topics and not files.is_ours(root.names()):
+            named = ", ".join(map(str, files.partitions_below(root)[:5]))
+            raise NotALogError(
+                "there is no store here: no catalogue and no partitions"
+                f"{f' ({named} hold no log)' if named else ''}; check the path",
+                path=root.path,
+            )
+
+    def manage(self, partitions: Partitions) -> None:
+        """Close these readers when their topic is gone."""
+        self._partitions = partitions
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    def entry_now(self, name: str, topic_id: str | None = None) -> TopicEntry:
+        self.refresh()
+        return self.entry(name, topic_id)
+
+    def refresh(self) -> None:
+        data = self._root.read(CATALOGUE)
+        if data is None:
+            changed = self._listed()
+        elif data == self._data:
+            return
+        else:
+            changed = Catalogue.of_bytes(data, self._root.join(CATALOGUE))
+        # Handed back to Kafka, or adopted: what a reader knows of a log's end is the other side's no more.
+        changed_hands = (data is None) != (self._data is None)
+        self._data = data
+        before, self._catalogue = self._catalogue, changed
+        for name, entry in before.topics.items():
+            now = changed.topics.get(name)
+            if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
+                self._partitions.close_topic(name, DELETED if now is None else REPLACED)
+
+    def _listed(self) -> Catalogue:
+        """What the directories alone tell, as of a root that Kafka wrote or in which only logs were opened."""
+        layout.refuse_lost_catalogue(self._root)
+        topics: dict[str, TopicEntry] = {}
+        for name in files.logs_below(self._root):
+            known = topics.get(name.topic)
+            topic_id = layout.read_partition_metadata(layout.partition_directory(self._root, name)) or ""
+            count = max(name.partition + 1, 0 if known is None else known.partitions)
+            topics[name.topic] = TopicEntry(
+                id=topic_id if known is None else known.id or topic_id, partitions=count, defaults=FOR_EVER
+            )
+        cluster_id = layout.read_meta_properties(self._root).get("cluster.id", "")
+        return Catalogue(cluster_id=cluster_id, topics=topics)
+
+
+__all__ = ["FollowedTopics", "TopicTable", "Topics"]

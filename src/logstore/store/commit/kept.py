@@ -1,0 +1,83 @@
+"""What a directory keeps of the store that it was, while it is Kafka's: `logstore-kept`, a small text file.
+
+`hand_back` writes it and `adopt` goes by it: without it a sink's batch would be taken in twice, and a producer be
+given the id of one that the logs know. Kafka passes over plain files in its root. The name is none of those by
+which a directory is known as ours. This module alone knows the bytes::
+
+    logstore kept 1
+    {"next_producer_id": 1099511628776, "sinks": {"query": {"version": 1, "done": 3, …}}}
+    crc32c 1f9a2b44
+
+The third line is the CRC-32C of the two above it, newlines included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logstore.batch._crc32c import crc32c
+from logstore.errors import CorruptRecordError
+from logstore.log.directory.files import Directory
+from logstore.store.commit.commit_log import SinkState
+
+KEPT = "logstore-kept"
+
+_HEAD = b"logstore kept 1\n"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the logs and Kafka's own metadata cannot tell."""
+
+    next_producer_id: int  #: below it any may have been given out
+    sinks: Mapping[str, SinkState] = field(default_factory=dict)  #: how far each query has come
+
+    def save(self, root: Directory) -> None:
+        """Replace the file. Durable on return."""
+        facts = {
+            "next_producer_id": self.next_producer_id,
+            "sinks": {query: json.loads(state.to_bytes()) for query, state in sorted(self.sinks.items())},
+        }
+        body = _HEAD + json.dumps(facts, separators=(",", ":")).encode() + b"\n"
+        root.replace(KEPT, body + b"crc32c %08x\n" % crc32c(body), durable=True)
+
+    @classmethod
+    def load(cls, root: Directory) -> Kept | None:
+        """What the root's file says, or None if there is none.
+
+        Raises:
+            CorruptRecordError: the file is not whole.
+        """
+        data = root.read(KEPT)
+        if data is None:
+            return None
+        try:
+            body, check, end = data[:-16], data[-16:-1], data[-1:]
+            if not body.startswith(_HEAD) or check != b"crc32c %08x" % crc32c(body) or end != b"\n":
+                raise ValueError("its checksum disagrees, or it is of a later version")
+            facts = json.loads(body[len(_HEAD) :])
+            sinks = {
+                query: SinkState.of_bytes(json.dumps(state).encode()) for query, state in facts["sinks"].items()
+            }
+            return cls(int(facts["next_producer_id"]), sinks)
+        except (ValueError, KeyError, TypeError, AttributeError, CorruptRecordError) as error:
+            raise CorruptRecordError(
+                f"what the store has remembered of its sinks is damaged: {error}; restore the file from a copy, or "
+                "remove it: then a batch that a sink commits once more is taken in once more",
+                path=root.join(KEPT),
+            ) from error
+
+
+def newest(*known: Mapping[str, SinkState]) -> dict[str, SinkState]:
+    """Of each query the state that has come furthest."""
+    found: dict[str, SinkState] = {}
+    for states in known:
+        for query, state in states.items():
+            if query not in found or state.done > found[query].done:
+                found[query] = state
+    return found
+
+
+__all__ = ["KEPT", "Kept", "newest"]

@@ -1,0 +1,171 @@
+"""Taking in batches that keep their offsets: a topic comes back as it was archived.
+
+The batches of a partition may come from many staged files; they are merged by their offsets, whole batches at a
+time. A log takes them as it takes those of a leader: offsets only rise, gaps stay gaps, the leader epoch is the
+log's own. There is no transaction and no intent: records that are in the log already are passed over, so the same
+manifest may be taken in again after a crash, cut into other batches even, and ends where it would have ended.
+
+What makes that safe is that nothing is passed over unseen. A record below the log end offset must stand in the
+log at that offset, with the same key, value, headers and timestamp, else the topic holds something else, and
+the manifest is refused before anything was written. Where nobody can tell any more, below the log start offset,
+it is refused too: they may never have been here, as when the parts of an archive come in the wrong order. Only what
+a compaction has gone over may be missing: there the offset alone counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from logstore.batch._batch import BatchView, Record, stamp
+from logstore.batch._encode import encode
+from logstore.errors import InvalidManifestError, UnexpectedOffsetError
+from logstore.log import Log
+from logstore.records import Isolation, Origin, TimestampType
+from logstore.store.commit import staged_reader
+from logstore.store.commit.staged_reader import Checked
+
+
+class _Batch(NamedTuple):
+    """One staged batch, in the order of offsets."""
+
+    first_offset: int
+    last_offset: int
+    file: int  #: which of the files
+    data: bytearray
+
+
+class Replay:
+    """The staged batches of one partition, and what of them its log has already."""
+
+    def __init__(self, log: Log, checked: Sequence[Checked]) -> None:
+        self._log = log
+        self._checked = checked
+        self._end = log.log_end_offset
+        self.first_offset = min(each.first_offset for each in checked)
+        self.last_offset = max(each.last_offset for each in checked)
+
+    def check(self) -> None:
+        """Refuse what cannot be taken in; nothing is changed.
+
+        Raises:
+            InvalidManifestError: two staged batches hold the same offsets.
+            UnexpectedOffsetError: the log holds something else at an offset, or begins behind it.
+        """
+        end = self._end = self._log.log_end_offset
+        start = self._log.log_start_offset
+        if self.first_offset < start:
+            raise UnexpectedOffsetError(
+                f"{self._log.name}: the log begins at offset {start}, and records from offset {self.first_offset} "
+                "on are to be replayed, which it takes no more; replay into an empty topic that keeps records "
+                "for ever (retention.ms=-1), the oldest first",
+                offset=self.first_offset,
+            )
+        known = _Known(self._log, self.first_offset, end)
+        before: _Batch | None = None
+        for batch in self._merged():
+            if before is not None and batch.first_offset <= before.last_offset:
+                raise InvalidManifestError(
+                    f"{self._log.name}: two staged batches overlap: offsets {before.first_offset} to "
+                    f"{before.last_offset} in {self._checked[before.file].staged.name}, {batch.first_offset} to "
+                    f"{batch.last_offset} in {self._checked[batch.file].staged.name}"
+                )
+            before = batch._replace(data=bytearray())
+            if batch.first_offset < end:
+                for record in BatchView(batch.data):
+                    if record.offset < end and not known.has(record):
+                        raise UnexpectedOffsetError(
+                            f"{self._log.name}: the log ends at offset {end} and holds another record, or none, "
+                            f"where one is to be replayed (offsets {self.first_offset} to {self.last_offset}); "
+                            "replay into an empty topic, or go on where its records end",
+                            offset=record.offset,
+                        )
+
+    def append(self) -> tuple[int, int]:
+        """Append what the log had not yet when it was checked; first and last offset of all. Not synced.
+
+        Raises:
+            UnexpectedOffsetError: somebody else has written to the log meanwhile, in the place of these records.
+        """
+        end = self._end
+        for batch in self._merged():
+            if batch.first_offset >= end:
+                self._append(batch.data, batch.first_offset)
+            elif batch.last_offset >= end:
+                # Cut elsewhere when it was first tried.
+                for first_offset, data in _rest(BatchView(batch.data), end):
+                    self._append(data, first_offset)
+        return self.first_offset, self.last_offset
+
+    def _append(self, data: bytearray, first_offset: int) -> None:
+        stamp(data, first_offset, self._log.leader_epoch)
+        self._log.append_batch(data, origin=Origin.REPLICATION, ack="written")
+
+    def raise_start(self) -> None:
+        """Let the log begin where its records do, if these are its first; called once they are on the disk."""
+        log = self._log
+        if log.log_start_offset < self.first_offset <= log.high_watermark:
+            batches = log.read(log.log_start_offset, max_bytes=1).batches()
+            if batches and batches[0].base_offset == self.first_offset:
+                log.delete_before(self.first_offset)
+
+    def _merged(self) -> Iterator[_Batch]:
+        """Every staged batch, by its first offset."""
+        return heapq.merge(*map(self._batches, range(len(self._checked))))
+
+    def _batches(self, number: int) -> Iterator[_Batch]:
+        each = self._checked[number]
+        for run, _ in staged_reader.runs(each.file, each.staged.size, each.config):
+            rest = run
+            while rest:
+                view = BatchView(rest)
+                yield _Batch(view.base_offset, view.last_offset, number, bytearray(view))
+                rest = rest[view.size :]
+
+
+class _Known:
+    """The records that are in a log already, asked for in the order of offsets."""
+
+    def __init__(self, log: Log, first_offset: int, end: int) -> None:
+        self._gone_below = log.cleanable().first_dirty_offset if log.config.compacts else -1
+        held: Iterable[Record] = ()
+        if first_offset < end:
+            held = log.scan(first_offset, end, isolation=Isolation.READ_UNCOMMITTED)
+        self._records = iter(held)
+        self._next: Record | None = next(self._records, None)
+
+    def has(self, record: Record) -> bool:
+        """Whether the log holds this record, or may have held it and let go of it."""
+        while self._next is not None and self._next.offset < record.offset:
+            self._next = next(self._records, None)
+        found = self._next
+        if found is None or found.offset != record.offset:
+            return record.offset < self._gone_below
+        return _content(found) == _content(record)
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    return record.timestamp_ms, record.key, record.value, record.headers
+
+
+def _rest(view: BatchView, start: int) -> Iterator[tuple[int, bytearray]]:
+    """The records of a batch from an offset on, as batches without gaps, each with its first offset."""
+    run: list[Record] = []
+    for record in view:
+        if record.offset < start:
+            continue
+        if run and record.offset != run[-1].offset + 1:
+            yield run[0].offset, _encoded(view, run)
+            run = []
+        run.append(record)
+    if run:
+        yield run[0].offset, _encoded(view, run)
+
+
+def _encoded(view: BatchView, run: list[Record]) -> bytearray:
+    append_time = view.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return bytearray(encode(run, timestamp_ms=view.max_timestamp_ms, codec=view.codec, append_time=append_time))
+
+
+__all__ = ["Replay"]

@@ -1,0 +1,202 @@
+"""Reading staged files: each is checked whole before anything is written, then read again piece by piece.
+
+Knows bytes and the settings of a log, and neither the log nor what is known of the query. What is read a second
+time is checked by its CRCs again where it is stamped, so a file that changes in between is found before its
+bytes are in a log. A few MiB are held at a time, whatever the file's size.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from logstore.batch._batch import BatchView
+from logstore.config.log import LogConfig
+from logstore.config.schema import INT64_MAX
+from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
+from logstore.io._files import File, errno_of
+from logstore.log.append.ingest_file import Whole
+from logstore.log.append.validation import check_keys, check_timestamps, too_large
+from logstore.log.directory.files import Directory
+from logstore.records import TimestampType
+from logstore.store.commit.staged_writer import STAGING, StagedFile, staging_directory
+
+#: Bytes that are read, stamped and written at a time.
+CHUNK_BYTES: Final = 2 << 20
+#: A batch's header.
+_HEADER = 61
+
+
+class Checked(NamedTuple):
+    """A staged file that may be taken in as it is."""
+
+    staged: StagedFile
+    file: File
+    config: LogConfig  #: of the log when it was checked
+    first_offset: int  #: of the first record, which matters for a replay only
+    last_offset: int
+    first_ms: int = -1  #: the newest timestamp of the first batch
+    newest_ms: int = -1  #: that of all
+
+    def whole(self) -> Whole:
+        """What a log has to know to take the file in as it is."""
+        staged = self.staged
+        return Whole(
+            f"{STAGING}/{staged.name}",
+            staged.size,
+            staged.batch_count,
+            staged.record_count,
+            self.first_ms,
+            self.newest_ms,
+        )
+
+
+def check(root: Directory, staged: StagedFile, config: LogConfig, now_ms: int, *, replay: bool = False) -> Checked:
+    """Open a staged file and check every byte of it against its manifest and the rules of the log.
+
+    Raises:
+        StagedFileError: the file is missing, or has another size or other counts.
+        CorruptRecordError, UnsupportedFormatError, UnsupportedCodecError: the bytes are wrong.
+        InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a rule of the log is broken.
+    """
+    directory = staging_directory(root, staged.place)
+    try:
+        file = directory.open(staged.name)
+    except StorageError as error:
+        if errno_of(error) not in (errno.ENOENT, errno.ENOTDIR):
+            raise
+        raise StagedFileError(
+            f"a staged file of {staged.place} is missing; was it swept, or its batch aborted?",
+            path=directory.join(staged.name),
+        ) from error
+    try:
+        return _checked(staged, file, config, now_ms, replay)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, replay: bool) -> Checked:
+    size = file.size()
+    if size != staged.size:
+        raise StagedFileError(
+            f"a staged file of {staged.place} has {size} bytes, its manifest says {staged.size}", path=file.path
+        )
+    batch_count = record_count = position = 0
+    first, last = -1, -1
+    first_ms, newest_ms = -1, -1
+    for run, _ in runs(file, size, config):
+        for start, end in _bounds(run):
+            try:
+                view = BatchView(run[start:end])
+                _check_batch(view, config, now_ms, replay)
+                if replay and view.base_offset <= last:
+                    raise InvalidRecordError(
+                        f"a batch begins at offset {view.base_offset}, the one before it ends at {last}"
+                    )
+            except RecordError as error:
+                raise _placed(error, staged, file.path, position + start) from error
+            first = view.base_offset if first < 0 else first
+            last = view.last_offset
+            first_ms = view.max_timestamp_ms if not batch_count else first_ms
+            newest_ms = max(newest_ms, view.max_timestamp_ms)
+            batch_count += 1
+            record_count += view.record_count
+        position += len(run)
+    if (batch_count, record_count) != (staged.batch_count, staged.record_count):
+        raise StagedFileError(
+            f"a staged file of {staged.place} has {batch_count} batches with {record_count} records, its manifest "
+            f"says {staged.batch_count} with {staged.record_count}",
+            path=file.path,
+        )
+    return Checked(staged, file, config, first, last, first_ms, newest_ms)
+
+
+def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> None:
+    """Check one batch."""
+    limit = config.batch_limit
+    if view.size > limit:
+        raise too_large(view.size, config)
+    view.check()
+    if view.is_control or view.is_transactional or view.producer_id >= 0 or view.delete_horizon_ms is not None:
+        raise InvalidRecordError("a staged batch has no producer, no transaction and is no control batch")
+    if not view.record_count:
+        raise InvalidRecordError("the batch holds no records")
+    if not replay and view.base_offset:
+        raise InvalidRecordError(f"a staged batch has base offset 0, found {view.base_offset}")
+    least, most, null_keys = view.validate(contiguous=not replay, limit=config.decompressed_max_bytes)
+    check_keys(null_keys, config)
+    log_gives_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if view.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        if not log_gives_time:
+            raise InvalidRecordError(
+                "the topic's records have times of their own, the batch says the log gave them"
+            )
+    elif most != view.max_timestamp_ms:
+        # Indexes and retention rest on the header.
+        raise InvalidRecordError(f"the newest timestamp is {most}, the header says {view.max_timestamp_ms}")
+    if not replay and not log_gives_time:
+        check_timestamps(least, most, config, now_ms)
+
+
+def _placed(error: RecordError, staged: StagedFile, path: str, position: int) -> RecordError:
+    """The same error, with its place."""
+    return type(error)(f"staged file of {staged.place}: {error}", path=path, position=position)
+
+
+def runs(
+    file: File, size: int, config: LogConfig, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[memoryview, int]]:
+    """The file's batches, as many at a time as make a chunk, and how many records they are.
+
+    Raises:
+        StagedFileError: the file ends inside a batch.
+        RecordTooLargeError: a batch says that it is larger than any may be.
+    """
+    position = 0
+    limit = max(config.max_message_bytes, config.segment_bytes)
+    while position < size:
+        data = file.read(position, chunk_bytes)
+        whole = max((end for _, end in _bounds(data)), default=0)
+        if not whole:
+            # One batch that is larger than a chunk: its length is a claim, and may be anything.
+            length = _length(data, 0)
+            if length > size - position or len(data) < min(_HEADER, size - position):
+                raise StagedFileError("a staged file ends inside a batch", path=file.path, position=position)
+            if length < _HEADER:
+                raise CorruptRecordError(f"a batch of {length} bytes cannot be", path=file.path, position=position)
+            if length > limit:
+                raise too_large(length, config)
+            data = file.read(position, length)
+            whole = len(data)
+        run = memoryview(data)[:whole]
+        yield run, sum(int.from_bytes(run[start + 57 : start + 61], "big") for start, _ in _bounds(run))
+        position += whole
+
+
+def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """Where each whole batch begins and ends; what does not look like one ends the run."""
+    start = 0
+    while len(data) - start >= _HEADER:
+        end = start + _length(data, start)
+        if end < start + _HEADER or end > len(data):
+            return
+        yield start, end
+        start = end
+
+
+def newest_ms(run: bytes | bytearray) -> int:
+    """The largest timestamp in whole batches, as their headers say it."""
+    view = memoryview(run)
+    return max(int.from_bytes(view[start + 35 : start + 43], "big", signed=True) for start, _ in _bounds(view))
+
+
+def _length(data: bytes | memoryview, start: int) -> int:
+    """The size of the batch at a place, as it says; what is no header says more than there is."""
+    if len(data) - start < _HEADER:
+        return INT64_MAX
+    return int.from_bytes(data[start + 8 : start + 12], "big", signed=True) + 12
+
+
+__all__ = ["CHUNK_BYTES", "Checked", "check", "newest_ms", "runs"]

@@ -1,0 +1,126 @@
+"""The end of a store: what has to be given back, in which order, also if it is never closed.
+
+A store that was dropped warns and is flushed and closed; so is one that is open when the program ends. This
+module knows logs, members (producers, consumers) and the hold on the root only as things to be closed. Any
+thread may call.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Protocol
+
+from logstore.dropped import hand_over, release_all, wait_until
+from logstore.errors import LogstoreError
+from logstore.io._files import fork_generation
+from logstore.io._interrupts import held, shielded
+from logstore.store.catalog.partitions import Partitions
+from logstore.store.maintenance.scheduler import Housekeeper
+
+if TYPE_CHECKING:
+    from logstore.log.root import RootHold
+
+_logger = logging.getLogger(__name__)
+
+
+class Closeable(Protocol):
+    """What lives no longer than its store."""
+
+    def close(self) -> None: ...
+
+
+#: Of every store that was opened and is not yet gone. No WeakSet: to go through one fails if a thread adds to it.
+_LIVES: weakref.WeakKeyDictionary[Life, None] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _close_forgotten() -> None:
+    """The program ends: whatever is still open is flushed and closed."""
+    shielded(release_all)
+    for reference in _LIVES.keyrefs():
+        life = reference()
+        if life is not None:
+            life.release_dropped()
+
+
+class Life:
+    """What has to be given back when a store ends, also one that nobody closed."""
+
+    def __init__(self, path: str, partitions: Partitions, hold: RootHold | None) -> None:
+        self.path = path
+        self.closed = False
+        self._partitions = partitions
+        self._hold = hold
+        self._fork = fork_generation()
+        self._lock = threading.RLock()
+        #: By their ids, the members that are not closed, also those that are garbage.
+        self._attached: dict[int, weakref.ref[Closeable]] = {}
+        self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
+        self.keepers: list[
+            Housekeeper
+        ] = []  #: each runs tasks in a thread of its own, which ends before anything else
+        _LIVES[self] = None
+
+    def attach(self, member: Closeable) -> None:
+        """Close a member before the logs are. It is not kept alive."""
+        self._attached[id(member)] = weakref.ref(member)
+
+    def detach(self, member: Closeable) -> None:
+        """Forget a member that has been closed."""
+        self._attached.pop(id(member), None)
+        self._dropped.discard(member)
+
+    def drop(self, member: Closeable) -> None:
+        """Close a member that was dropped before the logs are. For its finalizer: takes no lock."""
+        self._dropped.add(member)
+
+    def _members(self) -> set[Closeable]:
+        """Those that can be closed. Copied in one step each: other threads may attach some meanwhile."""
+        alive = {member for reference in list(self._attached.values()) if (member := reference()) is not None}
+        return alive | self._dropped
+
+    def close(self) -> None:
+        with held(self._lock):
+            if self.closed:
+                return
+            failure: BaseException | None = None
+            # All of them first: a task of one may hold up the other.
+            for keeper in self.keepers:
+                keeper.stop()
+            # A producer writes what it holds: the store is still open for it.
+            for member in (*self.keepers, *self._members(), self._partitions):
+                try:
+                    member.close()
+                except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
+                    failure = failure or error
+            self.closed = True
+        if self._hold is not None:
+            self._hold.release()
+        if failure is not None:
+            raise failure
+
+    def forgotten(self) -> None:
+        """The store was dropped: have a thread flush what it has, and say so. Takes no lock, and does not block."""
+        if not self.closed and self._fork == fork_generation():
+            hand_over(self.release_dropped)
+
+    def release_dropped(self) -> None:
+        """Flush and close a store that was left open, and say so."""
+        if self.closed or self._fork != fork_generation():
+            return
+        # What is garbage with the store is no member any more, and its own finalizer may come a moment later.
+        wait_until(lambda: len(self._members()) >= len(self._attached))
+        try:
+            self.close()
+        except (LogstoreError, OSError) as error:
+            _logger.error("a store that was left open could not be closed: store=%s error=%s", self.path, error)
+        if self._hold is not None:
+            message = f"store {self.path} was left open: it has been flushed and closed; use `with` or close()"
+            warnings.warn(message, ResourceWarning, stacklevel=1)
+
+
+__all__ = ["Closeable", "Life"]

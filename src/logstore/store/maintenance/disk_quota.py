@@ -1,0 +1,390 @@
+"""How much of a disk a store may take, and what goes first when that is used up: a disk that cannot fill.
+
+The budget counts what all logs take on the disk: segments with what is preallocated behind them, indexes,
+snapshots. It is measured now and then, and between two measurements counted by what the logs were granted
+(`log.gate`): each log asks for some room ahead and counts it down by itself.
+
+``logstore.disk.budget`` is a number of bytes or a share of the file system, ``logstore.disk.reserve`` what has to
+stay free on it for others; the lower of the two limits counts. At the limit room is made in this order:
+
+1. what retention lets go of already goes (`Log.retain`), in every topic;
+2. then the oldest segment by record time goes, of all topics that let go of old records at all, again and
+   again, until there is room. The active segment counts only if it is larger than a sixteenth of the
+   limit: else the newest records would go where segments are large.
+
+Never touched are topics that keep for ever (``retention.ms`` and ``retention.bytes`` of -1), topics that are only
+compacted, the store's own topics, and what lies at or above a high watermark. If that is not enough, appends get
+`DiskBudgetError`, reads go on, and the next append finds by itself whether there is room again. The store's own
+topics are counted and never refused: committed offsets are small, and consumers must be able to go on.
+
+Room is made by whoever appends and finds none, without any lock of a log, or ahead of time by housekeeping, so
+that few appends ever wait for it. Lock order: `_making`, then a log's, then `_lock`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from logstore.config.log import LogConfig
+from logstore.errors import (
+    BudgetTooSmallError,
+    DiskBudgetError,
+    DiskFullError,
+    LogClosedError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
+from logstore.io._interrupts import held
+from logstore.log import Log
+from logstore.log.directory import files
+from logstore.log.directory.files import Directory
+from logstore.log.space_quota import Gate
+from logstore.records import TopicPartition
+from logstore.store.maintenance.scheduler import Interrupted
+from logstore.topic_names import INTERNAL
+
+if TYPE_CHECKING:
+    from logstore.clock import Clock
+
+_logger = logging.getLogger(__name__)
+
+#: How much a log is granted ahead, where there is plenty.
+GRANT_BYTES: Final = 1 << 20
+
+#: How much shall be free ahead of need, and how much at most.
+_SLACK_SHARE, _SLACK_BYTES = 16, 64 << 20
+
+#: An append that is refused looks again at the disk after so long, even if nothing seems to have changed.
+_PATIENCE_S = 1.0
+
+_INT64_MAX = 2**63 - 1
+
+
+class Limits(NamedTuple):
+    """What a store may take: bytes, or a share such as ``80%``; -1 for no budget, 0 for no reserve."""
+
+    budget: int | str = -1
+    reserve: int | str = 0
+
+    @property
+    def is_set(self) -> bool:
+        return self.budget != -1 or self.reserve not in (0, -1)
+
+    def of(self, taken: int, total: int, free: int) -> int:
+        """Bytes that logs may take in all, where they take ``taken`` now."""
+        reserved = max(_bytes_of(self.reserve, total), 0)
+        room = max(taken + free - reserved, 0)
+        budget = _bytes_of(self.budget, total)
+        return room if budget < 0 else min(room, budget)
+
+
+def _bytes_of(limit: int | str, total: int) -> int:
+    return int(total * float(limit.rstrip("%")) / 100) if isinstance(limit, str) else limit
+
+
+def may_go(topic: str, config: LogConfig, *, chosen: bool) -> bool:
+    """Whether old records of a topic may be deleted for want of room.
+
+    Not where it was ``chosen`` to keep them for ever; where that is so by default, the limit that was set counts.
+    """
+    keeps = chosen and config.retention_ms < 0 and config.retention_bytes < 0
+    return topic not in INTERNAL and config.deletes and not config.compacts and not keeps
+
+
+class Holdings:
+    """What the budget needs of its store; handed in, so that it knows no more of it."""
+
+    def __init__(
+        self,
+        root: Directory,
+        *,
+        opened: Callable[[], Iterable[Log]],
+        logs: Callable[[Callable[[str, LogConfig], bool]], Iterator[Log]],
+        retain: Callable[[], None],
+        is_retention_chosen: Callable[[str], bool],
+    ) -> None:
+        self.root = root
+        self.opened = opened  #: the logs that are open
+        self.logs = logs  #: the logs of topics whose settings fit, opened if need be
+        self.retain = retain  #: one pass of retention
+        self.is_retention_chosen = is_retention_chosen  #: of a topic: how long it is kept was said
+
+
+class Budget:
+    """The disk budget of one store that is open for writing. Any thread."""
+
+    def __init__(self, limits: Limits, holdings: Holdings, clock: Clock) -> None:
+        self._limits = limits
+        self._holdings = holdings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._limit = 0
+        self._charged = 0  #: bytes taken, and granted
+        self._granted = 0  #: bytes granted while a measurement is under way
+        self._sizes: dict[TopicPartition, dict[str, int]] = {}
+        self._refused: tuple[object, float] | None = None  #: what things looked like when there was no room
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    @property
+    def used_bytes(self) -> int:
+        """What the logs take on the disk or have been granted, as far as is known now."""
+        return self._charged
+
+    @property
+    def limit_bytes(self) -> int:
+        """What they may take in all."""
+        return self._limit
+
+    def may_go(self, topic: str, config: LogConfig) -> bool:
+        """Whether old records of a topic may be deleted for want of room."""
+        return may_go(topic, config, chosen=self._holdings.is_retention_chosen(topic))
+
+    def gate(self, name: TopicPartition) -> Gate:
+        """The gate of one log."""
+        return _LogGate(self, name, refuses=name.topic not in INTERNAL)
+
+    def change(self, limits: Limits) -> None:
+        """Go by other limits from now on.
+
+        Raises:
+            BudgetTooSmallError: what may not be deleted is more than that. Nothing was changed.
+        """
+        before, self._limits = self._limits, limits
+        try:
+            self.measure()
+            self.check_pinned(self.may_go)
+        except BaseException:
+            self._limits = before
+            self.measure()
+            raise
+
+    def open(self) -> None:
+        """Measure, and refuse a budget that is far from what there is.
+
+        A store that has filled its budget holds a little more, in indexes and in the last blocks of files. It
+        opens, so that somebody can make room.
+
+        Raises:
+            BudgetTooSmallError: what may not be deleted is more than that by a quarter.
+        """
+        self.measure()
+        self.check_pinned(self.may_go, slack=0.25)
+
+    def check_pinned(self, goes: Callable[[str, LogConfig], bool], *, slack: float = 0.0) -> None:
+        """Refuse what would leave more that may not be deleted than the budget has.
+
+        Raises:
+            BudgetTooSmallError: it would.
+        """
+        total, _ = self._holdings.root.files.space(self._holdings.root.path)
+        budget = _bytes_of(self._limits.budget, total)
+        if budget < 0 or self._charged <= budget:
+            return
+        deletable = sum(log.metrics().size for log in self._holdings.logs(goes))
+        pinned = self._charged - deletable
+        if pinned > budget * (1 + slack):
+            raise BudgetTooSmallError(
+                {
+                    "logstore.disk.budget": f"{budget} bytes are less than the {pinned} that must be kept, in "
+                    "topics that keep for ever or are compacted; raise the budget, set retention.ms for a topic, "
+                    "or delete one"
+                }
+            )
+
+    # -- counting
+
+    def measure(self, *, anew: bool = False) -> None:
+        """Look how much is taken and free; with ``anew`` also at files that no longer change."""
+        with held(self._making):
+            self._measure_locked(anew=anew)
+
+    def _measure_locked(self, *, anew: bool = False) -> None:
+        with held(self._lock):
+            self._granted = 0
+        root = self._holdings.root
+        # Before the files: what is written meanwhile is counted twice then, and never not at all.
+        rooms = sum(log.room for log in self._holdings.opened())
+        known = {} if anew else self._sizes
+        self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
+        taken = sum(sum(sizes.values()) for sizes in self._sizes.values())
+        total, free = root.files.space(root.path)
+        with held(self._lock):
+            self._charged = taken + rooms + self._granted
+            self._limit = self._limits.of(taken, total, free)
+
+    def _measure_one_locked(self, name: TopicPartition) -> None:
+        """After a deletion from one log: with many partitions a look at all of them is long."""
+        before = self._sizes.get(name, {})
+        after = self._sizes[name] = self._sizes_of(name, before)
+        with held(self._lock):
+            # What is free has grown by as much, so the limit stays where it is.
+            self._charged -= sum(before.values()) - sum(after.values())
+
+    def _sizes_of(self, name: TopicPartition, known: dict[str, int]) -> dict[str, int]:
+        directory = Directory(self._holdings.root.join(str(name)), self._holdings.root.files)
+        found: dict[str, int] = {}
+        try:
+            names = directory.names()
+        except StorageError:
+            return found
+        bases = files.base_offsets(names)
+        # Sealed files keep their size, except where a compaction replaces them; `anew` finds that.
+        active = files.segment_file(bases[-1], "") if bases else ""
+        for file_name in names:
+            size = known.get(file_name)
+            if size is None or not files.belongs_to_a_segment(file_name) or file_name[:20] >= active:
+                size = _size_on_disk(directory, file_name)
+            found[file_name] = size
+        return found
+
+    def left(self) -> int:
+        """Bytes that may still be granted; negative if too much is taken."""
+        return self._limit - self._charged
+
+    def slack(self) -> int:
+        """How much shall be free before anybody needs it."""
+        return min(self._limit // _SLACK_SHARE, _SLACK_BYTES)
+
+    # -- granting, under a log's lock
+
+    def grant(self, name: TopicPartition, needed: int, *, refuses: bool) -> int:
+        """See `Gate.grant`."""
+        with held(self._lock):
+            left = self._limit - self._charged
+            if refuses and needed > left:
+                raise DiskBudgetError(
+                    f"{name}: no room for {needed} bytes: the store takes {self._charged} of the {self._limit} "
+                    "that it may, and nothing more can be deleted; delete records or a topic, shorten a "
+                    "retention.ms, or "
+                    "raise logstore.disk.budget",
+                    path=self._holdings.root.path,
+                )
+            granted = max(needed, min(GRANT_BYTES, left // 16))
+            self._charged += granted
+            self._granted += granted
+            return granted
+
+    # -- making room, without any lock of a log
+
+    def make_room(self, needed: int) -> bool:
+        """Delete until ``needed`` bytes are free, and some ahead; whether they are. In the stated order."""
+        look = self._look()
+        refused = self._refused
+        if refused is not None and refused[0] == look and self._clock.monotonic_s() - refused[1] < _PATIENCE_S:
+            return False
+        with held(self._making):
+            self._refused = None
+            self._measure_locked()
+            with contextlib.suppress(Interrupted):
+                self._make_room_locked(needed)
+            if self.left() >= needed:
+                return True
+            self._refused = (self._look(), self._clock.monotonic_s())
+            return False
+
+    def keep_house(self) -> None:
+        """Measure everything, and make room ahead of need: now and then."""
+        self.measure(anew=True)
+        self.keep_slack()
+
+    def keep_slack(self) -> None:
+        """Make room ahead of need, by what is known: often."""
+        if self.left() < self.slack():
+            self.make_room(0)
+
+    def _look(self) -> object:
+        """What changes when somebody deletes something."""
+        starts = tuple((log.name, log.log_start_offset) for log in self._holdings.opened())
+        return self._limits, starts
+
+    def _make_room_locked(self, needed: int) -> None:
+        wanted = max(needed, self.slack())
+        if self.left() >= wanted:
+            return
+        self._holdings.retain()
+        self._measure_locked(anew=True)
+        active_bytes = max(self._limit // _SLACK_SHARE, 1)
+        heap: list[tuple[int, TopicPartition, Log]] = []
+        # What is written from here on is left: a writer that is faster than this would keep it busy for ever.
+        ends: dict[TopicPartition, int] = {}
+        looked_again: set[TopicPartition] = set()
+
+        def push(log: Log) -> None:
+            if log.log_start_offset >= ends.setdefault(log.name, log.log_end_offset):
+                return
+            with contextlib.suppress(LogClosedError, StorageError):
+                oldest = log.oldest_segment(active_bytes)
+                if oldest is not None:
+                    heapq.heappush(heap, (oldest.timestamp_ms, log.name, log))
+
+        if self.left() >= wanted:
+            return
+        for log in self._holdings.logs(self.may_go):
+            push(log)
+        while heap and self.left() < wanted:
+            timestamp_ms, name, log = heapq.heappop(heap)
+            try:
+                oldest = log.oldest_segment(active_bytes)
+                if oldest is None:
+                    continue
+                if oldest.timestamp_ms != timestamp_ms and name not in looked_again:
+                    # It has become younger, so it may be another's turn. Once: an active segment may at any look.
+                    looked_again.add(name)
+                    push(log)
+                    continue
+                if not self.may_go(name.topic, log.config):
+                    # Altered since, to keep for ever perhaps.
+                    continue
+                log.delete_before(oldest.end_offset)
+            except (LogClosedError, StorageError, OffsetOutOfRangeError) as error:
+                _logger.warning("no room could be made: log=%s error=%s", name, error)
+                continue
+            _logger.warning(
+                "deleted for want of room: log=%s log_start_offset=%d bytes=%d newest_ms=%d",
+                name,
+                oldest.end_offset,
+                oldest.size,
+                oldest.timestamp_ms,
+            )
+            self._measure_one_locked(name)
+            push(log)
+
+
+class _LogGate(Gate):
+    """The gate of one log of a store."""
+
+    def __init__(self, budget: Budget, name: TopicPartition, *, refuses: bool) -> None:
+        self._budget = budget
+        self._name = name
+        self._refuses = refuses
+
+    def grant(self, needed: int) -> int:
+        return self._budget.grant(self._name, needed, refuses=self._refuses)
+
+    def make_room(self, needed: int) -> bool:
+        return self._budget.make_room(needed)
+
+
+def _size_on_disk(directory: Directory, name: str) -> int:
+    try:
+        file = directory.open(name)
+    except StorageError:
+        # Deleted meanwhile.
+        return 0
+    try:
+        # What is written may have no blocks yet, what is preallocated is beyond the size.
+        return max(file.size(), file.allocated_bytes())
+    finally:
+        file.close()
+
+
+__all__ = ["Budget", "DiskFullError", "Holdings", "Limits", "may_go"]

@@ -1,0 +1,236 @@
+"""What a process may ask of the one that writes a store, as JSON and back.
+
+A request says what is asked for, does it with a store that is open for writing, and has its answer as JSON; how it
+travels is `store.mailbox`'s business. Whoever asks may be an earlier or a later program, so an owner refuses a kind
+that it does not know.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+
+from logstore.clock import Clock
+from logstore.groups.offsets import OffsetAndMetadata
+from logstore.log.directory.files import Directory
+from logstore.records import Ack, TopicPartition
+from logstore.store.admin.snapshots import Snapshot
+from logstore.store.commit.ingest import Ingested
+from logstore.store.commit.staged_writer import Manifest, query_tag, sweep
+
+if TYPE_CHECKING:
+    from logstore.store.maintenance.scheduler import Progress
+
+R = TypeVar("R")
+
+#: Every so many batches of a query, and every job, look beside all logs for staged files that were left behind.
+_SWEEP_BATCHES: Final = 256
+
+
+class Offsets(Protocol):
+    """The committed offsets of a store."""
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        ack: Ack | None,
+        asked_ms: int | None,
+    ) -> None: ...
+    def delete(
+        self, group: str, partitions: Iterable[TopicPartition], *, ack: Ack | None, asked_ms: int | None
+    ) -> int: ...
+
+
+class Owner(Protocol):
+    """A store that is open for writing, as far as requests need it."""
+
+    @property
+    def offsets(self) -> Offsets: ...
+    def ingest(self, manifest: Manifest) -> Ingested: ...
+    def snapshot(self, path: str, *, link: bool, verify: bool, progress: Progress | None = None) -> Snapshot: ...
+
+
+class ClosableOwner(Owner, Protocol):
+    """One that is open for a request alone."""
+
+    def close(self) -> None: ...
+
+
+class Request(ABC, Generic[R]):
+    """One thing that is asked for; ``R`` comes back."""
+
+    #: What the request is called in a letter.
+    kind: ClassVar[str]
+    #: Whether an owner that has it in hand may take as long as it lives.
+    takes_long: ClassVar[bool] = False
+    #: What else can be done where the owner does not answer.
+    other_way: ClassVar[str] = ""
+
+    @property
+    @abstractmethod
+    def deed(self) -> str:
+        """What the owner is to do, for messages: "take in batch 3 of query 'q'"."""
+
+    @property
+    @abstractmethod
+    def stem(self) -> str:
+        """What its slips begin with: 32 hexadecimal digits, a dot and a number."""
+
+    @abstractmethod
+    def payload(self) -> Any:
+        """The request as JSON."""
+
+    @classmethod
+    @abstractmethod
+    def of_payload(cls, given: Any) -> Self:
+        """The request that `payload` made.
+
+        Raises:
+            InvalidManifestError, InvalidTopicError, ValueError, KeyError, TypeError: it is none.
+        """
+
+    @abstractmethod
+    def done_by(self, owner: Owner, check: Callable[[], None]) -> R:
+        """Do it, and return what comes of it. ``check`` is called now and then; what it raises ends the request."""
+
+    def tidy(self, root: Directory, clock: Clock) -> None:
+        """Look for what was left behind, where nobody keeps house."""
+        return
+
+    @abstractmethod
+    def answer(self, found: R) -> dict[str, Any]:
+        """What came of it, as JSON."""
+
+    @abstractmethod
+    def result(self, told: dict[str, Any]) -> R:
+        """What `answer` was given."""
+
+
+@dataclass(frozen=True)
+class Intake(Request[Ingested]):
+    """Staged files are taken in."""
+
+    manifest: Manifest
+
+    kind = "manifest"
+    other_way = ", or write through a broker (option bootstrap)"
+
+    @property
+    def deed(self) -> str:
+        return f"take in batch {self.manifest.batch} of query {self.manifest.query!r}"
+
+    @property
+    def stem(self) -> str:
+        return f"{query_tag(self.manifest.query)}.{self.manifest.batch}"
+
+    def payload(self) -> str:
+        return self.manifest.to_json()
+
+    @classmethod
+    def of_payload(cls, given: Any) -> Self:
+        return cls(Manifest.from_json(given))
+
+    def done_by(self, owner: Owner, check: Callable[[], None]) -> Ingested:
+        return owner.ingest(self.manifest)
+
+    def tidy(self, root: Directory, clock: Clock) -> None:
+        if self.manifest.batch % _SWEEP_BATCHES == 0:
+            sweep(root.path, self.manifest.query, self.manifest.batch, files=root.files, clock=clock)
+
+    def answer(self, found: Ingested) -> dict[str, Any]:
+        offsets = [[*place, *bounds] for place, bounds in found.offsets.items()]
+        return {"duplicate": found.duplicate, "offsets": offsets, "others": found.others}
+
+    def result(self, told: dict[str, Any]) -> Ingested:
+        offsets = {TopicPartition(topic, number): (first, last) for topic, number, first, last in told["offsets"]}
+        return Ingested(told["duplicate"], offsets, tuple(told.get("others", ())))
+
+
+@dataclass(frozen=True)
+class Commit(Request[None]):
+    """A group's offsets are stored; those of partitions with None are forgotten."""
+
+    group: str
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    ack: Ack | None
+    at_ms: int  #: when it was asked for; what was committed since stays, however late the letter is
+
+    kind = "commit"
+
+    @property
+    def deed(self) -> str:
+        return f"store the offsets of group {self.group!r}"
+
+    @property
+    def stem(self) -> str:
+        return f"{query_tag(self.group)}.0"
+
+    def payload(self) -> dict[str, Any]:
+        offsets = [[*place, None if commit is None else list(commit)] for place, commit in self.offsets.items()]
+        ack = None if self.ack is None else self.ack.value
+        return {"group": self.group, "ack": ack, "at_ms": self.at_ms, "offsets": offsets}
+
+    @classmethod
+    def of_payload(cls, given: Any) -> Self:
+        offsets = {
+            TopicPartition(topic, number): None if commit is None else OffsetAndMetadata(*commit)
+            for topic, number, commit in given["offsets"]
+        }
+        ack = None if given["ack"] is None else Ack(given["ack"])
+        return cls(given["group"], offsets, ack, int(given["at_ms"]))
+
+    def done_by(self, owner: Owner, check: Callable[[], None]) -> None:
+        kept = {place: commit for place, commit in self.offsets.items() if commit is not None}
+        owner.offsets.commit(self.group, kept, ack=self.ack, asked_ms=self.at_ms)
+        owner.offsets.delete(self.group, self.offsets.keys() - kept.keys(), ack=self.ack, asked_ms=self.at_ms)
+
+    def answer(self, found: None) -> dict[str, Any]:
+        return {}
+
+    def result(self, told: dict[str, Any]) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Copy(Request[Snapshot]):
+    """The store is copied, by its owner and with the owner's rights."""
+
+    path: str
+    link: bool
+    verify: bool
+
+    kind = "snapshot"
+    takes_long = True
+
+    @property
+    def deed(self) -> str:
+        return f"take the snapshot {self.path}"
+
+    @property
+    def stem(self) -> str:
+        return f"{query_tag(self.path)}.0"
+
+    def payload(self) -> dict[str, Any]:
+        return {"path": self.path, "link": self.link, "verify": self.verify}
+
+    @classmethod
+    def of_payload(cls, given: Any) -> Self:
+        return cls(given["path"], given["link"], given["verify"])
+
+    def done_by(self, owner: Owner, check: Callable[[], None]) -> Snapshot:
+        return owner.snapshot(self.path, link=self.link, verify=self.verify, progress=lambda _done, _total: check())
+
+    def answer(self, found: Snapshot) -> dict[str, Any]:
+        return found._asdict()
+
+    def result(self, told: dict[str, Any]) -> Snapshot:
+        return Snapshot(**told)
+
+
+KINDS: dict[str, type[Request[Any]]] = {each.kind: each for each in (Intake, Commit, Copy)}
+
+__all__ = ["KINDS", "ClosableOwner", "Commit", "Copy", "Intake", "Owner", "Request"]
