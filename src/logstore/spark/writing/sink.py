@@ -3,8 +3,9 @@
 A task encodes its rows into staged files beside the partitions that they are for and tells the driver their
 names; it touches no log. The commit hands one manifest of all these files to the store
 (`logstore.store.commit_client`), which takes them in as one transaction under the query's id and the batch's
-number, and drops a batch that it has taken in before. So a task that ran twice, a batch that Spark runs again after a failure, and a process killed at
-any point leave every row in the topic exactly once. ``exactlyOnce=false`` appends instead and remembers nothing.
+number, and drops a batch that it has taken in before. So a task that ran twice, a batch that Spark runs again
+after a failure, and a process killed at any point leave every row in the topic exactly once.
+``exactlyOnce=false`` appends instead and remembers nothing.
 
 Spark makes the writer twice for each batch of a stream: once to be pickled to the tasks, once to commit. What one
 has to tell the other goes through the messages of the tasks. Of a batch job the same writer, pickled, does both.
