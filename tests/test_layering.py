@@ -103,12 +103,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "log",
         "writable",
         "append",
-        "alteration cleanup compaction tools",
+        "cleanup compaction tools",
         "state",
         "read transactions",
         "recovery",
         "root",
-        "formats positions",
+        "formats",
         "directory moments policies producers space_quota tail timer watermark",
     ),
     "logstore.log.append": (
@@ -125,6 +125,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "plan segment_swap transaction_filter",
     ),
     "logstore.log.directory": (
+        "positions",
         "lock segments",
         "files",
     ),
@@ -134,7 +135,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_published",
     ),
     "logstore.log.read": (
-        "offset_listener wait",
+        "wait",
         "live_reader",
         "reader",
         "range",

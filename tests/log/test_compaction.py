@@ -23,11 +23,11 @@ from logstore.errors import (
     PolicyViolationError,
     ReadOnlyError,
 )
-from logstore.log import alteration
 from logstore.log.append import validation
 from logstore.log.compaction import compaction, segment_swap
 from logstore.log.formats.transaction_index import encode as encode_aborted
 from logstore.log.read.live_reader import LogReader
+from logstore.log.state import State
 from logstore.log.transactions import Transactions
 from logstore.records import AbortedTransaction
 from logstore.testing import ManualClock, SimDisk
@@ -474,14 +474,14 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
     with opened(tmp_path, **settings) as log:
         compacted = {**settings, "cleanup_policy": "compact"}
         log.append([(b"a", b"1")])
-        change = alteration.apply
+        change = State.reconfigure
 
         def after_an_append(state, config):
-            monkeypatch.setattr(alteration, "apply", change)
+            monkeypatch.setattr(State, "reconfigure", change)
             log.append([b"no key"])
             change(state, config)
 
-        monkeypatch.setattr(alteration, "apply", after_an_append)
+        monkeypatch.setattr(State, "reconfigure", after_an_append)
         with pytest.raises(PolicyViolationError, match="offset 1"):
             log.reconfigure(compacted)
         assert not log.config.compacts

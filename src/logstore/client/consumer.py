@@ -36,8 +36,7 @@ from logstore.errors import (
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.io._interrupts import shielded
-from logstore.log.read.offset_listener import Listening
-from logstore.log.read.wait import wait_for_any
+from logstore.log.read.wait import Listening, wait_for_any
 from logstore.log.watermark import Bell
 from logstore.records import Ack, TopicPartition
 

@@ -31,11 +31,10 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, locked, made, shielded
-from logstore.log import alteration
 from logstore.log.append.append import ProducerStamp
 from logstore.log.cleanup import retention, truncation
 from logstore.log.cleanup.retention import OldestSegment, Retained
-from logstore.log.compaction import compaction
+from logstore.log.compaction import compaction, plan
 from logstore.log.compaction.compaction import Compacted, Throttle
 from logstore.log.compaction.plan import Cleanable
 from logstore.log.directory.files import Directory, parse_partition
@@ -562,14 +561,14 @@ class Log(Writable):
         begins = settled.compacts and not before.compacts and not drop_keyless
         if begins:
             self.check_keys()
-        alteration.apply(self._state, settled)
+        self._state.reconfigure(settled)
         self._settle(settled)
         if begins:
             # From here on no append without a key comes in: what came in meanwhile is all there is to look at.
             try:
                 self.check_keys()
             except BaseException:
-                alteration.apply(self._state, before)
+                self._state.reconfigure(before)
                 self._settle(before)
                 raise
 
@@ -585,7 +584,7 @@ class Log(Writable):
         generation, end = state.generation, self.end_offset()
         start = max(state.log_start, self._keyed_below[1] if self._keyed_below[0] == generation else 0)
         if start < end:
-            alteration.refuse_keyless(self.name, self.scan(start, end, on_damage="skip").chunks(), start)
+            plan.refuse_keyless(self.name, self.scan(start, end, on_damage="skip").chunks(), start)
         self._keyed_below = (generation, end)
 
 

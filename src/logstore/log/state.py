@@ -25,6 +25,7 @@ from logstore.errors import (
     NO_ROOM,
     DiskFullError,
     ForkedError,
+    InvalidSettingError,
     LogClosedError,
     LogstoreError,
     RetentionWarning,
@@ -35,12 +36,12 @@ from logstore.errors import (
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
+from logstore.log.directory.positions import Positions
 from logstore.log.directory.segments import check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import PublishedFile, RecoveryFile, note_start
 from logstore.log.policies import Owner
-from logstore.log.positions import Positions
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
@@ -60,6 +61,9 @@ _logger = logging.getLogger(__name__)
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+
+#: Settings that an open log has settled for good: field and key.
+_FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}
 
 #: How often expired producers are looked for: Kafka's producer.id.expiration.check.interval.ms.
 EXPIRY_PERIOD_MS = 600_000
@@ -528,8 +532,25 @@ class State:
             _logger.info("expired producers: log=%s count=%d", self.path, len(expired))
         return len(expired)
 
-    def reconfigure_locked(self, config: LogConfig) -> None:
-        """Use other settings from now on; `reconfigure` has checked that they may change."""
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use other settings from now on, where they are asked for: the next append or roll goes by them.
+
+        Raises:
+            InvalidSettingError: naming every setting that an open log has settled for good. Nothing has changed.
+        """
+        self.check_writable()
+        with held(self.lock):
+            problems = {
+                key: f"cannot change from {getattr(self.config, name)} to {getattr(config, name)} while the log is "
+                "open; close it, and open it again with the new setting"
+                for name, key in _FIXED.items()
+                if getattr(self.config, name) != getattr(config, name)
+            }
+            if problems:
+                raise InvalidSettingError(problems)
+            self._reconfigure_locked(config)
+
+    def _reconfigure_locked(self, config: LogConfig) -> None:
         if not config.compacts:
             self._forget_compacted()
             self.must_check_keys = False

@@ -8,11 +8,14 @@ segments and a few numbers: nothing is read but headers, indexes and times, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from logstore._segment import Segment
+from logstore.batch._batch import Batches
 from logstore.config.log import LogConfig
+from logstore.errors import PolicyViolationError
+from logstore.records import TopicPartition
 
 INT32_MAX = 2**31 - 1
 NEVER_MS = 2**63 - 1
@@ -116,3 +119,22 @@ def groups(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> l
         index_bytes += segment.index.size
         time_bytes += segment.times.size
     return found
+
+
+def refuse_keyless(name: TopicPartition, chunks: Iterable[Batches], start: int) -> None:
+    """Refuse what has a record without a key, at ``start`` or behind it: compaction would delete that.
+
+    Raises:
+        PolicyViolationError: the first such record is named.
+    """
+    for chunk in chunks:
+        for batch in chunk.batches():
+            if batch.is_control or not batch.validate(contiguous=False)[2]:
+                continue
+            offset = next((r.offset for r in batch if r.key is None and r.offset >= start), None)
+            if offset is not None:
+                raise PolicyViolationError(
+                    f"partition {name.partition} of topic {name.topic!r} has records without a key, the first at "
+                    f"offset {offset}, which compaction deletes; give drop_keyless=True (--drop-keyless) to lose "
+                    "them, or leave cleanup.policy=delete"
+                )
