@@ -135,13 +135,13 @@ PRELOAD = $(shell for library in libasan.so libubsan.so libstdc++.so.6; do $(CC)
 UNDER_SANITIZERS = PYTHONPATH=$(SANITIZED) LD_PRELOAD='$(PRELOAD)' PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=64:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1
-NOT_CORE := tests/test_demo.py tests/test_docs.py tests/test_layering.py tests/test_package.py tests/test_rows.py
+NOT_CORE := tests/test_layering.py
 
 sanitize: $(VENV)/.with-test $(VENV)/.sanitized
 	$(SAY) 'sanitize: planted faults, core, log and crash tests'
 	@$(UNDER_SANITIZERS) LOGSTORE_KILLS=20 LOGSTORE_FLIPS=600 \
 		$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
-		tests/sanitize $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
+		tests/sanitize tests/batch tests/io tests/columns tests/config $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
 		tests/log tests/testing tests/protocol tests/remote tests/crash tests/fuzz $(ARGS)
 	$(SAY) 'sanitize: every parser for $(MINUTES) minutes together'
 	@$(UNDER_SANITIZERS) $(PY) tests/fuzz/run.py --inputs $(INPUTS) --minutes $(MINUTES) --seed $(SEED)

@@ -53,7 +53,7 @@ def steps(options: argparse.Namespace) -> list[Step]:
         ),
         Step(
             "every step of handing a directory back, cut off",
-            ("tests/store/test_adopt.py",),
+            ("tests/store/admin/test_kafka_directories.py",),
             {"LOGSTORE_HAND_BACK_EVERY": "1"},
         ),
         Step(

@@ -90,9 +90,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets resume",
-    ),
+    "logstore.groups": ("offsets resume",),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -193,9 +191,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": (
-        "queries session stopping",
-    ),
+    "logstore.spark.pipelines.running": ("queries session stopping",),
     "logstore.spark.reading": (
         "rdd_reader stream",
         "partition triggers",
@@ -253,9 +249,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "topic_names"}
@@ -307,20 +301,6 @@ CYTHON = {"cpython", "cython", "libc", "posix"}
 
 #: Folders outside the package that may import compiled modules: they test and measure them.
 MAY_IMPORT_COMPILED = {"tests", "benchmarks"}
-
-
-#: What still stands at the top and is on its way into a folder.
-_FLAT = {
-    *("_arrow", "_arrow_in", "_batch", "_bytes", "_codec", "_columns", "_compact", "_crc32c", "_encode", "_files"),
-    *("_growth", "_indexed", "_interrupts", "_json", "_json_values", "_keymap", "_libc", "_ops", "_partition"),
-    *("_payload", "_produce", "_published", "_scan", "_slice", "_spread", "_table", "_tally", "_unpack", "_watch"),
-    *("checks", "client_config", "config_text", "kafka_keys", "quantities", "settings", "store_config"),
-}
-REACH = {name: reached | _FLAT | ({"wire"} if name == "spark" else set()) for name, reached in REACH.items()}
-REACH["wire"] = REACH["remote"]
-FREE.add("wire")
-THIRD_PARTY |= dict.fromkeys(_FLAT, _NUMBERS_AND_CODECS)
-TYPES_OF["logstore.log.tables"] = TYPES_OF["logstore.columns.tables"]
 
 
 class Rules(NamedTuple):
@@ -549,6 +529,35 @@ def strangers(root: Path = ROOT) -> list[str]:
 # --- the tests ---------------------------------------------------------------------------------
 
 
+def entries(folder: Path) -> int:
+    """Modules and folders in a folder; the .pyx, .pxd and .pyi of one name are one module, ``__init__`` is none."""
+    return len({path.stem for path in folder.iterdir() if path.suffix in (".py", ".pyi", ".pyx", ".pxd")} - _FACES)
+
+
+_FACES = {"__init__", "__main__"}
+MOST_MODULES = 12
+MOST_ENTRIES = 40
+
+
+def test_a_folder_can_be_taken_in_at_a_glance() -> None:
+    folders = [path.parent for path in (SRC / "logstore").rglob("__init__.py")]
+    crowded = {
+        str(folder.relative_to(SRC)): entries(folder) for folder in folders if entries(folder) > MOST_MODULES
+    }
+    assert not crowded
+    generated = {".so", ".c", ".html"}
+    top = [
+        path for path in (SRC / "logstore").iterdir() if path.suffix not in generated and path.name != "__pycache__"
+    ]
+    assert len(top) <= MOST_ENTRIES, sorted(path.name for path in top)
+    alone = [str(folder.relative_to(SRC)) for folder in folders if entries(folder) + _folders(folder) < 2]
+    assert not alone, "a folder with one room"
+
+
+def _folders(folder: Path) -> int:
+    return sum((path / "__init__.py").exists() for path in folder.iterdir())
+
+
 def test_arrows_run_only_downward() -> None:
     found = violations()
     assert not found, "\n" + "\n".join(found)
@@ -566,6 +575,8 @@ def test_the_rows_name_what_there_is_and_nothing_twice() -> None:
         assert sorted(set(names)) == sorted(names)
         there = {module.split(".")[folder.count(".") + 1] for module in modules if module.startswith(f"{folder}.")}
         assert set(names) == there, folder
+    tops = set(" ".join(LEVELS["logstore"]).split())
+    assert (set(REACH) | OUTERMOST | set().union(*REACH.values())) <= tops
 
 
 def python(source: str) -> list[tuple[str, str]]:

@@ -18,8 +18,8 @@ from logstore.store.admin.diagnosis import Level, diagnose
 from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
 from tests.log.logs import crashed_copy, tree
-from tests.log.test_inspection import flip
-from tests.store.owners import owner
+from tests.log.tools.test_verify import flip
+from tests.store.requests.owners import owner
 
 # --- topics ------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from logstore.cli import output
 from logstore.cli.advice import PHRASES, of_a_command
 from tests.cli.conftest import SRC, Line
 from tests.cli.test_administration import KAFKAS
-from tests.log.test_inspection import flip
+from tests.log.tools.test_verify import flip
 
 #: Calls, keyword arguments, and what only a program can do.
 PYTHON = re.compile(

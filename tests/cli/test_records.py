@@ -13,7 +13,7 @@ from logstore.cli.commands.consume import formatter
 from logstore.config.quantities import time_ms
 from logstore.log import Log
 from tests.log.logs import tree
-from tests.store.owners import owner
+from tests.store.requests.owners import owner
 
 
 def records(run, topic, **options):

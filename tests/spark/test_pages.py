@@ -1,4 +1,4 @@
-"""Pages and docstrings about Spark are run as the others are (`tests/test_docs.py`), pages with a session."""
+"""Pages and docstrings about Spark run as the others do (`tests/project/test_docs.py`), pages with a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
-from tests import test_docs as docs
+from tests.project import test_docs as docs
 
 
 @pytest.mark.parametrize("page", docs.SPARK_PAGES, ids=lambda page: page.stem)

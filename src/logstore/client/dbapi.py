@@ -12,7 +12,7 @@ connection::
         next_offset, leader_epoch, topic_id, generation
     )
 
-``leader_epoch`` is that of the last record read, which tells whether that record is still there (`resuming`).
+``leader_epoch`` is that of the last record read, which tells whether that record is still there (`groups.resume`).
 ``generation`` keeps two consumers of one group apart. `claim` raises it; a `save` with an earlier one
 changes nothing and raises `GroupFencedError`, so that whoever comes last has the partitions and the one
 before loses its transaction instead of counting twice. The comparison and the change are one statement, under

@@ -1,8 +1,8 @@
 """A producer: records that come one by one, from any thread, gathered into batches for many partitions.
 
 Decides which partition a record goes to, when its batch is written and who is told. How one partition
-keeps its order is `lane`'s, what a record costs on the quick way `_produce`'s. A batch is written by the
-thread whose record filled it, or, once it has lingered, by the process's ticker; with a store that has a
+keeps its order is `partition_batcher`'s, what a record costs on the quick way `_batcher`'s. A batch is written
+by the thread whose record filled it, or, once it has lingered, by the process's ticker; with a store that has a
 clock of its own, by `tick`. So nothing is handed to another thread and back while a program is busy sending.
 """
 

@@ -1,6 +1,6 @@
 """The parts of one open log, and the steps that change several of them together.
 
-`Log`, `Flusher` and `cut` share one `State`: the segments, the producers, the epochs, the marks and
+`Log`, `Flusher` and `truncation` share one `State`: the segments, the producers, the epochs, the marks and
 the two files of promises, with the lock that guards them. What ends in ``_locked`` needs that lock.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;

@@ -2,7 +2,7 @@
 
 One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of
 bounded memory (`_keymap`); then it passes every segment from the first to where the map is complete
-through a filter (`_compact`) and puts the new form in the old one's place (`exchange`). Offsets,
+through a filter (`_compaction_filter`) and puts the new form in the old one's place (`segment_swap`). Offsets,
 sequences and the order of records stay. Tombstones, and markers of transactions of which nothing is
 left, go once ``delete.retention.ms`` has passed since a compaction first met them.
 

@@ -1,7 +1,7 @@
 """Putting one new segment in the place of a run of old ones, under a log that goes on.
 
 The only module that changes which files are the log's sealed segments while the log is open. Its
-steps are those that `swaps` finishes after a crash, in the same order: the whole new form gets the
+steps are those that `interrupted_swap` finishes after a crash, in the same order: the whole new form gets the
 suffix ``.swap``; the old files go; the suffix goes. Appends go on all the while: the log's lock is held
 only to change the tuple of segments. Whoever cuts, deletes or closes waits (`State.exchanging`).
 

@@ -247,7 +247,7 @@ class Segments:
         return Segment(file, base_offset, index_interval_bytes=self._config.index_interval_bytes)
 
     def open_sealed(self, name: str, base_offset: int, size: int, next_offset: int) -> Segment:
-        """A segment whose whole file has this name. It is none of the log's until `exchange`."""
+        """A segment whose whole file has this name. It is none of the log's until `Segments.exchange`."""
         file = self.directory.files.lazy(self.directory.join(name))
         return _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=True)
 

@@ -1,6 +1,6 @@
 """The options of writing with ``format("logstore")``: what each accepts, and what they mean together.
 
-Stands on the table machinery of `named`. Knows no Spark: imports the vocabulary only. Any thread may use it.
+Stands on `option_parser`. Knows no Spark: imports the vocabulary only. Any thread may use it.
 """
 
 from __future__ import annotations

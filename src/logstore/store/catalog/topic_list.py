@@ -3,7 +3,7 @@
 This module alone knows the file's bytes and replaces it. A change of the catalogue is one replacement:
 write beside, sync, rename, sync the directory; so after a crash either the old one or the new one is
 there, whole. What a change needs besides (directories to make or to remove) is announced by the state of
-the topic before it begins, and the next open for writing finishes or undoes it (`store.topics`)::
+the topic before it begins, and the next open for writing finishes or undoes it (`store.catalog.topics`)::
 
     logstore topics 2
     {"cluster_id": "…", "next_producer_id": 0, "topics": {"flights": {"id": "…", …}}}

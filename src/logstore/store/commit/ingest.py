@@ -1,6 +1,6 @@
 """Taking in staged files: all of a manifest or nothing, once, and visible together.
 
-Exactly once rests on one record for each query in ``__logstore_sinks`` (`store.sinks`), which goes through these
+Exactly once rests on one record for each query in ``__logstore_sinks`` (`store.commit.commit_log`), which goes through these
 phases for every batch, and on transactions in the logs, by which readers with ``read_committed`` see nothing of a
 batch before its end:
 

@@ -2,7 +2,7 @@
 
 The budget counts what all logs take on the disk: segments with what is preallocated behind them, indexes,
 snapshots. It is measured now and then, and between two measurements counted by what the logs were granted
-(`log.gate`): each log asks for some room ahead and counts it down by itself.
+(`log.space_quota`): each log asks for some room ahead and counts it down by itself.
 
 ``logstore.disk.budget`` is a number of bytes or a share of the file system, ``logstore.disk.reserve`` what has to
 stay free on it for others; the lower of the two limits counts. At the limit room is made in this order:

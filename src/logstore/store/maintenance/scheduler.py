@@ -1,6 +1,6 @@
 """When the recurring work of a store is done: a list of tasks, each with its period, and the thread that runs them.
 
-What a task does is not known here (`store.upkeep` is the work itself). A store that lives by the machine's clock
+What a task does is not known here (`maintenance.tasks` is the work itself). A store that lives by the machine's clock
 has one thread; a store with a clock of its own, or with ``logstore.housekeeping=manual``, is driven by whoever
 owns it, through `run_all`. Tasks run one after the other, never two at a time; what must not meet any of them,
 such as a snapshot, holds `paused`.

@@ -1,7 +1,7 @@
 """The recurring work of a store: retention, compaction, expiry of producers, checkpoints of the root.
 
 This module goes through the partitions and asks each log to do its part; when that happens is
-`store.housekeeping`'s business. Logs that nobody has used since the store was opened are opened for it, one
+`maintenance.scheduler`'s business. Logs that nobody has used since the store was opened are opened for it, one
 after the other, where their settings ask for anything. A partition that cannot be opened or worked on is
 reported once and passed over: the others go on.
 """

@@ -2,7 +2,7 @@
 
 `ask` opens a store that no process writes, without housekeeping and with the partitions of the request alone,
 carries the request out and closes the store again; other openers wait for that moment, but not for a snapshot. If a
-process has the store open, its *owner*, the request goes into the owner's inbox (`store.mailbox`), and `ask` waits
+process has the store open, its *owner*, the request goes into the owner's inbox (`request_files`), and `ask` waits
 for the answer. Whenever the lock of the root is free meanwhile, `ask` takes the letter back and does the work here.
 
 A letter may be answered twice, late, or never, and the request be made again. `Store.ingest` knows which batches it

@@ -1,6 +1,6 @@
 """Letters to the process that writes a store: plain files in the root.
 
-A letter holds one request (`store.requests`) and goes by a *slip*, ``<digest>.<number>.<random>``: of a manifest
+A letter holds one request (`requests`) and goes by a *slip*, ``<digest>.<number>.<random>``: of a manifest
 the query's digest and the number of its batch, as staged files are named::
 
     logstore.inbox.<slip>     a request that waits, with the time until which it is of any use
@@ -12,8 +12,8 @@ Each change is one rename, so exactly one of the two sides has a letter: whoever
 The bell keeps the owner from listing the root, which may hold ten thousand directories, to learn that
 nothing has come. Nothing is synced: after a power cut nobody waits for an answer any more.
 
-This module knows files, and neither stores nor logs. The sender's part is `store.inbox`, the owner's
-`store.answering`. Any thread may call.
+This module knows files, and neither stores nor logs. The sender's part is `asking`, the owner's
+`commit_server`. Any thread may call.
 """
 
 from __future__ import annotations

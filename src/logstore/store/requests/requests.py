@@ -1,7 +1,7 @@
 """What a process may ask of the one that writes a store, as JSON and back.
 
 A request says what is asked for, does it with a store that is open for writing, and has its answer as JSON; how it
-travels is `store.mailbox`'s business. Whoever asks may be an earlier or a later program, so an owner refuses a kind
+travels is `request_files`'s business. Whoever asks may be an earlier or a later program, so an owner refuses a kind
 that it does not know.
 """
 

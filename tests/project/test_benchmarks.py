@@ -1,0 +1,168 @@
+"""The tools of the benchmarks are right: rates that cannot be are refused, bars are judged, the table says so.
+
+Nothing here is timed against a bar; a rate is compared only with what this machine can copy and sum.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from logstore.batch._crc32c import crc32c
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "benchmarks"
+
+
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Its dataclasses look their module up by name.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+interleave = load("interleave")
+report = load("report")
+
+
+class Stopwatch:
+    """What pytest-benchmark's fixture does for a race: so many rounds, timed."""
+
+    def __init__(self) -> None:
+        self.extra_info: dict[str, Any] = {}
+        self.stats: Any = None
+
+    def pedantic(self, work: Callable[..., Any], setup: Any, rounds: int, warmup_rounds: int) -> None:
+        seconds = []
+        for _ in range(warmup_rounds + rounds):
+            arguments, _ = setup()
+            started = time.perf_counter()
+            work(*arguments)
+            seconds.append(time.perf_counter() - started)
+        self.stats = SimpleNamespace(stats=SimpleNamespace(data=seconds[warmup_rounds:]))
+
+
+DATA = bytes(1 << 20)
+
+
+def honest(_state: None) -> int:
+    """Copies and sums all of it, twice."""
+    for _ in range(2):
+        crc32c(bytes(bytearray(DATA)))
+    return len(DATA)
+
+
+def idle(_state: None) -> int:
+    """Does nothing, and says that it has done all."""
+    return len(DATA)
+
+
+def runner(work: Callable[[Any], int], expected: int = len(DATA)) -> Any:
+    def check(_state: None, result: int) -> None:
+        assert result == expected, "the result of the work is wrong"
+
+    return interleave.Runner(work, check, parts=("memcpy", "crc"))
+
+
+def race(ours: Any, **peers: Any) -> dict[str, Any]:
+    watch = Stopwatch()
+    interleave.race(
+        watch,
+        ours,
+        peers,
+        workload="copy and sum",
+        records=1,
+        size=len(DATA),
+        bars={"slow": interleave.Bar(1e-9, 1e9)} if "slow" in peers else {},
+        targets=lambda medians: [interleave.Target("memory", 50.0, "MB", 60, 40)],
+        codec="none",
+    )
+    return watch.extra_info
+
+
+@pytest.fixture
+def no_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For races of honest work: a ceiling that is measured on a loaded machine may be below what comes after it."""
+    monkeypatch.setattr(interleave, "ceiling", lambda parts: 1e15)
+
+
+@pytest.mark.usefixtures("no_ceiling")
+def test_a_race_leaves_ratios_and_targets_with_their_bars() -> None:
+    info = race(runner(honest), slow=runner(honest))
+    slow = info["peers"]["slow"]
+    assert slow["ratio"] == pytest.approx(slow["seconds"] / info["seconds"])
+    assert slow["lowest"] <= slow["highest"]
+    assert (slow["bar"], slow["stretch"], slow["met"]) == (1e-9, 1e9, "yes")
+    assert info["targets"][0]["met"] == "yes"
+    assert (info["records"], info["bytes"], info["codec"]) == (1, len(DATA), "none")
+    json.dumps(info)
+
+
+def test_a_rate_that_no_machine_has_is_a_broken_benchmark() -> None:
+    with pytest.raises(
+        interleave.BrokenBenchmarkError, match=r"copy and sum at .* this machine does memcpy and crc"
+    ):
+        race(runner(idle))
+
+
+def test_a_reference_that_does_not_work_is_found_too() -> None:
+    with pytest.raises(interleave.BrokenBenchmarkError, match="copy and sum: lazy at"):
+        race(runner(honest), lazy=runner(idle))
+
+
+def test_work_with_a_wrong_result_is_refused_whoever_did_it() -> None:
+    with pytest.raises(AssertionError, match="is wrong"):
+        race(runner(honest, expected=1))
+    with pytest.raises(AssertionError, match="is wrong"):
+        race(runner(honest), peer=runner(honest, expected=1))
+
+
+@pytest.mark.parametrize(
+    "value, bar, stretch, at_most, word",
+    [
+        (6.9, 5.0, 7.0, False, "yes"),
+        (7.0, 5.0, 7.0, False, "stretch"),
+        (4.9, 5.0, 7.0, False, "no"),
+        (60.0, 60.0, 40.0, True, "yes"),
+        (60.1, 60.0, 40.0, True, "no"),
+        (39.0, 60.0, 40.0, True, "stretch"),
+        (2.0, 1.5, None, False, "yes"),
+        (2.0, None, None, False, ""),
+    ],
+)
+def test_a_bar_is_met_missed_or_passed(value: float, bar: Any, stretch: Any, at_most: bool, word: str) -> None:
+    assert interleave.verdict(value, bar, stretch, at_most=at_most) == word
+
+
+@pytest.mark.usefixtures("no_ceiling")
+def test_the_table_shows_each_reference_its_bars_and_what_is_missed() -> None:
+    info = race(runner(honest), slow=runner(honest))
+    info["peers"]["slow"].update(ratio=1.4, lowest=1.2, highest=1.6, bar=1.5, stretch=2.5, met="no")
+    results = {
+        "machine_info": {"described": report.describe(Path("/"))},
+        "benchmarks": [
+            {"name": "test_copy", "extra_info": info},
+            {"name": "test_broken", "extra_info": {}},
+        ],
+    }
+    page = report.render(results)
+    assert "1.40x (1.20-1.60)" in page
+    (line,) = (line for line in page.splitlines() if "1.40x" in line)
+    assert line.split()[-3:] == ["1.5x", "2.5x", "no"]
+    assert "<= 60" in page
+    assert "bars met: 1 of 2" in page
+    assert "missed: copy and sum: slow" in page
+    assert "failed, see above: test_broken" in page
+    for word in ("processor", "memory", "system", "python", "libraries"):
+        assert word in page
