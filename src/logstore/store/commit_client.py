@@ -1,7 +1,7 @@
 """Having staged files taken in, whoever writes the store: this process for a moment, or the one that has it open.
 
-How is `requests.asking`'s business. Exactly once does not rest on it: `Store.ingest` knows what it has taken in, so a
-batch may be committed again.
+How is `requests.asking`'s business. Exactly once does not rest on it: `Store.ingest` knows what it has taken
+in, so a batch may be committed again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Taking in staged files: all of a manifest or nothing, once, and visible together.
 
-Exactly once rests on one record for each query in ``__logstore_sinks`` (`store.commit.commit_log`), which goes through these
-phases for every batch, and on transactions in the logs, by which readers with ``read_committed`` see nothing of a
-batch before its end:
+Exactly once rests on one record for each query in ``__logstore_sinks`` (`store.commit.commit_log`), which goes
+through these phases for every batch, and on transactions in the logs, by which readers with ``read_committed``
+see nothing of a batch before its end:
 
 1. *intent*, synced: who writes (producer id and epoch, never used before) and into which partitions;
 2. transactional batches into every partition, then every partition synced;

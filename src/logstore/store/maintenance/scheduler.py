@@ -1,9 +1,9 @@
 """When the recurring work of a store is done: a list of tasks, each with its period, and the thread that runs them.
 
-What a task does is not known here (`maintenance.tasks` is the work itself). A store that lives by the machine's clock
-has one thread; a store with a clock of its own, or with ``logstore.housekeeping=manual``, is driven by whoever
-owns it, through `run_all`. Tasks run one after the other, never two at a time; what must not meet any of them,
-such as a snapshot, holds `paused`.
+What a task does is not known here (`maintenance.tasks` is the work itself). A store that lives by the machine's
+clock has one thread; a store with a clock of its own, or with ``logstore.housekeeping=manual``, is driven by
+whoever owns it, through `run_all`. Tasks run one after the other, never two at a time; what must not meet any
+of them, such as a snapshot, holds `paused`.
 
 The thread knows the tasks and nothing of the `Store`, so it keeps no store alive that somebody has dropped.
 A task that fails is reported and runs again when it is next due.
