@@ -31,7 +31,7 @@ from logstore.spark import jvm
 from logstore.spark.pipelines import Parameters, files
 from logstore.spark.pipelines.files import FilesParameters
 from logstore.spark.pipelines.output.outputs import Directory, Topic
-from logstore.spark.pipelines.running.queries import finish, start
+from logstore.spark.pipelines.running import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "columns _index protocol",
         "batch config",
         "clock io paths records topic_names",
-        "dropped errors metrics",
+        "dropped errors metrics renamed",
     ),
     "logstore.accumulator": (
         "partition_batcher",

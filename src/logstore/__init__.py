@@ -12,6 +12,7 @@ none: most of the cost is `dataclasses` and `logging`, which its other parts may
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -144,3 +145,18 @@ if not TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__", "open"]
+
+
+class _Renamed:
+    """Asked by Python for modules that it does not find: see `logstore.renamed`, which few programs need."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        if not name.startswith("logstore."):
+            return None
+        from logstore.renamed import Renamed
+
+        return Renamed.find_spec(name)
+
+
+sys.meta_path.append(_Renamed)  # type: ignore[arg-type]

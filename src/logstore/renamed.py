@@ -1,0 +1,69 @@
+"""Modules by the names that they had before they stood in folders, for one release, each with a warning.
+
+Python asks `Renamed` only for modules that it has not found otherwise: `logstore` stands last on `sys.meta_path`
+for it. An old module is a new one's names under the old name: classes are the same objects.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+#: Old name -> new name, for what the pages have named. `logstore.wire` was the folder of three of them.
+NAMES = {
+    "logstore.client_config": "logstore.config.client",
+    "logstore.log.appender": "logstore.log.append.appender",
+    "logstore.log.reader": "logstore.log.read.reader",
+    "logstore.settings": "logstore.config.schema",
+    "logstore.spark.java": "logstore.spark.jvm",
+    "logstore.spark.pipelines.outputs": "logstore.spark.pipelines.output.outputs",
+    "logstore.spark.pipelines.session": "logstore.spark.pipelines.running.session",
+    "logstore.spark.pipelines.written": "logstore.spark.pipelines.output.written",
+    "logstore.store.adopt": "logstore.store.admin.kafka_directories",
+    "logstore.store.consumer": "logstore.client.consumer",
+    "logstore.store.dbapi": "logstore.client.dbapi",
+    "logstore.store.inbox": "logstore.store.commit_client",
+    "logstore.store.ingest": "logstore.store.commit.ingest",
+    "logstore.store.lag": "logstore.client.lag",
+    "logstore.store.partitioners": "logstore.client.partitioners",
+    "logstore.store.payload": "logstore.columns.value_schema",
+    "logstore.store.producer": "logstore.client.producer",
+    "logstore.store.rebuild": "logstore.store.admin.rebuild",
+    "logstore.store.replay": "logstore.store.commit.restore",
+    "logstore.store.scans": "logstore.client.scan.topic_scan",
+    "logstore.store.snapshots": "logstore.store.admin.snapshots",
+    "logstore.store.staging": "logstore.store.commit.staged_writer",
+    "logstore.store.streams": "logstore.client.streams",
+    "logstore.store_config": "logstore.config.store",
+    "logstore.wire": "logstore.protocol",
+    "logstore.wire.client": "logstore.remote.client",
+    "logstore.wire.frames": "logstore.protocol.frames",
+    "logstore.wire.message": "logstore.protocol.message",
+    "logstore.wire.messages": "logstore.protocol.generated.messages",
+    "logstore.wire.producer": "logstore.remote.producer",
+}
+
+
+class Renamed:
+    """Finds and loads modules by their old names."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name not in NAMES:
+            return None
+        # A package, so that what it held is looked for below its name.
+        return ModuleSpec(name, Renamed, is_package=name == "logstore.wire")  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        """Leave it to Python to make the module."""
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        old = module.__name__
+        warnings.warn(f"{old} is {NAMES[old]} now; the old name goes with the next release", DeprecationWarning, 2)
+        found = importlib.import_module(NAMES[old])
+        module.__dict__.update({name: value for name, value in vars(found).items() if not name.startswith("__")})
+        module.__doc__ = found.__doc__

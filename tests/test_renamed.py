@@ -1,0 +1,31 @@
+"""Modules by the names that they had before they stood in folders."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from logstore.renamed import NAMES
+
+SPARKS = {name for name in NAMES if name.startswith("logstore.spark")}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES.keys() - SPARKS))
+def test_an_old_name_gives_the_same_objects_and_says_the_new_one(name: str) -> None:
+    for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+        del sys.modules[loaded]
+    with pytest.warns(DeprecationWarning, match=f"{name} is {NAMES[name]} now"):
+        old = importlib.import_module(name)
+    new = importlib.import_module(NAMES[name])
+    public = [each for each in vars(new) if not each.startswith("_")]
+    assert public
+    assert all(getattr(old, each) is getattr(new, each) for each in public)
+
+
+def test_what_was_never_there_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"logstore\.surprise"):
+        importlib.import_module("logstore.surprise")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("logstore.wire.surprise")
