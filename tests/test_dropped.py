@@ -89,7 +89,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
         "root": RootLock._guard,
         "log": log._state.lock,
         "sync": log._flusher._commit._changed,
-        "store": store._life._lock,
+        "store": store._lifecycle._lock,
         "records": appender._lock if kind == "appender" else producer._lanes[0]._writing,
     }[held]
     things = {"log": [solo, appender], "appender": [appender], "producer": [producer], "store": [store, producer]}

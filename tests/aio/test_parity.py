@@ -106,7 +106,7 @@ def parameters(function) -> list[tuple]:
 
 def test_what_only_makes_something_has_not_begun(tmp_path):
     store = aio.open(tmp_path / "data")
-    assert isinstance(store, aio.Coming)
+    assert isinstance(store, aio.Pending)
     assert not (tmp_path / "data").exists()
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import logstore
-from logstore.client.partition_position import Place
+from logstore.client.partition_position import PartitionPosition
 from logstore.records import TopicPartition
 from logstore.testing import ManualClock
 
@@ -171,7 +171,7 @@ def test_planted_a_seek_that_forgets_what_was_read_ahead_is_found(tmp_path, monk
     """By hand what the sequences below have to find: a consumer goes on in the records that it holds already."""
     sequence = [("append", PLACES[0], 30), ("poll", 5), ("seek", PLACES[0], 20), ("poll", 5)]
     run(tmp_path / "whole", sequence)
-    monkeypatch.setattr(Place, "go_to", lambda self, offset: setattr(self, "offset", offset))
+    monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset: setattr(self, "offset", offset))
     with pytest.raises(AssertionError):
         run(tmp_path / "planted", sequence)
 
@@ -182,7 +182,7 @@ def test_a_consumer_is_where_its_model_is(tmp_path, seed):
 
 
 def test_planted_the_same_bug_is_found_by_such_calls_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(Place, "go_to", lambda self, offset: setattr(self, "offset", offset))
+    monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset: setattr(self, "offset", offset))
 
     def run_all():
         for seed in range(30):

@@ -36,7 +36,7 @@ def values_of(run: int, thread: int, n: int) -> list[bytes]:
     return [value_of(run, thread, n, i, count) for i in range(count)]
 
 
-class Gate:
+class SpaceQuota:
     """Lets appends overlap, and keeps them out while the log is cut or its start is raised."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Writer:
         self.rng = random.Random(orders["seed"])
         self.sequences = {int(k): v for k, v in orders["sequences"].items()}
         self.log = logstore.Log.open(orders["path"], **SETTINGS)
-        self.gate = Gate()
+        self.quota = SpaceQuota()
         self.written: list[tuple[int, int, int]] = []  # (first offset, thread, sequence before)
         self.resume()
         say("S")
@@ -122,7 +122,7 @@ class Writer:
         n = 0
         rng = random.Random(self.rng.random())
         while True:
-            with self.gate:
+            with self.quota:
                 # Whatever a killed process or a truncation has left open is given up first.
                 self.end(marker.ABORT)
                 for _ in range(rng.randrange(1, 4)):
@@ -134,14 +134,14 @@ class Writer:
     def simple(self, thread: int) -> None:
         n = 0
         while True:
-            with self.gate:
+            with self.quota:
                 self.append(thread, n)
             n += 1
 
     def maintain(self) -> None:
         n = 0
         while True:
-            with self.gate:
+            with self.quota:
                 self.append(PLAIN, n)
             n += 1
             choice = self.rng.random()
@@ -150,13 +150,13 @@ class Writer:
             elif choice < 0.08:
                 self.log.roll()
             elif choice < 0.13:
-                self.gate.shut()
+                self.quota.shut()
                 self.shorten()
-                self.gate.open()
+                self.quota.open()
             elif choice < 0.16:
-                self.gate.shut()
+                self.quota.shut()
                 self.cut()
-                self.gate.open()
+                self.quota.open()
 
     def shorten(self) -> None:
         # Not the records of an open transaction: who looks for it in the log could not find it.

@@ -13,7 +13,7 @@ from logstore.errors import LogstoreError, StorageError
 from logstore.log.append import flush
 from logstore.log.directory import files
 from logstore.log.directory.segments import Segments
-from logstore.log.formats.recovery_point import RecoveryFile
+from logstore.log.formats.recovery_point import RecoveryPointFile
 from logstore.log.recovery import recovery
 from logstore.testing import SimDisk
 from tests.crash.lives import Life
@@ -136,5 +136,5 @@ def test_planted_a_recovery_point_before_its_sync_is_found(monkeypatch):
 
 
 def test_planted_a_truncation_that_does_not_lower_the_promise_first_is_found(monkeypatch):
-    monkeypatch.setattr(RecoveryFile, "write_durably", RecoveryFile.write)
+    monkeypatch.setattr(RecoveryPointFile, "write_durably", RecoveryPointFile.write)
     find(seeds=range(12))

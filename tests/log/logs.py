@@ -11,7 +11,7 @@ from logstore import Log
 from logstore.batch._encode import encode
 from logstore.log.directory.files import Directory
 from logstore.log.formats import transaction_index
-from logstore.log.formats.recovery_point import RecoveryFile
+from logstore.log.formats.recovery_point import RecoveryPointFile
 from logstore.log.recovery import recovery
 
 NOW_MS = 1_700_000_000_000
@@ -66,6 +66,6 @@ def forget_sums(path: Path) -> None:
     directory.remove(transaction_index.NOTE)
     point = recovery.read_point(directory)
     assert point is not None
-    file = RecoveryFile(directory, point)
+    file = RecoveryPointFile(directory, point)
     file.write_durably(point._replace(lists_aborted=False))
     file.close()

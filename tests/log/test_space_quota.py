@@ -6,11 +6,11 @@ import pytest
 
 from logstore import Log
 from logstore.errors import DiskBudgetError, DiskFullError, ExpectedOffsetError
-from logstore.log.space_quota import Gate, OpenGate
+from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.testing import SimDisk
 
 
-class Counted(Gate):
+class Counted(SpaceQuota):
     """Grants ``each`` bytes as often as it may, and more once room was made."""
 
     def __init__(self, each: int, times: int) -> None:
@@ -19,69 +19,69 @@ class Counted(Gate):
         self.made: list[int] = []
         self.gives_room = False
 
-    def grant(self, needed):
+    def reserve(self, needed):
         self.asked.append(needed)
         if not self.times:
             raise DiskBudgetError("no more")
         self.times -= 1
         return max(needed, self.each)
 
-    def make_room(self, needed):
+    def reclaim(self, needed):
         self.made.append(needed)
         if self.gives_room:
             self.times += 1
         return self.gives_room
 
 
-def open_log(gate, **settings):
-    return Log.open("/data/flights-0", settings, files=SimDisk(), gate=gate)
+def open_log(quota, **settings):
+    return Log.open("/data/flights-0", settings, files=SimDisk(), quota=quota)
 
 
 def test_it_is_asked_once_for_many_appends():
-    gate = Counted(10_000, 1)
-    with open_log(gate) as log:
+    quota = Counted(10_000, 1)
+    with open_log(quota) as log:
         for _ in range(50):
             log.append([b"x" * 50])
-        assert len(gate.asked) == 1
-        assert 0 < log.room < 10_000 - 50 * 100
+        assert len(quota.asked) == 1
+        assert 0 < log.reserved_bytes < 10_000 - 50 * 100
 
 
 def test_without_room_nothing_is_written_and_the_next_append_asks_again():
-    gate = Counted(300, 1)
-    with open_log(gate) as log:
+    quota = Counted(300, 1)
+    with open_log(quota) as log:
         log.append([b"x" * 100])
         end, size = log.log_end_offset, log.size
         for _ in range(3):
             with pytest.raises(DiskBudgetError):
                 log.append([b"x" * 200])
         assert (log.log_end_offset, log.size) == (end, size)
-        assert len(gate.made) == 3
+        assert len(quota.made) == 3
         assert log.metrics().counters["disk_full"] == 3
-        gate.times = 1
+        quota.times = 1
         assert log.append([b"x" * 200]).first_offset == end
 
 
 @pytest.mark.parametrize("tail", ["file", "memory"])
 def test_when_room_was_made_the_append_goes_on(tail):
-    gate = Counted(200, 1)
-    gate.gives_room = True
-    with open_log(gate, **{"logstore.tail": tail}) as log:
+    quota = Counted(200, 1)
+    quota.gives_room = True
+    with open_log(quota, **{"logstore.tail": tail}) as log:
         for number in range(10):
             assert log.append([b"x" * 150], ack="synced").first_offset == number
-        assert gate.made
+        assert quota.made
         assert [record.offset for record in log.scan()] == list(range(10))
 
 
 def test_a_condition_is_looked_at_again_when_room_was_made():
     class Sneaking(Counted):
-        def make_room(self, needed):
+        def reclaim(self, needed):
             # As if another thread had appended while this one held no lock.
             self.times, self.gives_room = 2, True
             log.append([b"between"])
             return True
 
-    gate = Sneaking(200, 1)
-    with open_log(gate) as log:
+    quota = Sneaking(200, 1)
+    with open_log(quota) as log:
         log.append([b"x" * 100])
         with pytest.raises(ExpectedOffsetError):
             log.append([b"x" * 200], expect=1)
@@ -89,19 +89,19 @@ def test_a_condition_is_looked_at_again_when_room_was_made():
 
 
 def test_ready_batches_are_retried_too():
-    gate = Counted(200, 1)
-    gate.gives_room = True
-    with open_log(OpenGate()) as source:
+    quota = Counted(200, 1)
+    quota.gives_room = True
+    with open_log(UnlimitedSpace()) as source:
         source.append([b"x" * 150])
         batch = source.read(0).data
-    with open_log(gate) as log:
+    with open_log(quota) as log:
         for number in range(5):
             assert log.append_batch(batch).first_offset == number
 
 
 def test_the_open_gate_makes_no_room():
-    assert not OpenGate().make_room(1)
-    assert OpenGate().grant(1 << 40) >= 1 << 40
+    assert not UnlimitedSpace().reclaim(1)
+    assert UnlimitedSpace().reserve(1 << 40) >= 1 << 40
     disk = SimDisk(capacity=100_000)
     with Log.open("/data/flights-0", files=disk) as log:
         with pytest.raises(DiskFullError):

@@ -31,8 +31,8 @@ from __future__ import annotations
 from logstore.aio.clients import Consumer, Producer
 from logstore.aio.store import Store
 from logstore.aio.store import open as open
-from logstore.aio.threads import Coming
+from logstore.aio.threads import Pending
 from logstore.aio.topics import Scan, Topic
 
 #: Without `open`: ``from logstore.aio import *`` must not take Python's own away from the program.
-__all__ = ["Coming", "Consumer", "Producer", "Scan", "Store", "Topic"]
+__all__ = ["Consumer", "Pending", "Producer", "Scan", "Store", "Topic"]

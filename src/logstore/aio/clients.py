@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
-from logstore.aio.threads import Closing, Threads, Twin, awaited, told_as
+from logstore.aio.threads import AsyncFacade, Closing, Threads, async_method, document_as
 from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import seconds_of
@@ -20,7 +20,7 @@ from logstore.errors import ConsumerClosedError
 R = TypeVar("R")
 
 
-class Producer(Twin[_producer.Producer], Closing):
+class Producer(AsyncFacade[_producer.Producer], Closing):
     """As `Producer`. ``future = await producer.send(…)`` gathers, ``await future`` gives the `RecordMetadata`."""
 
     @property
@@ -39,7 +39,7 @@ class Producer(Twin[_producer.Producer], Closing):
     def closed(self) -> bool:
         return self.sync.closed
 
-    @told_as(_producer.Producer.send)
+    @document_as(_producer.Producer.send)
     async def send(
         self,
         topic: str,
@@ -57,14 +57,14 @@ class Producer(Twin[_producer.Producer], Closing):
             self.sync.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers
         )
 
-    flush = awaited(_producer.Producer.flush)
-    partitions_for = awaited(_producer.Producer.partitions_for)
-    metrics = awaited(_producer.Producer.metrics)
-    tick = awaited(_producer.Producer.tick)
-    close = awaited(_producer.Producer.close)
+    flush = async_method(_producer.Producer.flush)
+    partitions_for = async_method(_producer.Producer.partitions_for)
+    metrics = async_method(_producer.Producer.metrics)
+    tick = async_method(_producer.Producer.tick)
+    close = async_method(_producer.Producer.close)
 
 
-class Consumer(Twin[_consumer.Consumer], Closing):
+class Consumer(AsyncFacade[_consumer.Consumer], Closing):
     """As `Consumer`. Calls of several tasks take turns; `wakeup` and `close` end one that waits."""
 
     def __init__(self, sync: _consumer.Consumer, threads: Threads) -> None:
@@ -104,26 +104,26 @@ class Consumer(Twin[_consumer.Consumer], Closing):
     def paused(self) -> frozenset[Any]:
         return self.sync.paused
 
-    assign = awaited(_consumer.Consumer.assign)
-    pause = awaited(_consumer.Consumer.pause)
-    resume = awaited(_consumer.Consumer.resume)
-    position = awaited(_consumer.Consumer.position)
-    positions = awaited(_consumer.Consumer.positions)
-    topic_id = awaited(_consumer.Consumer.topic_id)
-    was_added = awaited(_consumer.Consumer.was_added)
-    leader_epoch = awaited(_consumer.Consumer.leader_epoch)
-    seek_to_stored = awaited(_consumer.Consumer.seek_to_stored)
-    seek = awaited(_consumer.Consumer.seek)
-    seek_to_beginning = awaited(_consumer.Consumer.seek_to_beginning)
-    seek_to_end = awaited(_consumer.Consumer.seek_to_end)
-    seek_to_time = awaited(_consumer.Consumer.seek_to_time)
-    beginning_offsets = awaited(_consumer.Consumer.beginning_offsets)
-    end_offsets = awaited(_consumer.Consumer.end_offsets)
-    offsets_for_times = awaited(_consumer.Consumer.offsets_for_times)
-    commit = awaited(_consumer.Consumer.commit)
-    committed = awaited(_consumer.Consumer.committed)
+    assign = async_method(_consumer.Consumer.assign)
+    pause = async_method(_consumer.Consumer.pause)
+    resume = async_method(_consumer.Consumer.resume)
+    position = async_method(_consumer.Consumer.position)
+    positions = async_method(_consumer.Consumer.positions)
+    topic_id = async_method(_consumer.Consumer.topic_id)
+    was_added = async_method(_consumer.Consumer.was_added)
+    leader_epoch = async_method(_consumer.Consumer.leader_epoch)
+    seek_to_stored = async_method(_consumer.Consumer.seek_to_stored)
+    seek = async_method(_consumer.Consumer.seek)
+    seek_to_beginning = async_method(_consumer.Consumer.seek_to_beginning)
+    seek_to_end = async_method(_consumer.Consumer.seek_to_end)
+    seek_to_time = async_method(_consumer.Consumer.seek_to_time)
+    beginning_offsets = async_method(_consumer.Consumer.beginning_offsets)
+    end_offsets = async_method(_consumer.Consumer.end_offsets)
+    offsets_for_times = async_method(_consumer.Consumer.offsets_for_times)
+    commit = async_method(_consumer.Consumer.commit)
+    committed = async_method(_consumer.Consumer.committed)
 
-    @told_as(_consumer.Consumer.poll)
+    @document_as(_consumer.Consumer.poll)
     async def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Any]:
         limit = _consumer.check_limit(self.config.max_poll_records if max_records is None else max_records)
         timeout_s = seconds_of(timeout_s)
@@ -143,7 +143,7 @@ class Consumer(Twin[_consumer.Consumer], Closing):
     def __aiter__(self) -> AsyncIterator[Any]:
         return self.records()
 
-    @told_as(_consumer.Consumer.records)
+    @document_as(_consumer.Consumer.records)
     async def records(self, timeout_s: float | None = None) -> AsyncIterator[Any]:
         each = self.config.max_poll_records
         timeout_s = seconds_of(timeout_s)
@@ -173,13 +173,13 @@ class Consumer(Twin[_consumer.Consumer], Closing):
         """Until a log moves, somebody wakes the consumer, or the time is over. Occupies no thread."""
         news = self._news
 
-        def ring() -> None:
+        def notify() -> None:
             try:
                 loop.call_soon_threadsafe(news.set)
             except RuntimeError:
                 pass  # the loop is closed, and nobody waits any more
 
-        listening = self.sync.listen(ring)
+        listening = self.sync.listen(notify)
         listening.begin()
         try:
             if listening.is_there() or self.sync.has_grown():
@@ -198,13 +198,13 @@ class Consumer(Twin[_consumer.Consumer], Closing):
         self.sync.wakeup()
         self._news.set()
 
-    @told_as(_consumer.Consumer.close)
+    @document_as(_consumer.Consumer.close)
     async def close(self) -> None:
         self._news.set()
         await self._call(self.sync.close)
         self._news.set()
 
-    @told_as(_consumer.Consumer.abandon)
+    @document_as(_consumer.Consumer.abandon)
     async def abandon(self) -> None:
         await self._call(self.sync.abandon)
         self._news.set()

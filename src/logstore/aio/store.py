@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from logstore.aio.clients import Consumer, Producer
-from logstore.aio.threads import Closing, Coming, Threads, Twin, awaited, told_as
+from logstore.aio.threads import AsyncFacade, Closing, Pending, Threads, async_method, document_as
 from logstore.aio.topics import Topic
 from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
@@ -19,7 +19,7 @@ from logstore.store import topic as _topic
 _THREADS = 8
 
 
-class Store(Twin[_store.Store], Closing):
+class Store(AsyncFacade[_store.Store], Closing):
     """As `Store`."""
 
     @property
@@ -42,32 +42,32 @@ class Store(Twin[_store.Store], Closing):
     def closed(self) -> bool:
         return self.sync.closed
 
-    topics = awaited(_store.Store.topics)
-    describe_topic = awaited(_store.Store.describe_topic)
-    alter_topic = awaited(_store.Store.alter_topic)  # type: ignore[arg-type]  # its settings might be named self
-    delete_topic = awaited(_store.Store.delete_topic)
-    commit_offsets = awaited(_store.Store.commit_offsets)
-    committed = awaited(_store.Store.committed)
-    lag = awaited(_store.Store.lag)
-    ingest = awaited(_store.Store.ingest)
-    flush = awaited(_store.Store.flush)
-    housekeep = awaited(_store.Store.housekeep)
-    snapshot = awaited(_store.Store.snapshot)
-    disk_usage = awaited(_store.Store.disk_usage)
-    set_disk_budget = awaited(_store.Store.set_disk_budget)
+    topics = async_method(_store.Store.topics)
+    describe_topic = async_method(_store.Store.describe_topic)
+    alter_topic = async_method(_store.Store.alter_topic)  # type: ignore[arg-type]  # its settings might be named self
+    delete_topic = async_method(_store.Store.delete_topic)
+    commit_offsets = async_method(_store.Store.commit_offsets)
+    committed = async_method(_store.Store.committed)
+    lag = async_method(_store.Store.lag)
+    ingest = async_method(_store.Store.ingest)
+    flush = async_method(_store.Store.flush)
+    housekeep = async_method(_store.Store.housekeep)
+    snapshot = async_method(_store.Store.snapshot)
+    disk_usage = async_method(_store.Store.disk_usage)
+    set_disk_budget = async_method(_store.Store.set_disk_budget)
 
-    @told_as(_store.Store.create_topic)
+    @document_as(_store.Store.create_topic)
     async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:
         return await self._topic(await self._call(self.sync.create_topic, *args, **kwargs))
 
-    @told_as(_store.Store.add_partitions)
+    @document_as(_store.Store.add_partitions)
     async def add_partitions(self, *args: Any, **kwargs: Any) -> Topic:
         return await self._topic(await self._call(self.sync.add_partitions, *args, **kwargs))
 
     async def _topic(self, made: _topic.Topic) -> Topic:
         return await Topic(lambda: made, self._threads, made.name)
 
-    @told_as(_store.Store.topic)
+    @document_as(_store.Store.topic)
     def topic(self, name: str) -> Topic:
         return Topic(lambda: self.sync.topic(name), self._threads, name)
 
@@ -82,23 +82,23 @@ class Store(Twin[_store.Store], Closing):
         for name in await self.topics():
             yield name
 
-    @told_as(_store.Store.producer)
-    def producer(self, *args: Any, **kwargs: Any) -> Coming[Producer]:
+    @document_as(_store.Store.producer)
+    def producer(self, *args: Any, **kwargs: Any) -> Pending[Producer]:
         async def opening() -> Producer:
             made = await self._threads.make(self.sync.producer, _producer.Producer.close, *args, **kwargs)
             return Producer(made, self._threads)
 
-        return Coming(opening, "store.producer")
+        return Pending(opening, "store.producer")
 
-    @told_as(_store.Store.consumer)
-    def consumer(self, *args: Any, **kwargs: Any) -> Coming[Consumer]:
+    @document_as(_store.Store.consumer)
+    def consumer(self, *args: Any, **kwargs: Any) -> Pending[Consumer]:
         async def opening() -> Consumer:
             made = await self._threads.make(self.sync.consumer, _consumer.Consumer.abandon, *args, **kwargs)
             return Consumer(made, self._threads)
 
-        return Coming(opening, "store.consumer")
+        return Pending(opening, "store.consumer")
 
-    @told_as(_store.Store.close)
+    @document_as(_store.Store.close)
     async def close(self) -> None:
         if self.sync.closed:
             self._threads.end()
@@ -109,8 +109,8 @@ class Store(Twin[_store.Store], Closing):
             await asyncio.shield(closing)
 
 
-@told_as(_store.open_store)
-def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwargs: Any) -> Coming[Store]:
+@document_as(_store.open_store)
+def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwargs: Any) -> Pending[Store]:
     async def opening() -> Store:
         pool = Threads(threads)
         patience = _store.Patience(SYSTEM_CLOCK, wait_s)
@@ -127,4 +127,4 @@ def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwar
             pool.end()
             raise
 
-    return Coming(opening, "logstore.aio.open")
+    return Pending(opening, "logstore.aio.open")

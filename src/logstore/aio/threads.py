@@ -88,7 +88,7 @@ class Worded:
             """Never called; without it Python has words of its own for `with`."""
 
 
-class Twin(Worded, Generic[S]):
+class AsyncFacade(Worded, Generic[S]):
     """Stands for one object of the store, named `sync`, whose calls block."""
 
     sync: S  #: the object of the store
@@ -107,7 +107,7 @@ class Twin(Worded, Generic[S]):
         return f"<aio of {self.sync!r}>"
 
 
-class Late(Twin[S]):
+class Late(AsyncFacade[S]):
     """A twin of what is made in a thread: when it is awaited, or else when it is first used."""
 
     def __init__(self, make: Callable[[], S], threads: Threads) -> None:
@@ -138,17 +138,17 @@ class Late(Twin[S]):
         return self
 
 
-def told_as(twin: Callable[..., Any]) -> Callable[[F], F]:
+def document_as(twin: Callable[..., Any]) -> Callable[[F], F]:
     """Give a function the name, the text and, for who looks, the signature of its twin."""
     return functools.wraps(twin)  # type: ignore[return-value]  # which says less of it
 
 
-def awaited(
+def async_method(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     """A method of the twin, made in a thread."""
 
-    @told_as(method)
+    @document_as(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         made: R = await self._call(method, await self._ready(), *args, **kwargs)
         return made
@@ -156,19 +156,19 @@ def awaited(
     return call
 
 
-def asked(attribute: property) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+def sync_property(attribute: property) -> Callable[[Any], Coroutine[Any, Any, Any]]:
     """A property whose value may have to be waited for: a method here."""
     get = attribute.fget
     assert get is not None
 
-    @told_as(get)
+    @document_as(get)
     async def call(self: Any) -> Any:
         return await self._call(get, await self._ready())
 
     return call
 
 
-class Coming(Worded, Generic[T]):
+class Pending(Worded, Generic[T]):
     """Something that is opened when it is awaited, or entered by ``async with`` and closed behind it."""
 
     def __init__(self, opening: Callable[[], Awaitable[T]], call: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from logstore.aio.threads import Late, Threads, asked, awaited, told_as
+from logstore.aio.threads import Late, Threads, async_method, document_as, sync_property
 from logstore.client.scan import topic_scan as _scans
 from logstore.store import topic as _topic
 
@@ -43,12 +43,12 @@ class Scan(Late[_scans.TopicScan]):
     def left_out(self) -> list[Any]:
         return self.sync.left_out
 
-    count = awaited(_scans.TopicScan.count)
-    to_numpy = awaited(_scans.TopicScan.to_numpy)
-    to_arrow = awaited(_scans.TopicScan.to_arrow)
-    to_pandas = awaited(_scans.TopicScan.to_pandas)
-    to_polars = awaited(_scans.TopicScan.to_polars)
-    to_duckdb = awaited(_scans.TopicScan.to_duckdb)
+    count = async_method(_scans.TopicScan.count)
+    to_numpy = async_method(_scans.TopicScan.to_numpy)
+    to_arrow = async_method(_scans.TopicScan.to_arrow)
+    to_pandas = async_method(_scans.TopicScan.to_pandas)
+    to_polars = async_method(_scans.TopicScan.to_polars)
+    to_duckdb = async_method(_scans.TopicScan.to_duckdb)
 
     async def _each(self, method: Callable[[_scans.TopicScan], Iterator[R]]) -> AsyncIterator[R]:
         under_way: asyncio.Future[Any] | None = None
@@ -103,15 +103,15 @@ class Topic(Late[_topic.Topic]):
         return self.sync.id
 
     # A property, seen from the class, is no property to the type checker.
-    partition_count = asked(_topic.Topic.partition_count)  # type: ignore[arg-type]
-    config = asked(_topic.Topic.config)  # type: ignore[arg-type]
-    append = awaited(_topic.Topic.append)
-    append_many = awaited(_topic.Topic.append_many)
-    append_arrow = awaited(_topic.Topic.append_arrow)
-    read = awaited(_topic.Topic.read)
-    offset_for_time = awaited(_topic.Topic.offset_for_time)
-    delete_records = awaited(_topic.Topic.delete_records)
+    partition_count = sync_property(_topic.Topic.partition_count)  # type: ignore[arg-type]
+    config = sync_property(_topic.Topic.config)  # type: ignore[arg-type]
+    append = async_method(_topic.Topic.append)
+    append_many = async_method(_topic.Topic.append_many)
+    append_arrow = async_method(_topic.Topic.append_arrow)
+    read = async_method(_topic.Topic.read)
+    offset_for_time = async_method(_topic.Topic.offset_for_time)
+    delete_records = async_method(_topic.Topic.delete_records)
 
-    @told_as(_topic.Topic.scan)
+    @document_as(_topic.Topic.scan)
     def scan(self, *args: Any, **kwargs: Any) -> Scan:
         return Scan(lambda: self._get().scan(*args, **kwargs), self._threads, self.name)

@@ -20,8 +20,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from logstore.batch._batch import Record, RecordChain, RecordIterator
 from logstore.client.backend import Source
 from logstore.client.offsets import CommittedOffsets
-from logstore.client.partition_position import Place
-from logstore.client.subscription import Assignment, Wanted
+from logstore.client.partition_position import PartitionPosition
+from logstore.client.subscription import Subscription, Wanted
 from logstore.clock import seconds_of
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
@@ -36,8 +36,8 @@ from logstore.errors import (
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.io._interrupts import shielded
-from logstore.log.read.wait import Listening, wait_for_any
-from logstore.log.watermark import Bell
+from logstore.log.read.wait import OffsetListener, wait_for_any
+from logstore.log.watermark import Notifier
 from logstore.records import Ack, TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ READ_BYTES = 256 << 10
 LOOK_AROUND_S = 1.0
 
 
-class Consumer(Assignment):
+class Consumer(Subscription):
     """Reads partitions of a store, from any place on, and keeps the positions of its group.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -82,8 +82,8 @@ class Consumer(Assignment):
                 offsets.check_writable(self._group)
             offsets.hold(self._group, self)
         self._handed: RecordIterator | None = None  # what a loop is going through
-        self._bell = Bell(clock=self._clock)
-        self._ring: Callable[[], None] | None = None
+        self._notifier = Notifier(clock=self._clock)
+        self._notify: Callable[[], None] | None = None
         self._woken = False
         self._store_ends = False
         self._committed_s = self._clock.monotonic_s()
@@ -141,7 +141,7 @@ class Consumer(Assignment):
                 break
         return records
 
-    def _next_turn(self) -> Place:
+    def _next_turn(self) -> PartitionPosition:
         """The place whose turn it is; then it is the last."""
         place, *others = self._turns
         # In one step: an interrupt between two would leave a partition out for good.
@@ -163,7 +163,7 @@ class Consumer(Assignment):
             left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
         waiting = [(place.log, place.position) for place in self._places.values() if not place.paused]
         return (
-            wait_for_any(waiting, self._isolation, self._bell, self._clock, left)
+            wait_for_any(waiting, self._isolation, self._notifier, self._clock, left)
             or deadline is None
             or self._clock.monotonic_s() < deadline
         )
@@ -185,10 +185,10 @@ class Consumer(Assignment):
     def look_around(self) -> None:
         """Let a call that waits look whether its topics have more partitions. For another thread."""
         self._may_have_grown = True
-        self._bell.ring()
-        ring = self._ring
-        if ring is not None:
-            ring()
+        self._notifier.notify()
+        notify = self._notify
+        if notify is not None:
+            notify()
 
     def __iter__(self) -> Iterator[Record]:
         """Every record, for ever: at the end the loop waits for more. It ends with `close`. See `records`."""
@@ -275,14 +275,14 @@ class Consumer(Assignment):
                 self._check_there()
             return runs
 
-    def listen(self, ring: Callable[[], None]) -> Listening:
-        """Something that calls ``ring()`` once there may be news behind the positions as they are now.
+    def listen(self, notify: Callable[[], None]) -> OffsetListener:
+        """Something that calls ``notify()`` once there may be news behind the positions as they are now.
 
-        From now on ``ring()`` is also called when partitions are added; see `has_grown`.
+        From now on ``notify()`` is also called when partitions are added; see `has_grown`.
         """
-        self._ring = ring
+        self._notify = notify
         places = [(place.log, place.position) for place in self._places.values() if not place.paused]
-        return Listening(places, self._isolation, ring)
+        return OffsetListener(places, self._isolation, notify)
 
     def has_grown(self) -> bool:
         """Whether partitions may have been added that have not been looked for. Does no I/O."""
@@ -297,7 +297,7 @@ class Consumer(Assignment):
         handed = self._handed
         if handed is not None:
             handed.allow(0)
-        self._bell.ring()
+        self._notifier.notify()
 
     def end_with_store(self) -> None:
         """As `wakeup`, by the store that is being closed: what waits raises `StoreClosedError`."""
@@ -430,7 +430,7 @@ class Consumer(Assignment):
         self._reading.check_there(place)
         return given._replace(topic_id=place.topic_id)
 
-    def _was_made_anew(self, place: Place) -> bool:
+    def _was_made_anew(self, place: PartitionPosition) -> bool:
         try:
             return self._store.topic_id(place.name.topic) != place.topic_id
         except UnknownTopicError:

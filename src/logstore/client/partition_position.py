@@ -20,7 +20,7 @@ from logstore.records import TopicPartition
 _logger = logging.getLogger(__name__)
 
 
-class Place:
+class PartitionPosition:
     """A partition and how far it has been read.
 
     ``offset`` is where the next read begins, -1 until that is known; while ``run`` is there, its own
@@ -57,7 +57,7 @@ class Place:
         self.offset = self.done = offset
 
 
-class Reading:
+class PartitionFetcher:
     """How the places of one consumer are read. Holds nothing but its rules."""
 
     def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
@@ -68,7 +68,7 @@ class Reading:
         self._age_ms = config.reset_age_ms
         self._offsets = offsets
 
-    def run_of(self, place: Place, max_bytes: int) -> RecordIterator | None:
+    def run_of(self, place: PartitionPosition, max_bytes: int) -> RecordIterator | None:
         """Records that can be handed out now, or None. What it holds already comes first.
 
         Raises:
@@ -102,13 +102,13 @@ class Reading:
             place.run = iter(batches)
         return None
 
-    def check_there(self, place: Place) -> None:
+    def check_there(self, place: PartitionPosition) -> None:
         """Raise if the partition's topic was deleted or the store is closed."""
         self._store._log_of(*place.name, place.topic_id)
 
     # -- where to begin
 
-    def find(self, place: Place) -> None:
+    def find(self, place: PartitionPosition) -> None:
         """Settle where the first read begins, if that is not known yet.
 
         Raises:
@@ -133,7 +133,7 @@ class Reading:
             )
         place.go_to(self._first_offset(place))
 
-    def _was_added(self, place: Place) -> bool:
+    def _was_added(self, place: PartitionPosition) -> bool:
         """Whether the group reads the topic already, and the partition was added to it after it was made."""
         topic, number = place.name
         if not self._group or number < self._store.added_from(topic, place.topic_id):
@@ -143,7 +143,7 @@ class Reading:
             name.topic == topic and commit.topic_id in ("", place.topic_id) for name, commit in commits.items()
         )
 
-    def _reset(self, place: Place, error: OffsetOutOfRangeError) -> None:
+    def _reset(self, place: PartitionPosition, error: OffsetOutOfRangeError) -> None:
         """Begin anew: the offset lies below what is kept, or behind the end."""
         if self._rule == "none":
             raise error
@@ -158,14 +158,14 @@ class Reading:
             self._rule,
         )
 
-    def _first_offset(self, place: Place) -> int:
+    def _first_offset(self, place: PartitionPosition) -> int:
         if self._age_ms is not None:
             return self.offset_at(place, max(self._store.clock.now_ms() - self._age_ms, 0))
         if self._rule == "earliest":
             return place.log.log_start_offset
         return place.log.end_offset(self._isolation)
 
-    def offset_at(self, place: Place, timestamp_ms: int) -> int:
+    def offset_at(self, place: PartitionPosition, timestamp_ms: int) -> int:
         """The first record that is at least so new, or the end."""
         # The end first: what is appended meanwhile must not be passed over.
         end = place.log.end_offset(self._isolation)
@@ -173,4 +173,4 @@ class Reading:
         return end if found is None else found.offset
 
 
-__all__ = ["Place", "Reading"]
+__all__ = ["PartitionFetcher", "PartitionPosition"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from logstore.client.backend import Opened, Source
 from logstore.client.offsets import CommittedOffsets
-from logstore.client.partition_position import Place, Reading
+from logstore.client.partition_position import PartitionFetcher, PartitionPosition
 from logstore.config.client import ConsumerConfig
 from logstore.errors import (
     ConcurrentUseError,
@@ -43,16 +43,16 @@ class _Followed(NamedTuple):
     shares: int = 1
 
 
-class Assignment:
+class Subscription:
     """The places of one consumer, of which it is the greater part."""
 
     def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
         self._store = store
         self.config = config
         self._isolation = config.isolation
-        self._reading = Reading(store, config, offsets)
-        self._places: dict[TopicPartition, Place] = {}
-        self._turns: list[Place] = []  # the places, the one whose turn it is first
+        self._reading = PartitionFetcher(store, config, offsets)
+        self._places: dict[TopicPartition, PartitionPosition] = {}
+        self._turns: list[PartitionPosition] = []  # the places, the one whose turn it is first
         self._followed: dict[str, _Followed] = {}
         self._may_have_grown = False  # set by any thread; cleared before the topics are looked at
         self._in_use = threading.Lock()
@@ -145,13 +145,13 @@ class Assignment:
             found |= dict.fromkeys(names)
         return list(found)
 
-    def _place_of(self, name: TopicPartition, *, added: bool = False) -> Place:
+    def _place_of(self, name: TopicPartition, *, added: bool = False) -> PartitionPosition:
         topic_id = self._store.topic_id(name.topic)
         log = self._store._log_of(name.topic, name.partition, topic_id)
         known = self._followed.get(name.topic)
         if known is not None and known.topic_id == topic_id and name.partition >= known.looked_at:
             added = True  # assigned again before it was seen to be there
-        return Place(name, log, topic_id, added=added)
+        return PartitionPosition(name, log, topic_id, added=added)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -279,7 +279,7 @@ class Assignment:
         self._check_open()
         return [(name, self._store._log_of(*name)) for name in self._named(partitions)]
 
-    def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[Place]:
+    def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[PartitionPosition]:
         if not self._places:
             raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
         if not partitions:
@@ -316,4 +316,4 @@ def _used_elsewhere() -> ConcurrentUseError:
     )
 
 
-__all__ = ["Assignment", "Wanted"]
+__all__ = ["Subscription", "Wanted"]

@@ -46,7 +46,7 @@ from logstore.log.read.live_reader import LogReader
 from logstore.log.read.reader import REST_S
 from logstore.log.read.segment_holds import Hold
 from logstore.log.root import PartitionFacts, Root
-from logstore.log.space_quota import Gate, OpenGate
+from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.log.state import State
 from logstore.log.timer import TICKER
 from logstore.log.tools import checkpoint_copy
@@ -105,7 +105,7 @@ class Log(Writable):
         clock: Clock = SYSTEM_CLOCK,
         files: Files = LIBC,
         rng: random.Random | None = None,
-        gate: Gate | None = None,
+        quota: SpaceQuota | None = None,
         kind: LogKind = LogKind.UNRECORDED,
         drop_keyless: bool = False,
         **settings: Setting,
@@ -133,7 +133,9 @@ class Log(Writable):
             return LogReader(directory, settled, clock, kind)
         keeper = owner or SoloOwner(settled)
         return made(
-            lambda: cls(directory, settled, keeper, clock, rng, create, gate or OpenGate(), kind, drop_keyless),
+            lambda: cls(
+                directory, settled, keeper, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
+            ),
             Log.close,
         )
 
@@ -145,7 +147,7 @@ class Log(Writable):
         clock: Clock,
         rng: random.Random | None,
         create: bool,
-        gate: Gate,
+        quota: SpaceQuota,
         kind: LogKind,
         drop_keyless: bool,
     ) -> None:
@@ -154,7 +156,7 @@ class Log(Writable):
         check_place(above, directory, create=create)
         root = Root.open_for_writing(above, name, clock)
         try:
-            state = State(name, directory, root, config, owner, clock, rng, gate, kind)
+            state = State(name, directory, root, config, owner, clock, rng, quota, kind)
         except BaseException:
             root.release(name, None)
             raise
@@ -208,7 +210,7 @@ class Log(Writable):
                 self.flush()
         # A compaction stops at its next look, and must have stopped before anybody else may open the log.
         state.closing = True
-        with held(state.compacting), held(state.exchanging):
+        with held(state.compacting), held(state.segments_mutex):
             self._close(state)
 
     def _close(self, state: State) -> None:
@@ -353,11 +355,11 @@ class Log(Writable):
     def _cuts(self) -> int:
         # In this order: a cut that has begun since shows in one of the two.
         generation = self._state.generation
-        return 2 * generation + (self._state.cutting > 0)
+        return 2 * generation + (self._state.files_changing > 0)
 
     def _wait_for_rest(self) -> None:
         until_s = time.monotonic() + REST_S
-        while self._state.cutting and time.monotonic() < until_s:
+        while self._state.files_changing and time.monotonic() < until_s:
             time.sleep(0.001)
             self._check_open()
 
@@ -500,9 +502,9 @@ class Log(Writable):
         return checkpoint_copy.verify(taken, target)
 
     @property
-    def room(self) -> int:
-        """Bytes that the log's gate has granted it and that it has not written yet."""
-        return self._state.room
+    def reserved_bytes(self) -> int:
+        """Return the bytes that the log has reserved and not written yet."""
+        return self._state.reserved_bytes
 
     @property
     def taken(self) -> Taken:

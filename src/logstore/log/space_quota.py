@@ -1,7 +1,7 @@
-"""Who says how much a log may still write, when a disk is shared: the gate of a log.
+"""Disk-space quota: how many bytes a log may write before it must reserve more.
 
-A `Log` counts down what it was granted and asks again when that is used up, so an append costs one
-comparison. It asks `OpenGate` if it stands alone, and the disk budget of its store if there is one.
+A `Log` counts down what it has reserved and asks again when that is used up, so an append costs one
+comparison. It asks `UnlimitedSpace` if it stands alone, and the disk budget of its store if there is one.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from logstore.errors import DiskFullError
 _Answer = TypeVar("_Answer")
 
 
-class Gate(ABC):
-    """Grants bytes to one log."""
+class SpaceQuota(ABC):
+    """The quota of one log."""
 
     @abstractmethod
-    def grant(self, needed: int) -> int:
-        """At least ``needed`` bytes more that the log may write.
+    def reserve(self, needed: int) -> int:
+        """Reserve at least ``needed`` bytes more for the log, and return how many.
 
         Called under the log's lock, so it must not block on a disk and must not call any log. What is
-        granted and not used goes back when the log is closed.
+        reserved and not used is given back when the log is closed.
 
         Raises:
             DiskFullError: there is no room for so much.
         """
 
     @abstractmethod
-    def make_room(self, needed: int) -> bool:
-        """Try to make room for ``needed`` bytes; whether another try to append is worth while.
+    def reclaim(self, needed: int) -> bool:
+        """Delete what may be deleted to free ``needed`` bytes; return whether to try the append again.
 
         Called after a `DiskFullError`, without any lock, in the thread that appends. May delete old
         segments of any log, as its owner's rules allow.
         """
 
 
-class OpenGate(Gate):
-    """The gate of a log that stands alone: the disk itself says when it is full."""
+class UnlimitedSpace(SpaceQuota):
+    """The quota of a log that stands alone: the disk itself says when it is full."""
 
     # A small number for Python: counting down a large one costs twice as much.
     _PLENTY = 1 << 29
 
-    def grant(self, needed: int) -> int:
+    def reserve(self, needed: int) -> int:
         return max(needed, self._PLENTY)
 
-    def make_room(self, needed: int) -> bool:
+    def reclaim(self, needed: int) -> bool:
         return False
 
 
-def with_room(gate: Gate, needed: int, write: Callable[[], _Answer]) -> _Answer:
-    """What ``write`` returns; it is called once more if there was no room and the gate could make some.
+def with_room(quota: SpaceQuota, needed: int, write: Callable[[], _Answer]) -> _Answer:
+    """What ``write`` returns; it is called once more if there was no room and the quota could reclaim some.
 
     For who holds no lock: making room takes those of other logs.
     """
     try:
         return write()
     except DiskFullError:
-        if not gate.make_room(needed):
+        if not quota.reclaim(needed):
             raise
     return write()

@@ -40,13 +40,13 @@ from logstore.log.directory.positions import Positions
 from logstore.log.directory.segments import check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
-from logstore.log.formats.recovery_point import PublishedFile, RecoveryFile, note_start
+from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile, note_start
 from logstore.log.policies import Owner
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
-from logstore.log.space_quota import Gate
+from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.log.watermark import Watermark
@@ -99,7 +99,7 @@ class State:
         owner: Owner,
         clock: Clock,
         rng: random.Random | None,
-        gate: Gate,
+        quota: SpaceQuota,
         kind: LogKind,
     ) -> None:
         self.name = name
@@ -116,16 +116,16 @@ class State:
         self.failed: StorageFailedError | None = None
         self.closed = False
         self.why_closed = "the log is closed; open it again"
-        self.cutting = 0  # truncations and exchanges that are taking files away
+        self.files_changing = 0  # truncations and exchanges that are taking files away
         # Taken before `lock`, in this order.
         self.compacting = threading.Lock()  # a compaction, from its beginning to its end
-        self.exchanging = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
+        self.segments_mutex = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
         self.closing = False
-        self.changing = 0  # steps of a change that are under way; see `change`
+        self.mutation_depth = 0  # steps of a change that are under way; see `change`
         self.appending = False  # an append is under way; see `cut.settle_locked`
-        self.gate = gate
+        self.quota = quota
         self.sync_s = 0.0  #: how long syncs of what was appended were under way
-        self.room = 0  #: bytes that the gate has granted and that are not written yet
+        self.reserved_bytes = 0  #: bytes that are reserved and not written yet
         self.counters = Counters()
         found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)
         root.begin()
@@ -135,7 +135,7 @@ class State:
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
         self.epochs_saved = False
-        self.recovery = RecoveryFile(directory, found.point)
+        self.recovery = RecoveryPointFile(directory, found.point)
         self.published = PublishedFile(directory)
         self._is_published = False  # the last numbers have been written
         self.was_clean = found.was_clean
@@ -266,14 +266,14 @@ class State:
         An error of ours has put things right, or has failed the log, before it comes here. Ctrl-C does not come
         here at all: such a change is made inside `shielded`.
         """
-        self.changing += 1
+        self.mutation_depth += 1
         try:
             yield
         except LogstoreError:
-            self.changing -= 1
+            self.mutation_depth -= 1
             raise
         else:
-            self.changing -= 1
+            self.mutation_depth -= 1
 
     @contextlib.contextmanager
     def storing_locked(self, *, is_append: bool = True) -> Iterator[None]:
@@ -287,16 +287,16 @@ class State:
             self.counters.disk_full += is_append and isinstance(error, DiskFullError)
             raise
         except StorageError as error:
-            raise self.poison_locked(error) from error
+            raise self.fail_locked(error) from error
 
     def settle_interrupted_locked(self) -> None:
         """Fail a log that a change which was ended half way has left in pieces."""
-        if (self.changing or self.appending) and self.failed is None:
-            self.poison_locked(StorageError(f"{self.name}: an earlier call was ended in the middle of a change"))
+        if (self.mutation_depth or self.appending) and self.failed is None:
+            self.fail_locked(StorageError(f"{self.name}: an earlier call was ended in the middle of a change"))
 
     def check_whole_locked(self) -> None:
         """Refuse a log that a change has left in pieces; opening it again repairs it."""
-        if not self.changing and not self.appending and not self.closed and self.failed is None:
+        if not self.mutation_depth and not self.appending and not self.closed and self.failed is None:
             return
         self.settle_interrupted_locked()
         self.check_writable()
@@ -305,17 +305,17 @@ class State:
         size = len(data)
         # As `storing_locked`, with fewer calls: this is done for every append.
         try:
-            if size > self.room:
-                self.room += self.gate.grant(size - self.room)
+            if size > self.reserved_bytes:
+                self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
             self.segments.active.append(data, first, leader_epoch)
-            self.room -= size
+            self.reserved_bytes -= size
         except NO_ROOM as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
             raise
         except StorageError as error:
-            raise self.poison_locked(error) from error
+            raise self.fail_locked(error) from error
 
-    def poison_locked(self, error: StorageError) -> StorageFailedError:
+    def fail_locked(self, error: StorageError) -> StorageFailedError:
         """No more writes: what the kernel holds and what the disk holds may differ from now on."""
         if self.failed is None:
             failure = (
@@ -354,7 +354,7 @@ class State:
         # A memory tail is not in the files, so other processes must not look for it; nor for what a cut takes now.
         end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
         # Odd while files go away: who opens them now has to look again when that is over.
-        generation = 2 * self.generation + (self.cutting > 0)
+        generation = 2 * self.generation + (self.files_changing > 0)
         self._is_published = False
         try:
             self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
@@ -362,7 +362,7 @@ class State:
             # Readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written: log=%s error=%s", self.path, error)
         except StorageError as error:
-            raise self.poison_locked(error) from error
+            raise self.fail_locked(error) from error
         else:
             self._is_published = True
 
@@ -439,7 +439,7 @@ class State:
                 self.directory.sync()
             except TooManyFilesError as error:
                 # The new segment is the active one already, and does not begin at the log end.
-                raise self.poison_locked(error) from error
+                raise self.fail_locked(error) from error
             self.segments.seal(old)
             old.set_end(offset)
             self.unsynced = []

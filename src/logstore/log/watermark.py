@@ -12,8 +12,8 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.io._interrupts import Condition, held
 
 
-class Bell:
-    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `ring`.
+class Notifier:
+    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`.
 
     A ring is kept until the next `wait`, so none is missed between a look and the wait that follows it.
     """
@@ -25,7 +25,7 @@ class Bell:
         self._changed = Condition()
         self._rung = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Let the waiter go, or the next one pass."""
         with held(self._changed):
             self._rung = True
@@ -54,7 +54,7 @@ class Watermark:
     True
     """
 
-    __slots__ = ("_bells", "_changed", "_clock", "_closed", "_value", "_waiters")
+    __slots__ = ("_changed", "_clock", "_closed", "_notifiers", "_value", "_waiters")
 
     def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._value = value
@@ -62,7 +62,7 @@ class Watermark:
         self._changed = Condition()
         self._waiters = 0
         self._closed = False
-        self._bells: tuple[Bell, ...] = ()
+        self._notifiers: tuple[Notifier, ...] = ()
 
     @property
     def value(self) -> int:
@@ -109,17 +109,17 @@ class Watermark:
             finally:
                 self._waiters -= 1
 
-    def attach(self, bell: Bell) -> None:
-        """Ring ``bell`` whenever the offset changes, until `detach`: for whoever waits for several marks."""
+    def attach(self, notifier: Notifier) -> None:
+        """Ring ``notifier`` whenever the offset changes, until `detach`: for whoever waits for several marks."""
         with held(self._changed):
-            self._bells += (bell,)
+            self._notifiers += (notifier,)
             self._waiters += 1
 
-    def detach(self, bell: Bell) -> None:
-        """Ring ``bell`` no more."""
+    def detach(self, notifier: Notifier) -> None:
+        """Ring ``notifier`` no more."""
         with held(self._changed):
-            if bell in self._bells:
-                self._bells = tuple(other for other in self._bells if other is not bell)
+            if notifier in self._notifiers:
+                self._notifiers = tuple(other for other in self._notifiers if other is not notifier)
                 self._waiters -= 1
 
     def close(self) -> None:
@@ -131,9 +131,9 @@ class Watermark:
         """Have every waiter look again; `advance` does it, unless an interrupt has cut that off."""
         with held(self._changed):
             self._changed.notify_all()
-        # Outside the lock: a bell has one of its own, and whoever waits at it may be about to detach.
-        for bell in self._bells:
-            bell.ring()
+        # Outside the lock: a notifier has its own, and its waiter may be about to detach.
+        for notifier in self._notifiers:
+            notifier.notify()
 
     def __repr__(self) -> str:
         return f"<Watermark {self._value}>"

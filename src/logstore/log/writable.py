@@ -213,7 +213,7 @@ class Writable(Readable):
                 )
                 break
             except DiskFullError:
-                if not (is_first and self._state.gate.make_room(len(encoder))):
+                if not (is_first and self._state.quota.reclaim(len(encoder))):
                     raise
         if settled is not _WRITTEN or self._flushes:
             self._acknowledge(result, settled)
@@ -284,7 +284,7 @@ class Writable(Readable):
                 admitted,
             )
 
-        result = with_room(self._state.gate, len(admitted.data), write)
+        result = with_room(self._state.quota, len(admitted.data), write)
         self._acknowledge(result, settled)
         if self._append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
@@ -437,7 +437,7 @@ class Writable(Readable):
     def _sync_to(self, offset: int) -> None:
         # What a memory tail holds is written first, and may find room yet.
         tail = self._state.tail
-        with_room(self._state.gate, 0 if tail is None else tail.size, lambda: self._flusher.sync_to(offset))
+        with_room(self._state.quota, 0 if tail is None else tail.size, lambda: self._flusher.sync_to(offset))
 
     def tick(self) -> None:
         """Do what time asks for: flush if ``flush.ms`` has passed. For whoever drives the log's clock."""

@@ -16,7 +16,7 @@ from logstore.errors import PolicyViolationError
 from logstore.io._interrupts import shielded
 from logstore.log import Log
 from logstore.store.catalog.topics import Topics, TopicTable, is_retention_unrecorded
-from logstore.store.maintenance.disk_quota import Budget, may_go
+from logstore.store.maintenance.disk_quota import DiskQuota, may_go
 from logstore.store.topic import Topic
 from logstore.topic_names import INTERNAL, SINKS
 
@@ -57,7 +57,7 @@ class Administering(ABC):
 
     config: StoreConfig
     _table: TopicTable
-    _budget: Budget
+    _disk_quota: DiskQuota
 
     # -- what the store says
 
@@ -201,11 +201,11 @@ class Administering(ABC):
         self._check_writable()
         changes = {**(settings or {}), **more_settings}
         after, own = self._topics.altered(name, changes)
-        if self._budget.limits.is_set:
+        if self._disk_quota.limits.is_set:
             chosen = self._topics.is_retention_chosen(name, own)
-            self._budget.check_pinned(
+            self._disk_quota.check_pinned(
                 lambda topic, config: (
-                    may_go(topic, after, chosen=chosen) if topic == name else self._budget.may_go(topic, config)
+                    may_go(topic, after, chosen=chosen) if topic == name else self._disk_quota.may_go(topic, config)
                 )
             )
         if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:

@@ -19,7 +19,7 @@ from logstore.errors import LogstoreError
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held, shielded
 from logstore.store.catalog.partitions import Partitions
-from logstore.store.maintenance.scheduler import Housekeeper
+from logstore.store.maintenance.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from logstore.log.root import RootHold
@@ -34,7 +34,7 @@ class Closeable(Protocol):
 
 
 #: Of every store that was opened and is not yet gone. No WeakSet: to go through one fails if a thread adds to it.
-_LIVES: weakref.WeakKeyDictionary[Life, None] = weakref.WeakKeyDictionary()
+_LIVES: weakref.WeakKeyDictionary[StoreLifecycle, None] = weakref.WeakKeyDictionary()
 
 
 @atexit.register
@@ -47,7 +47,7 @@ def _close_forgotten() -> None:
             life.release_dropped()
 
 
-class Life:
+class StoreLifecycle:
     """What has to be given back when a store ends, also one that nobody closed."""
 
     def __init__(self, path: str, partitions: Partitions, hold: RootHold | None) -> None:
@@ -61,7 +61,7 @@ class Life:
         self._attached: dict[int, weakref.ref[Closeable]] = {}
         self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
         self.keepers: list[
-            Housekeeper
+            Scheduler
         ] = []  #: each runs tasks in a thread of its own, which ends before anything else
         _LIVES[self] = None
 
@@ -123,4 +123,4 @@ class Life:
             warnings.warn(message, ResourceWarning, stacklevel=1)
 
 
-__all__ = ["Closeable", "Life"]
+__all__ = ["Closeable", "StoreLifecycle"]

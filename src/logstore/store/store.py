@@ -34,7 +34,7 @@ from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Patience as Patience
 from logstore.log.root import RootHold
-from logstore.log.space_quota import Gate, OpenGate
+from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.records import TopicPartition
 from logstore.store.administering import Administering
 from logstore.store.catalog import layout
@@ -42,10 +42,10 @@ from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.consuming import Consuming
-from logstore.store.lifecycle import Closeable, Life
-from logstore.store.maintenance.disk_quota import Budget, Holdings, Limits
-from logstore.store.maintenance.scheduler import Housekeeper, Progress
-from logstore.store.maintenance.tasks import Upkeep
+from logstore.store.lifecycle import Closeable, StoreLifecycle
+from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits
+from logstore.store.maintenance.scheduler import Progress, Scheduler
+from logstore.store.maintenance.tasks import MaintenanceTasks
 from logstore.store.requests.commit_server import Answering
 from logstore.store.topic import Topic
 from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
@@ -146,23 +146,23 @@ class Store(Consuming, Administering):
         table.manage(partitions)
         self._table: TopicTable = table
         self._partitions = partitions
-        self._life = Life(self.path, partitions, hold)
+        self._lifecycle = StoreLifecycle(self.path, partitions, hold)
         if hold is not None:
             assert isinstance(table, Topics)
             try:
                 self._keep_house(root, table, partitions, hold, brief=brief)
             except BaseException:
-                self._life.close()
+                self._lifecycle.close()
                 raise
         # Also run at the end of the program: what was left open is flushed and closed then.
-        self._finalizer = weakref.finalize(self, self._life.forgotten)
+        self._finalizer = weakref.finalize(self, self._lifecycle.forgotten)
         self._finalizer.atexit = False
 
     def _keep_house(
         self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold, *, brief: bool
     ) -> None:
-        keeper = Housekeeper(self.clock, self.path)
-        upkeep = Upkeep(topics, partitions, hold, self.config, keeper)
+        keeper = Scheduler(self.clock, self.path)
+        upkeep = MaintenanceTasks(topics, partitions, hold, self.config, keeper)
         holdings = Holdings(
             root,
             opened=upkeep.opened,
@@ -170,18 +170,20 @@ class Store(Consuming, Administering):
             retain=upkeep.retain,
             is_retention_chosen=topics.is_retention_chosen,
         )
-        self._budget = Budget(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
-        reserve, budget = topics.reserve, self._budget if self._budget.limits.is_set else None
+        self._disk_quota = DiskQuota(
+            Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock
+        )
+        reserve, budget = topics.reserve, self._disk_quota if self._disk_quota.limits.is_set else None
 
-        def gate_of(name: TopicPartition) -> Gate | None:
-            gate = None if budget is None else budget.gate(name)
-            return gate if name.topic not in INTERNAL else ReserveGate(gate or OpenGate(), reserve)
+        def quota_of(name: TopicPartition) -> SpaceQuota | None:
+            quota = None if budget is None else budget.quota(name)
+            return quota if name.topic not in INTERNAL else ReserveGate(quota or UnlimitedSpace(), reserve)
 
-        partitions.gate_of, partitions.with_room = gate_of, reserve.with_room
+        partitions.quota_of, partitions.with_room = quota_of, reserve.with_room
         if budget is not None:
             budget.open()
-            keeper.add("disk space", MEASURE_PERIOD_MS, self._budget.keep_house)
-            keeper.add("disk budget", DISK_PERIOD_MS, self._budget.keep_slack)
+            keeper.add("disk space", MEASURE_PERIOD_MS, self._disk_quota.keep_house)
+            keeper.add("disk budget", DISK_PERIOD_MS, self._disk_quota.keep_slack)
         if not brief:
             reserve.fill()
             keeper.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
@@ -189,9 +191,9 @@ class Store(Consuming, Administering):
         # The tasks live in a thread, and must not keep a store alive that its user has dropped.
         store = weakref.ref(self)
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
-        self._housekeeper = keeper
+        self._scheduler = keeper
         self._answering = Answering(root, self.clock, lambda: _open_of(store), lambda: _settle(store))
-        self._life.keepers += (keeper, self._answering.keeper, self._answering.copier)
+        self._lifecycle.keepers += (keeper, self._answering.keeper, self._answering.copier)
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
             for each in (keeper, self._answering.keeper):
                 each.start()
@@ -291,15 +293,15 @@ class Store(Consuming, Administering):
     def attach(self, member: Closeable) -> None:
         """Close ``member`` when the store is closed, before its logs are; it is not kept alive."""
         self._check_open()
-        self._life.attach(member)
+        self._lifecycle.attach(member)
 
     def detach(self, member: Closeable) -> None:
         """Forget a member that has been closed."""
-        self._life.detach(member)
+        self._lifecycle.detach(member)
 
     def drop(self, member: Closeable) -> None:
         """As `attach`, for the finalizer of a member that was dropped without being closed: takes no lock."""
-        self._life.drop(member)
+        self._lifecycle.drop(member)
 
     def ingest(self, manifest: Manifest) -> Ingested:
         """Take in the staged files of a batch: all of them or none, durable and visible together on return.
@@ -335,7 +337,7 @@ class Store(Consuming, Administering):
 
     @property
     def closed(self) -> bool:
-        return self._life.closed
+        return self._lifecycle.closed
 
     def flush(self) -> None:
         """Make everything that was appended to any partition before this call durable.
@@ -385,7 +387,7 @@ class Store(Consuming, Administering):
         from logstore.store.admin.snapshots import take
 
         # What is in the logs and what is known to be taken in have to be of one moment.
-        with self._housekeeper.paused(), self._ingest.paused():
+        with self._scheduler.paused(), self._ingest.paused():
             root = Directory(self.path, self.files)
             return take(
                 self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify, progress=progress
@@ -400,9 +402,9 @@ class Store(Consuming, Administering):
     def disk_usage(self) -> DiskUsage:
         """What the logs take of the disk, measured now, and what they may; -1 where there is no budget."""
         self._check_writable()
-        self._budget.measure(anew=True)
-        limited = self._budget.limits.is_set
-        return DiskUsage(self._budget.used_bytes, self._budget.limit_bytes if limited else -1)
+        self._disk_quota.measure(anew=True)
+        limited = self._disk_quota.limits.is_set
+        return DiskUsage(self._disk_quota.used_bytes, self._disk_quota.limit_bytes if limited else -1)
 
     def set_disk_budget(self, budget: int | str | None = None, reserve: int | str | None = None) -> None:
         """Change ``logstore.disk.budget`` or ``logstore.disk.reserve`` of a store that was opened with one of them.
@@ -415,7 +417,7 @@ class Store(Consuming, Administering):
             BudgetTooSmallError: what may not be deleted is more than that. Nothing was changed.
         """
         self._check_writable()
-        before = self._budget.limits
+        before = self._disk_quota.limits
         if not before.is_set:
             raise InvalidSettingError(
                 {"logstore.disk.budget": "the store was opened without one; close it and open it with a budget"}
@@ -425,7 +427,7 @@ class Store(Consuming, Administering):
             "logstore.disk.reserve": before.reserve if reserve is None else reserve,
         }
         config = StoreConfig.of(wanted)
-        self._budget.change(Limits(config.disk_budget, config.disk_reserve))
+        self._disk_quota.change(Limits(config.disk_budget, config.disk_reserve))
 
     def housekeep(self, *, progress: Progress | None = None) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
@@ -440,7 +442,7 @@ class Store(Consuming, Administering):
         """
         self._check_writable()
         self._answering.keeper.run_all()
-        self._housekeeper.run_all(progress)
+        self._scheduler.run_all(progress)
 
     def close(self) -> None:
         """Flush and close every log, and let go of the directory. May be called again.
@@ -452,15 +454,15 @@ class Store(Consuming, Administering):
     def _end(self) -> None:
         if self._fork != fork_generation():
             # The parent owns the files and the lock; the child only forgets them.
-            self._life.closed = True
+            self._lifecycle.closed = True
             self._finalizer.detach()
             return
         self._finalizer.detach()
         try:
-            if not self._life.closed:
+            if not self._lifecycle.closed:
                 self._end_consumers()
         finally:
-            self._life.close()
+            self._lifecycle.close()
 
     def __enter__(self) -> Store:
         return self
@@ -488,7 +490,7 @@ class Store(Consuming, Administering):
         return self._table
 
     def _check_open(self) -> None:
-        if self._life.closed:
+        if self._lifecycle.closed:
             raise StoreClosedError("the store is closed; open it again", path=self.path)
         if self._fork != fork_generation():
             raise ForkedError("the store was opened before a fork; open it in the child", path=self.path)

@@ -48,7 +48,7 @@ cdef struct Faults:
     Plan plans[PLAN_COUNT]
     char **paths                # of the open descriptors, by number
     int path_room
-    pthread_mutex_t gate        # shut while syncs of paths that contain `held` are to wait
+    pthread_mutex_t quota        # shut while syncs of paths that contain `held` are to wait
     bint is_held
     int64_t waiting
     char held[PATH_ROOM]

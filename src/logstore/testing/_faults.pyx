@@ -317,8 +317,8 @@ cdef void _wait_at_gate(Faults *faults, int fd) noexcept nogil:
     faults.waiting += held
     pthread_mutex_unlock(&faults.guard)
     if held:
-        pthread_mutex_lock(&faults.gate)
-        pthread_mutex_unlock(&faults.gate)
+        pthread_mutex_lock(&faults.quota)
+        pthread_mutex_unlock(&faults.quota)
 
 
 cdef int f_fdatasync(void *context, int fd) noexcept nogil:
@@ -507,7 +507,7 @@ cdef class FaultyFiles(Files):
         if self._faults == NULL:
             raise MemoryError
         pthread_mutex_init(&self._faults.guard, NULL)
-        pthread_mutex_init(&self._faults.gate, NULL)
+        pthread_mutex_init(&self._faults.quota, NULL)
         self._faults.inner = self.ops
         self.ops = FileOps(
             context=<void *>self._faults, open=f_open, close=f_close, fstat=f_fstat, pwrite=f_pwrite,
@@ -526,7 +526,7 @@ cdef class FaultyFiles(Files):
         self._forget_events()
         free(self._faults.events)
         pthread_mutex_destroy(&self._faults.guard)
-        pthread_mutex_destroy(&self._faults.gate)
+        pthread_mutex_destroy(&self._faults.quota)
         free(self._faults)
 
     def fail(self, str op not None, int64_t nth=1, int errno=_errno.EIO, *, int64_t times=1, path_contains=None,
@@ -596,7 +596,7 @@ cdef class FaultyFiles(Files):
         cdef bytes path = os.fsencode(path_contains)
         if self._faults.is_held or len(path) >= PATH_ROOM:
             raise ValueError(f"syncs are held already, or the path has {PATH_ROOM} bytes and more")
-        pthread_mutex_lock(&self._faults.gate)
+        pthread_mutex_lock(&self._faults.quota)
         pthread_mutex_lock(&self._faults.guard)
         strncpy(self._faults.held, path, PATH_ROOM - 1)
         self._faults.waiting = 0
@@ -611,7 +611,7 @@ cdef class FaultyFiles(Files):
         """Let them go on, and hold no more."""
         if self._faults.is_held:
             self._faults.is_held = False
-            pthread_mutex_unlock(&self._faults.gate)
+            pthread_mutex_unlock(&self._faults.quota)
 
     def fired(self):
         """(operation, path, how often) of each plan that has failed a call."""

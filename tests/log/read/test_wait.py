@@ -9,7 +9,7 @@ import pytest
 from logstore import Isolation, Log, ProducerStamp
 from logstore.clock import SYSTEM_CLOCK
 from logstore.log.read.wait import wait_for_any
-from logstore.log.watermark import Bell, Watermark
+from logstore.log.watermark import Notifier, Watermark
 from logstore.records import Marker
 from logstore.testing import ManualClock
 
@@ -28,11 +28,11 @@ def ends(logs, isolation=ALL):
     return [(log, log.end_offset(isolation)) for log in logs]
 
 
-def waiting(places, bell, isolation=ALL, timeout_s=60):
+def waiting(places, notifier, isolation=ALL, timeout_s=60):
     """A thread that waits, and the list that its answer goes into."""
     answers = []
     thread = threading.Thread(
-        target=lambda: answers.append(wait_for_any(places, isolation, bell, SYSTEM_CLOCK, timeout_s))
+        target=lambda: answers.append(wait_for_any(places, isolation, notifier, SYSTEM_CLOCK, timeout_s))
     )
     thread.start()
     return thread, answers
@@ -40,26 +40,26 @@ def waiting(places, bell, isolation=ALL, timeout_s=60):
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_any_log_wakes_it(logs, number):
-    bell = Bell()
-    thread, answers = waiting(ends(logs), bell)
+    notifier = Notifier()
+    thread, answers = waiting(ends(logs), notifier)
     logs[number].append([b"v"])
     thread.join(300)
     assert answers == [True]
     # Nobody rings a bell that has been taken away.
     assert all(log._end_mark(ALL)._bells == () for log in logs)
-    assert not bell.wait(0)
+    assert not notifier.wait(0)
 
 
 def test_what_has_come_before_is_not_waited_for(logs):
     places = ends(logs)
     logs[2].append([b"v"])
-    assert wait_for_any(places, ALL, Bell(), ManualClock(), None)
+    assert wait_for_any(places, ALL, Notifier(), ManualClock(), None)
 
 
 def test_a_truncation_is_news_too(logs):
     logs[0].append([b"v"])
     logs[0].append([b"w"])
-    thread, answers = waiting(ends(logs), Bell())
+    thread, answers = waiting(ends(logs), Notifier())
     logs[0].truncate_to(1)
     thread.join(300)
     assert answers == [True]
@@ -70,49 +70,49 @@ def test_a_committed_reader_waits_for_the_end_of_the_transaction(logs):
     places = ends(logs, isolation)
     logs[1].append([b"v"], producer=ProducerStamp(1, 0, 0, transactional=True))
     clock = ManualClock()
-    assert not wait_for_any(places, isolation, Bell(clock=clock), clock, 5.0)
+    assert not wait_for_any(places, isolation, Notifier(clock=clock), clock, 5.0)
     assert clock.monotonic_s() == 5.0
     logs[1].append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
-    assert wait_for_any(places, isolation, Bell(clock=clock), clock, 5.0)
+    assert wait_for_any(places, isolation, Notifier(clock=clock), clock, 5.0)
 
 
 def test_a_bell_wakes_it_and_is_kept_until_somebody_waits(logs):
-    bell = Bell()
-    thread, answers = waiting(ends(logs), bell)
-    bell.ring()
+    notifier = Notifier()
+    thread, answers = waiting(ends(logs), notifier)
+    notifier.notify()
     thread.join(300)
     assert answers == [True]
-    bell.ring()
-    assert wait_for_any(ends(logs), ALL, bell, SYSTEM_CLOCK, None)
-    assert not bell.wait(0)
+    notifier.notify()
+    assert wait_for_any(ends(logs), ALL, notifier, SYSTEM_CLOCK, None)
+    assert not notifier.wait(0)
 
 
 def test_without_a_log_only_the_bell_counts():
-    bell, clock = Bell(clock=ManualClock()), ManualClock()
-    bell.ring()
-    assert wait_for_any([], ALL, bell, clock, None)
+    notifier, clock = Notifier(clock=ManualClock()), ManualClock()
+    notifier.notify()
+    assert wait_for_any([], ALL, notifier, clock, None)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_readers_beside_the_writer_are_woken_by_any_of_them(tmp_path, logs, count):
     readers = [Log.open(log.path, read_only=True) for log in logs]
     for number in range(count):
-        thread, answers = waiting(ends(readers[:count]), Bell())
+        thread, answers = waiting(ends(readers[:count]), Notifier())
         logs[number].append([b"v"])
         thread.join(300)
         assert answers == [True]
     clock = ManualClock()
-    bell = Bell(clock=clock)
-    assert not wait_for_any(ends(readers), ALL, bell, clock, 0.5)
+    notifier = Notifier(clock=clock)
+    assert not wait_for_any(ends(readers), ALL, notifier, clock, 0.5)
     assert clock.monotonic_s() == pytest.approx(0.5)
-    bell.ring()
-    assert wait_for_any(ends(readers), ALL, bell, clock, 0.5)
+    notifier.notify()
+    assert wait_for_any(ends(readers), ALL, notifier, clock, 0.5)
     for reader in readers:
         reader.close()
 
 
 def test_a_mark_rings_only_the_bells_that_are_attached():
-    mark, first, second = Watermark(0), Bell(), Bell()
+    mark, first, second = Watermark(0), Notifier(), Notifier()
     mark.attach(first)
     mark.attach(second)
     mark.detach(first)

@@ -21,8 +21,8 @@ from logstore.log.append.group_commit import _Waiter
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
 from logstore.metrics import Taken
-from logstore.store.maintenance.scheduler import Housekeeper, Interrupted
-from logstore.store.maintenance.tasks import REST, Throttle, Upkeep
+from logstore.store.maintenance.scheduler import Interrupted, Scheduler
+from logstore.store.maintenance.tasks import REST, MaintenanceTasks, Throttle
 from logstore.testing import ManualClock
 
 DAY_MS = 86_400_000
@@ -297,7 +297,7 @@ def test_the_thread_keeps_no_dropped_store_alive(tmp_path):
 def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
     """The collector of cycles may run anywhere, also while a task holds what closing needs."""
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
-    life, keeper = store._life, store._housekeeper
+    life, keeper = store._lifecycle, store._scheduler
     inside, seen = threading.Event(), []
 
     def task():
@@ -323,7 +323,7 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
     log = store.create_topic("flights")[0]
     log.append([b"one"])
-    life = store._life
+    life = store._lifecycle
     lock = {"append": log._state.lock, "compaction": log._state.compacting}.get(where, threading.Lock())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -373,7 +373,7 @@ def test_a_child_of_a_fork_has_no_part_in_it(tmp_path):
 
 
 def test_a_task_that_fails_is_reported_and_runs_again(caplog):
-    keeper = Housekeeper(logstore.clock.SYSTEM_CLOCK, "here")
+    keeper = Scheduler(logstore.clock.SYSTEM_CLOCK, "here")
     done, calls = threading.Event(), []
 
     def task():
@@ -391,7 +391,7 @@ def test_a_task_that_fails_is_reported_and_runs_again(caplog):
 
 def test_tasks_run_when_they_are_due():
     clock = ManualClock(skip_waits=False)
-    keeper = Housekeeper(clock, "here")
+    keeper = Scheduler(clock, "here")
     ran = threading.Semaphore(0)
     calls = []
     keeper.add("slow", 10_000, lambda: calls.append("slow") or ran.release())
@@ -418,7 +418,7 @@ def slowdown(appends=0.0, size=0.0, sync_s=0.0, *, until=None, mib_s=250.0, chun
     The time is the clock's, which its work and its rests move; appends end at ``until``.
     """
     clock = ManualClock()
-    keeper = Housekeeper(clock, "here")
+    keeper = Scheduler(clock, "here")
 
     def taken():
         now = clock.monotonic_s() if until is None else min(clock.monotonic_s(), until)
@@ -476,7 +476,7 @@ def test_a_compaction_is_fast_again_when_the_appends_have_ended():
 
 def test_long_syncs_count_for_all_of_their_time():
     clock = ManualClock()
-    keeper = Housekeeper(clock, "here")
+    keeper = Scheduler(clock, "here")
     # Each is counted when it ends, long after the chunk that it was begun in.
     throttle = Throttle(keeper, 1e12, lambda: Taken(0, 0, clock.monotonic_s() // 0.3 * 0.3))
     for _ in range(1_000):
@@ -494,7 +494,7 @@ def test_looks_at_the_appends_of_very_many_logs_cost_a_compaction_little():
         looks.append(clock.monotonic_s())
         return Taken(0, 0, 0.0)
 
-    throttle = Throttle(Housekeeper(clock, "here"), 1e12, taken)
+    throttle = Throttle(Scheduler(clock, "here"), 1e12, taken)
     for _ in range(1_000):
         throttle(MIB)
         clock.advance(4)
@@ -503,7 +503,7 @@ def test_looks_at_the_appends_of_very_many_logs_cost_a_compaction_little():
 
 def test_a_log_that_is_closed_meanwhile_counts_for_nothing():
     clock = ManualClock()
-    keeper = Housekeeper(clock, "here")
+    keeper = Scheduler(clock, "here")
     sums = iter([Taken(90, MIB, 9.0), Taken(100, 2 * MIB, 10.0), Taken(0, 0, 0.0), Taken(0, 0, 0.0)])
     throttle = Throttle(keeper, 1e12, lambda: next(sums))
     for _ in range(2):
@@ -557,7 +557,7 @@ def test_a_log_says_what_appends_have_taken(tmp_path, clock, monkeypatch):
 
 
 def test_closing_ends_a_long_task_in_its_middle(tmp_path):
-    keeper = Housekeeper(logstore.clock.SYSTEM_CLOCK, "here")
+    keeper = Scheduler(logstore.clock.SYSTEM_CLOCK, "here")
     throttle = Throttle(keeper, 1.0)
     begun, ended = threading.Event(), []
 
@@ -589,7 +589,7 @@ def test_closing_a_store_ends_its_compaction_and_nothing_is_lost(tmp_path, monke
     with open_store(tmp_path, **settings) as store:
         topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})
         fill(topic, 40)
-        store._housekeeper.hasten("compaction")
+        store._scheduler.hasten("compaction")
         assert begun.wait(300)
     with open_store(tmp_path, **{"logstore.housekeeping": "manual"}) as store:
         assert list(store["latest"].scan())[-1].offset == 39
@@ -616,7 +616,7 @@ def test_a_topic_that_goes_while_it_is_worked_on_is_passed_over(tmp_path, clock,
 
 
 def test_a_pause_keeps_every_task_from_running():
-    keeper = Housekeeper(ManualClock(), "here")
+    keeper = Scheduler(ManualClock(), "here")
     calls = []
     keeper.add("task", 1, lambda: calls.append(1))
     worker = threading.Thread(target=keeper.run_all)
@@ -637,11 +637,11 @@ def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_pa
     def get(partitions, name):
         opened.append(name)
         # As if another thread had begun to close the store.
-        store._housekeeper._stopping = True
+        store._scheduler._stopping = True
         raise StorageError("not now")
 
     monkeypatch.setattr("logstore.store.catalog.partitions.Partitions.get", get)
-    upkeep = Upkeep(store._topics, store._partitions, None, store.config, store._housekeeper)
+    upkeep = MaintenanceTasks(store._topics, store._partitions, None, store.config, store._scheduler)
     with pytest.raises(Interrupted):
         upkeep.retain()
     assert len(opened) == 1

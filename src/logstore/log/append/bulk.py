@@ -46,7 +46,7 @@ def append_run(
         def write(piece: memoryview = rest, producer: ProducerStamp = producer) -> tuple[int, int, AppendResult]:
             return locked(state.lock, settle, _write_locked, state, piece, producer, newest, now_ms)
 
-        size, count, result = with_room(state.gate, len(rest), write)
+        size, count, result = with_room(state.quota, len(rest), write)
         first = result.first_offset if first < 0 else first
         last = result.last_offset
         if producer.producer_id >= 0:

@@ -73,7 +73,7 @@ class Flusher:
         except TooManyFilesError:
             raise
         except StorageError as error:
-            raise self._state.poison_locked(error) from error
+            raise self._state.fail_locked(error) from error
         self._end_locked(found)
 
     def _sync_round(self) -> None:
@@ -96,7 +96,7 @@ class Flusher:
             raise
         except StorageError as error:
             with held(state.lock):
-                raise state.poison_locked(error) from error
+                raise state.fail_locked(error) from error
         except BaseException:
             # Cut off: what was not synced is still to be flushed when its time comes.
             state.unflushed_records += found.unflushed
@@ -122,7 +122,7 @@ class Flusher:
             # Nothing is promised yet.
             raise
         except StorageError as error:
-            raise state.poison_locked(error) from error
+            raise state.fail_locked(error) from error
         active = state.segments.active
         unflushed, state.unflushed_records = state.unflushed_records, 0
         state.last_flush_s = state.clock.monotonic_s()
@@ -163,7 +163,7 @@ class Flusher:
             # The promise on disk stays lower than the truth: the next open scans more.
             _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
         except StorageError as error:
-            raise state.poison_locked(error) from error
+            raise state.fail_locked(error) from error
         # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.
         state.move_marks_locked(has_grown=state.tail is not None)
 

@@ -96,7 +96,7 @@ def adopt(
                     return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
 
-        return with_room(state.gate, whole.size, attempt)
+        return with_room(state.quota, whole.size, attempt)
     except NotTaken as error:
         # Removed by whoever staged it, or not ours to move. Its bytes are there through an open descriptor.
         _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)
@@ -193,18 +193,18 @@ def _make_segment_locked(state: State, whole: Whole, file: File, first: int) -> 
             raise StorageFailedError(f"{state.name}: a sync of the file failed", path=segment.path)
         return segment
 
-    if whole.size > state.room:
-        state.room += state.gate.grant(whole.size - state.room)
+    if whole.size > state.reserved_bytes:
+        state.reserved_bytes += state.quota.reserve(whole.size - state.reserved_bytes)
     if state.segments.active.size:
         state.roll_locked(begin=begin)
     else:
         _replace_empty_locked(state, begin)
-    state.room -= whole.size
+    state.reserved_bytes -= whole.size
 
 
 def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None:
     base = state.segments.active.base_offset
-    state.cutting += 1
+    state.files_changing += 1
     try:
         with state.storing_locked():
             # Raised and told before the name changes: that alone has readers look again, and does no harm.
@@ -214,7 +214,7 @@ def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None
             begin(base)
             state.transactions.save_own_snapshot(base, state.generation)
     finally:
-        state.cutting -= 1
+        state.files_changing -= 1
         if state.failed is None:
             state.publish_locked()
     state.names_changed()

@@ -21,7 +21,7 @@ def truncate_to(state: State, offset: int) -> int:
     """See `Log.truncate_to`."""
     state.check_writable()
     # A compaction that is at its swap has to be through with it: the log must not end in what it moves.
-    with held(state.exchanging), held(state.lock):
+    with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         if offset >= state.end.value:
             return state.end.value
@@ -36,7 +36,7 @@ def truncate_to(state: State, offset: int) -> int:
 
 def cut_locked(state: State, offset: int) -> int:
     """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
-    state.cutting += 1
+    state.files_changing += 1
     state.cuts += 1
     generation = state.generation
     try:
@@ -48,9 +48,9 @@ def cut_locked(state: State, offset: int) -> int:
         if isinstance(error, TooManyFilesError) and state.generation == generation:
             # Found while the cut was prepared: nothing has changed.
             raise
-        raise state.poison_locked(error) from error
+        raise state.fail_locked(error) from error
     finally:
-        state.cutting -= 1
+        state.files_changing -= 1
     state.counters.truncations += 1
     state.move_marks_locked()
     return end
@@ -62,7 +62,7 @@ def settle_locked(state: State) -> None:
     An append whose end was not set yet was not there: its bytes are cut off again, and what was noted with them.
     One whose end was set is in the log.
     """
-    if state.closed or state.failed is not None or state.changing:
+    if state.closed or state.failed is not None or state.mutation_depth:
         return
     if state.appending:
         if state.tail is not None:
@@ -162,7 +162,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
     state.check_writable()
     if state.synced.value < offset <= state.high_watermark.value:
         sync_to(offset)
-    with held(state.exchanging), held(state.lock):
+    with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         if offset > state.high_watermark.value:
             raise OffsetOutOfRangeError(
@@ -177,7 +177,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
 
 def drop_below_start(state: State) -> None:
     """Remove segments that lie below the log start: a deletion that was cut off has left them."""
-    with held(state.exchanging), held(state.lock):
+    with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         segments = state.segments.all
         if len(segments) < 2 or segments[1].base_offset > state.log_start:

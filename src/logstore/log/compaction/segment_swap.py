@@ -3,7 +3,7 @@
 The only module that changes which files are the log's sealed segments while the log is open. Its
 steps are those that `interrupted_swap` finishes after a crash, in the same order: the whole new form gets the
 suffix ``.swap``; the old files go; the suffix goes. Appends go on all the while: the log's lock is held
-only to change the tuple of segments. Whoever cuts, deletes or closes waits (`State.exchanging`).
+only to change the tuple of segments. Whoever cuts, deletes or closes waits (`State.segments_mutex`).
 
 Readers in this process hold a tuple whose files are all there: the old ones until the new ones are
 named ``.swap``, then those, pinned over their last change of name. Readers in other processes see an
@@ -58,7 +58,7 @@ def exchange(
         StorageFailedError: the exchange failed half way; opening the log again finishes it.
     """
     _finish_aside(state, new, listed)
-    with held(state.exchanging):
+    with held(state.segments_mutex):
         try:
             # Asked now: where no directory can be opened, that has to show before any name has changed.
             state.directory.sync()
@@ -66,12 +66,12 @@ def exchange(
             raise
         except StorageError as error:
             with held(state.lock):
-                raise state.poison_locked(error) from error
+                raise state.fail_locked(error) from error
         with held(state.lock):
             state.check_writable()
             if generation != state.generation or any(segment not in state.segments.all for segment in old):
                 raise Superseded
-            state.cutting += 1
+            state.files_changing += 1
         try:
             with held(state.lock):
                 state.publish_locked()
@@ -85,14 +85,14 @@ def exchange(
                 _replace(state, old, new, listed)
             except StorageError as error:
                 with held(state.lock):
-                    raise state.poison_locked(error) from error
+                    raise state.fail_locked(error) from error
             except BaseException:
                 with held(state.lock):
-                    state.poison_locked(StorageError(f"{state.name}: a compaction was interrupted at its swap"))
+                    state.fail_locked(StorageError(f"{state.name}: a compaction was interrupted at its swap"))
                 raise
         finally:
             with held(state.lock):
-                state.cutting -= 1
+                state.files_changing -= 1
                 if state.failed is None:
                     state.publish_locked()
         return state.generation
@@ -146,7 +146,7 @@ def _take_back(state: State, base: int) -> None:
         directory.sync()
     except StorageError as error:
         with held(state.lock):
-            raise state.poison_locked(error) from error
+            raise state.fail_locked(error) from error
 
 
 def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[AbortedTransaction]) -> None:

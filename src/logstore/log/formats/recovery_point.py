@@ -25,7 +25,7 @@ from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
 _logger = logging.getLogger(__name__)
 
 
-class RecoveryFile:
+class RecoveryPointFile:
     """The two slots of ``logstore.recovery``, or of another file of that form."""
 
     def __init__(self, directory: Directory, point: RecoveryPoint, name: str = checkpoints.RECOVERY) -> None:
@@ -73,12 +73,12 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
     full disk, or without a descriptor, it is better missing than behind.
     """
     point = RecoveryPoint(0, 0, log_start, 0, 0, log_start, -1, kind=kind)
-    file: RecoveryFile | None = None
+    file: RecoveryPointFile | None = None
     try:
         noted = checkpoints.decode_slots(directory.read(checkpoints.START) or b"")
         if noted is not None and (noted.log_start_offset, noted.kind) == (log_start, kind):
             return
-        file = RecoveryFile(directory, noted or point, checkpoints.START)
+        file = RecoveryPointFile(directory, noted or point, checkpoints.START)
         file.write(point)
         if durable:
             file.sync()

@@ -21,7 +21,7 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.formats import transaction_index
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
-from logstore.log.formats.recovery_point import RecoveryFile, note_start
+from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
 from logstore.log.formats.transaction_index import NOTHING, Sum
 from logstore.log.state import State
 from logstore.records import AbortedTransaction, TopicPartition
@@ -97,7 +97,7 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
     linked = copied = 0
     # First, as always: without it a segment looks like Kafka's.
     point = max(image.active.base_offset, image.log_start_offset)
-    recovery = RecoveryFile(
+    recovery = RecoveryPointFile(
         target,
         RecoveryPoint(
             0,

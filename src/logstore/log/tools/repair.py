@@ -26,7 +26,7 @@ from logstore.log.directory.segments import Segments
 from logstore.log.formats import checkpoints, producer_snapshot
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log.formats.recovery_point import RecoveryFile, note_start
+from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
 from logstore.log.recovery import recovery
 from logstore.log.tools.verify import Place
 from logstore.records import TopicPartition
@@ -289,7 +289,7 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
 
 
 def _write_durably(directory: Directory, point: RecoveryPoint) -> None:
-    file = RecoveryFile(directory, point)
+    file = RecoveryPointFile(directory, point)
     try:
         file.write_durably(point)
     finally:

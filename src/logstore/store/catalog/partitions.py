@@ -20,7 +20,7 @@ from logstore.log import Log, LogReader
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.read.reader import Readable
-from logstore.log.space_quota import Gate
+from logstore.log.space_quota import SpaceQuota
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store.catalog import layout
@@ -53,7 +53,7 @@ class Partitions:
         self._lock = threading.Lock()
         self._closed = False
         #: Who says how much a log may write; set once, before any log is opened.
-        self.gate_of: Callable[[TopicPartition], Gate | None] = lambda name: None
+        self.quota_of: Callable[[TopicPartition], SpaceQuota | None] = lambda name: None
         #: How a log of the store's own is opened, which may find the disk full; set once, as that.
         self.with_room: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
 
@@ -117,7 +117,7 @@ class Partitions:
             config,
             clock=self._clock,
             files=self._files,
-            gate=self.gate_of(name),
+            quota=self.quota_of(name),
             kind=kind,
             drop_keyless=self._drops_keyless(name.topic),
         )

@@ -22,7 +22,7 @@ from logstore.errors import DiskFullError, StorageError
 from logstore.io._interrupts import held
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
-from logstore.log.space_quota import Gate
+from logstore.log.space_quota import SpaceQuota
 from logstore.store.catalog.topic_list import CATALOGUE
 
 _logger = logging.getLogger(__name__)
@@ -89,18 +89,18 @@ class Reserve:
                     raise
 
 
-class ReserveGate(Gate):
-    """The gate of a log of the store's own."""
+class ReserveGate(SpaceQuota):
+    """The quota of a log of the store's own."""
 
-    def __init__(self, gate: Gate, reserve: Reserve) -> None:
-        self._gate = gate
+    def __init__(self, quota: SpaceQuota, reserve: Reserve) -> None:
+        self._quota = quota
         self._reserve = reserve
 
-    def grant(self, needed: int) -> int:
-        return self._gate.grant(needed)
+    def reserve(self, needed: int) -> int:
+        return self._quota.reserve(needed)
 
-    def make_room(self, needed: int) -> bool:
-        return self._reserve.release(needed + APPEND_BYTES) or self._gate.make_room(needed)
+    def reclaim(self, needed: int) -> bool:
+        return self._reserve.release(needed + APPEND_BYTES) or self._quota.reclaim(needed)
 
 
 __all__ = ["RESERVE", "RESERVE_BYTES", "Reserve", "ReserveGate"]

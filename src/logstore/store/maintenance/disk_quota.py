@@ -43,7 +43,7 @@ from logstore.io._interrupts import held
 from logstore.log import Log
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
-from logstore.log.space_quota import Gate
+from logstore.log.space_quota import SpaceQuota
 from logstore.records import TopicPartition
 from logstore.store.maintenance.scheduler import Interrupted
 from logstore.topic_names import INTERNAL
@@ -115,7 +115,7 @@ class Holdings:
         self.is_retention_chosen = is_retention_chosen  #: of a topic: how long it is kept was said
 
 
-class Budget:
+class DiskQuota:
     """The disk budget of one store that is open for writing. Any thread."""
 
     def __init__(self, limits: Limits, holdings: Holdings, clock: Clock) -> None:
@@ -148,8 +148,8 @@ class Budget:
         """Whether old records of a topic may be deleted for want of room."""
         return may_go(topic, config, chosen=self._holdings.is_retention_chosen(topic))
 
-    def gate(self, name: TopicPartition) -> Gate:
-        """The gate of one log."""
+    def quota(self, name: TopicPartition) -> SpaceQuota:
+        """The quota of one log."""
         return _LogGate(self, name, refuses=name.topic not in INTERNAL)
 
     def change(self, limits: Limits) -> None:
@@ -212,7 +212,7 @@ class Budget:
             self._granted = 0
         root = self._holdings.root
         # Before the files: what is written meanwhile is counted twice then, and never not at all.
-        rooms = sum(log.room for log in self._holdings.opened())
+        rooms = sum(log.reserved_bytes for log in self._holdings.opened())
         known = {} if anew else self._sizes
         self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
         taken = sum(sum(sizes.values()) for sizes in self._sizes.values())
@@ -256,8 +256,8 @@ class Budget:
 
     # -- granting, under a log's lock
 
-    def grant(self, name: TopicPartition, needed: int, *, refuses: bool) -> int:
-        """See `Gate.grant`."""
+    def reserve(self, name: TopicPartition, needed: int, *, refuses: bool) -> int:
+        """See `SpaceQuota.reserve`."""
         with held(self._lock):
             left = self._limit - self._charged
             if refuses and needed > left:
@@ -275,7 +275,7 @@ class Budget:
 
     # -- making room, without any lock of a log
 
-    def make_room(self, needed: int) -> bool:
+    def reclaim(self, needed: int) -> bool:
         """Delete until ``needed`` bytes are free, and some ahead; whether they are. In the stated order."""
         look = self._look()
         refused = self._refused
@@ -299,7 +299,7 @@ class Budget:
     def keep_slack(self) -> None:
         """Make room ahead of need, by what is known: often."""
         if self.left() < self.slack():
-            self.make_room(0)
+            self.reclaim(0)
 
     def _look(self) -> object:
         """What changes when somebody deletes something."""
@@ -359,19 +359,19 @@ class Budget:
             push(log)
 
 
-class _LogGate(Gate):
-    """The gate of one log of a store."""
+class _LogGate(SpaceQuota):
+    """The quota of one log of a store."""
 
-    def __init__(self, budget: Budget, name: TopicPartition, *, refuses: bool) -> None:
-        self._budget = budget
+    def __init__(self, budget: DiskQuota, name: TopicPartition, *, refuses: bool) -> None:
+        self._disk_quota = budget
         self._name = name
         self._refuses = refuses
 
-    def grant(self, needed: int) -> int:
-        return self._budget.grant(self._name, needed, refuses=self._refuses)
+    def reserve(self, needed: int) -> int:
+        return self._disk_quota.reserve(self._name, needed, refuses=self._refuses)
 
-    def make_room(self, needed: int) -> bool:
-        return self._budget.make_room(needed)
+    def reclaim(self, needed: int) -> bool:
+        return self._disk_quota.reclaim(needed)
 
 
 def _size_on_disk(directory: Directory, name: str) -> int:
@@ -387,4 +387,4 @@ def _size_on_disk(directory: Directory, name: str) -> int:
         file.close()
 
 
-__all__ = ["Budget", "DiskFullError", "Holdings", "Limits", "may_go"]
+__all__ = ["DiskFullError", "DiskQuota", "Holdings", "Limits", "may_go"]

@@ -56,7 +56,7 @@ class Task:
         self.due_s = 0.0
 
 
-class Housekeeper:
+class Scheduler:
     """Runs tasks when they are due. Any thread may call it."""
 
     def __init__(self, clock: Clock, name: str) -> None:
@@ -202,4 +202,4 @@ class Housekeeper:
             pass
 
 
-__all__ = ["Housekeeper", "Interrupted", "Run", "Task"]
+__all__ = ["Interrupted", "Run", "Scheduler", "Task"]

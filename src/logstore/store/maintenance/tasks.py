@@ -18,7 +18,7 @@ from logstore.errors import LogClosedError, LogstoreError, PolicyViolationError,
 from logstore.log import Log
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
-from logstore.store.maintenance.scheduler import Housekeeper, Interrupted, Run
+from logstore.store.maintenance.scheduler import Interrupted, Run, Scheduler
 
 if TYPE_CHECKING:
     from logstore.config.store import StoreConfig
@@ -38,7 +38,7 @@ def lets_go(config: LogConfig) -> bool:
     return config.compacts or (config.deletes and limited)
 
 
-class Upkeep:
+class MaintenanceTasks:
     """Works through the logs of one store. Its methods are run one at a time."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Upkeep:
         partitions: Partitions,
         hold: RootHold,
         config: StoreConfig,
-        keeper: Housekeeper,
+        keeper: Scheduler,
     ) -> None:
         self._topics = topics
         self._partitions = partitions
@@ -230,7 +230,7 @@ class Throttle:
     """
 
     def __init__(
-        self, keeper: Housekeeper, bytes_per_second: float, taken: Callable[[], Taken] = lambda: Taken(0, 0, 0.0)
+        self, keeper: Scheduler, bytes_per_second: float, taken: Callable[[], Taken] = lambda: Taken(0, 0, 0.0)
     ) -> None:
         self._keeper = keeper
         self._rate = bytes_per_second
@@ -284,4 +284,4 @@ class Throttle:
         return counted_s / passed_s
 
 
-__all__ = ["Throttle", "Upkeep", "lets_go"]
+__all__ = ["MaintenanceTasks", "Throttle", "lets_go"]

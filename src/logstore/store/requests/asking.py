@@ -33,7 +33,7 @@ from logstore.store.catalog.reserve import Reserve
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.store.requests import request_files
 from logstore.store.requests.request_files import Letter
-from logstore.store.requests.requests import ClosableOwner, Intake, Request
+from logstore.store.requests.requests import ClosableWriter, Intake, Request
 
 _logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _LEAST_GRACE_S: Final = 10.0
 class Opener(Protocol):
     """Opens the store for a request."""
 
-    def __call__(self, *, brief: bool) -> ClosableOwner:
+    def __call__(self, *, brief: bool) -> ClosableWriter:
         """The store, held for a moment only or not.
 
         Raises:

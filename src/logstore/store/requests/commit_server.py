@@ -18,10 +18,10 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
-from logstore.store.maintenance.scheduler import Housekeeper, Interrupted
+from logstore.store.maintenance.scheduler import Interrupted, Scheduler
 
 if TYPE_CHECKING:
-    from logstore.store.requests.requests import Owner, Request
+    from logstore.store.requests.requests import Request, StoreWriter
 
 _logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Answering:
     """Takes in letters for one store, and answers them."""
 
     def __init__(
-        self, root: Directory, clock: Clock, owner: Callable[[], Owner | None], settle: Callable[[], None]
+        self, root: Directory, clock: Clock, owner: Callable[[], StoreWriter | None], settle: Callable[[], None]
     ) -> None:
         """``owner`` gives None once the store is gone; ``settle`` ends what a failure has left undecided in it."""
         self._root = root
@@ -54,10 +54,10 @@ class Answering:
         self._untold: dict[str, dict[str, Any] | BaseException] = {}
         self._telling = threading.Lock()
         self._swept_ms = 0
-        self.keeper = Housekeeper(clock, f"inbox of {root.path}")
+        self.keeper = Scheduler(clock, f"inbox of {root.path}")
         self._task = self.keeper.add("inbox", IDLE_MS, self.run)
         #: Begins its thread when there is something for it.
-        self.copier = Housekeeper(clock, f"copies of {root.path}")
+        self.copier = Scheduler(clock, f"copies of {root.path}")
         self.copier.add(_LONG, SWEEP_MS, self._carry_out_long)
         self._long: list[tuple[str, Request[Any]]] = []
 
@@ -70,7 +70,7 @@ class Answering:
         from logstore.store.requests import request_files  # when a store has been open for a while: many never are
 
         # Asked for before the letters are: one that comes meanwhile is found by the next look.
-        heard = request_files.bell(self._root)
+        heard = request_files.notifier(self._root)
         if heard is None:
             return
         self._task.period_s = PERIOD_MS / 1000
@@ -102,7 +102,7 @@ class Answering:
             # Letters are answered all the same: each is told what is wrong.
             _logger.error("undecided batches cannot be looked for: store=%s error=%s", self._root.path, error)
 
-    def _take(self, owner: Owner, slip: str) -> None:
+    def _take(self, owner: StoreWriter, slip: str) -> None:
         from logstore.store.requests import request_files
 
         if slip in self._untold:
@@ -136,7 +136,7 @@ class Answering:
             slip, request = self._long.pop(0)
             self._carry_out(owner, slip, request, self.copier.check)
 
-    def _carry_out(self, owner: Owner, slip: str, request: Request[Any], check: Callable[[], None]) -> None:
+    def _carry_out(self, owner: StoreWriter, slip: str, request: Request[Any], check: Callable[[], None]) -> None:
         found: dict[str, Any] | BaseException
         try:
             found = request.answer(request.done_by(owner, check))

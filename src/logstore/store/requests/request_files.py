@@ -84,12 +84,12 @@ def post(root: Directory, letter: Letter) -> str:
     slip = f"{letter.request.stem}.{os.urandom(8).hex()}"
     root.replace(_INBOX + slip, letter.to_bytes(), durable=False)
     try:
-        bell = root.open(_BELL, create=True, writable=True)
+        notifier = root.open(_BELL, create=True, writable=True)
         try:
             # Not a count: of two senders that ring at once, one would be lost.
-            bell.write(os.urandom(_BELL_BYTES), 0)
+            notifier.write(os.urandom(_BELL_BYTES), 0)
         finally:
-            bell.close()
+            notifier.close()
     except BaseException:
         # Who is told that it was not sent must not find later that it was taken in.
         clear(root, slip)
@@ -132,7 +132,7 @@ def fetch(root: Directory, slip: str) -> dict[str, Any] | None:
 # -- the owner's side
 
 
-def bell(root: Directory) -> bytes | None:
+def notifier(root: Directory) -> bytes | None:
     """What the bell says now: something else after every letter; None if nobody has ever rung."""
     try:
         file = root.open(_BELL)
@@ -234,11 +234,11 @@ def _error_of(told: dict[str, Any]) -> LogstoreError:
 __all__ = [
     "Letter",
     "answer",
-    "bell",
     "clear",
     "drop",
     "fetch",
     "is_there",
+    "notifier",
     "post",
     "remove_litter",
     "take",

@@ -45,7 +45,7 @@ class Offsets(Protocol):
     ) -> int: ...
 
 
-class Owner(Protocol):
+class StoreWriter(Protocol):
     """A store that is open for writing, as far as requests need it."""
 
     @property
@@ -54,7 +54,7 @@ class Owner(Protocol):
     def snapshot(self, path: str, *, link: bool, verify: bool, progress: Progress | None = None) -> Snapshot: ...
 
 
-class ClosableOwner(Owner, Protocol):
+class ClosableWriter(StoreWriter, Protocol):
     """One that is open for a request alone."""
 
     def close(self) -> None: ...
@@ -94,7 +94,7 @@ class Request(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def done_by(self, owner: Owner, check: Callable[[], None]) -> R:
+    def done_by(self, owner: StoreWriter, check: Callable[[], None]) -> R:
         """Do it, and return what comes of it. ``check`` is called now and then; what it raises ends the request."""
 
     def tidy(self, root: Directory, clock: Clock) -> None:
@@ -134,7 +134,7 @@ class Intake(Request[Ingested]):
     def of_payload(cls, given: Any) -> Self:
         return cls(Manifest.from_json(given))
 
-    def done_by(self, owner: Owner, check: Callable[[], None]) -> Ingested:
+    def done_by(self, owner: StoreWriter, check: Callable[[], None]) -> Ingested:
         return owner.ingest(self.manifest)
 
     def tidy(self, root: Directory, clock: Clock) -> None:
@@ -183,7 +183,7 @@ class Commit(Request[None]):
         ack = None if given["ack"] is None else Ack(given["ack"])
         return cls(given["group"], offsets, ack, int(given["at_ms"]))
 
-    def done_by(self, owner: Owner, check: Callable[[], None]) -> None:
+    def done_by(self, owner: StoreWriter, check: Callable[[], None]) -> None:
         kept = {place: commit for place, commit in self.offsets.items() if commit is not None}
         owner.offsets.commit(self.group, kept, ack=self.ack, asked_ms=self.at_ms)
         owner.offsets.delete(self.group, self.offsets.keys() - kept.keys(), ack=self.ack, asked_ms=self.at_ms)
@@ -221,7 +221,7 @@ class Copy(Request[Snapshot]):
     def of_payload(cls, given: Any) -> Self:
         return cls(given["path"], given["link"], given["verify"])
 
-    def done_by(self, owner: Owner, check: Callable[[], None]) -> Snapshot:
+    def done_by(self, owner: StoreWriter, check: Callable[[], None]) -> Snapshot:
         return owner.snapshot(self.path, link=self.link, verify=self.verify, progress=lambda _done, _total: check())
 
     def answer(self, found: Snapshot) -> dict[str, Any]:
@@ -233,4 +233,4 @@ class Copy(Request[Snapshot]):
 
 KINDS: dict[str, type[Request[Any]]] = {each.kind: each for each in (Intake, Commit, Copy)}
 
-__all__ = ["KINDS", "ClosableOwner", "Commit", "Copy", "Intake", "Owner", "Request"]
+__all__ = ["KINDS", "ClosableWriter", "Commit", "Copy", "Intake", "Request", "StoreWriter"]
