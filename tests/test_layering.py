@@ -252,7 +252,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
-_VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "topic_names"}
+_VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "renamed", "topic_names"}
 _SEGMENT = _VOCABULARY | {"batch", "io", "_index", "_segment", "_segment_index", "_segment_scan"}
 _LOG = _SEGMENT | {"columns", "log"}
 _CLIENT = _LOG | {"accumulator", "groups", "client"}

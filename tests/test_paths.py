@@ -19,7 +19,7 @@ from logstore.log.tools import verify
 from logstore.paths import local_path
 from logstore.store import commit_client
 from logstore.store.admin import diagnosis
-from logstore.store.admin.kafka_directories import adopt, hand_back
+from logstore.store.admin.kafka_directories import adopt_kafka_directory, release_to_kafka
 from logstore.store.store import open_briefly
 from logstore.testing import temporary_store
 
@@ -67,8 +67,8 @@ OPENINGS = {
     "log to read": lambda path: Log.open(path, read_only=True).close(),
     "log.dirs": lambda path: StoreConfig.of(log_dirs=os.fsdecode(path) or ",").directory(),
     "settings": read_settings,
-    "adopt": adopt,
-    "hand back": hand_back,
+    "adopt": adopt_kafka_directory,
+    "hand back": release_to_kafka,
     "inbox": commit_client.check,
     "doctor": lambda path: list(diagnosis.diagnose(path)),
     "segments": verify.find,

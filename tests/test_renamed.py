@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import logstore
 from logstore.renamed import NAMES
 
 SPARKS = {name for name in NAMES if name.startswith("logstore.spark")}
@@ -22,6 +23,21 @@ def test_an_old_name_gives_the_same_objects_and_says_the_new_one(name: str) -> N
     public = [each for each in vars(new) if not each.startswith("_")]
     assert public
     assert all(getattr(old, each) is getattr(new, each) for each in public)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Owner", "HighWatermarkPolicy"),
+        ("SoloOwner", "StandalonePolicy"),
+        ("adopt", "adopt_kafka_directory"),
+        ("hand_back", "release_to_kafka"),
+    ],
+)
+def test_an_old_name_of_the_package_is_the_new_one(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"logstore\.{old} is logstore\.{new} now"):
+        assert getattr(logstore, old) is getattr(logstore, new)
+    assert old not in dir(logstore)
 
 
 def test_what_was_never_there_is_not_found() -> None:

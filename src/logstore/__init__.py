@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from logstore.config.store import StoreConfig
     from logstore.errors import LogstoreError
     from logstore.groups.offsets import OffsetAndMetadata
-    from logstore.log import Log, LogReader, Owner, ProducerStamp, SoloOwner
+    from logstore.log import HighWatermarkPolicy, Log, LogReader, ProducerStamp, StandalonePolicy
     from logstore.records import (
         AbortedTransaction,
         Ack,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from logstore.store import Store, Topic, open_store
-    from logstore.store.admin.kafka_directories import adopt, hand_back
+    from logstore.store.admin.kafka_directories import adopt_kafka_directory, release_to_kafka
     from logstore.store.admin.rebuild import rebuild
 
     __version__: str
@@ -56,7 +56,9 @@ _HOMES = {
     "partition_of": "logstore.batch._key_hash",
     "LogstoreError": "logstore.errors",
     "StoreConfig": "logstore.config.store",
-    **dict.fromkeys(("Log", "LogReader", "Owner", "ProducerStamp", "SoloOwner"), "logstore.log"),
+    **dict.fromkeys(
+        ("Log", "LogReader", "HighWatermarkPolicy", "ProducerStamp", "StandalonePolicy"), "logstore.log"
+    ),
     **dict.fromkeys(
         (
             "AbortedTransaction",
@@ -75,13 +77,21 @@ _HOMES = {
     ),
     "OffsetAndMetadata": "logstore.groups.offsets",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
-    **dict.fromkeys(("adopt", "hand_back"), "logstore.store.admin.kafka_directories"),
+    **dict.fromkeys(("adopt_kafka_directory", "release_to_kafka"), "logstore.store.admin.kafka_directories"),
     "Consumer": "logstore.client.consumer",
     "DatabaseOffsets": "logstore.client.dbapi",
     "Lag": "logstore.client.lag",
     "Partitioner": "logstore.client.partitioners",
     "Producer": "logstore.client.producer",
     "rebuild": "logstore.store.admin.rebuild",
+}
+
+#: Names of before, for one release.
+_RENAMED = {
+    "Owner": "HighWatermarkPolicy",
+    "SoloOwner": "StandalonePolicy",
+    "adopt": "adopt_kafka_directory",
+    "hand_back": "release_to_kafka",
 }
 
 #: Without `open`: ``from logstore import *`` must not take Python's own away from the program.
@@ -95,6 +105,7 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "DatabaseOffsets",
+    "HighWatermarkPolicy",
     "Isolation",
     "Lag",
     "Log",
@@ -104,24 +115,23 @@ __all__ = [
     "Marker",
     "OffsetAndMetadata",
     "Origin",
-    "Owner",
     "Partitioner",
     "Producer",
     "ProducerConfig",
     "ProducerStamp",
     "Record",
     "RecordMetadata",
-    "SoloOwner",
+    "StandalonePolicy",
     "Store",
     "StoreConfig",
     "TimestampOffset",
     "TimestampType",
     "Topic",
     "TopicPartition",
-    "adopt",
-    "hand_back",
+    "adopt_kafka_directory",
     "partition_of",
     "rebuild",
+    "release_to_kafka",
 ]
 
 
@@ -135,6 +145,11 @@ if not TYPE_CHECKING:
             from importlib.metadata import version
 
             return version("logstore")
+        if name in _RENAMED:
+            from logstore.renamed import warn
+
+            warn(f"logstore.{name}", f"logstore.{_RENAMED[name]}")
+            return __getattr__(_RENAMED[name])
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module 'logstore' has no attribute {name!r}")

@@ -46,6 +46,11 @@ NAMES = {
 }
 
 
+def warn(old: str, new: str) -> None:
+    """Warn the caller's caller that a name has changed."""
+    warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, 3)
+
+
 class Renamed:
     """Finds and loads modules by their old names."""
 
@@ -63,7 +68,7 @@ class Renamed:
     @staticmethod
     def exec_module(module: ModuleType) -> None:
         old = module.__name__
-        warnings.warn(f"{old} is {NAMES[old]} now; the old name goes with the next release", DeprecationWarning, 2)
+        warn(old, NAMES[old])
         found = importlib.import_module(NAMES[old])
         module.__dict__.update({name: value for name, value in vars(found).items() if not name.startswith("__")})
         module.__doc__ = found.__doc__

@@ -26,7 +26,7 @@ TWINS = [
 
 #: What has no twin, and why.
 WITHOUT = {
-    # For what stands on a store (`store.source`): an asynchronous program has the objects themselves.
+    # For what stands on a store (`client.backend`): an asynchronous program has the objects themselves.
     Store: {
         *("attach", "detach", "drop", "next_producer_id", "partition", "partition_count", "partitions_of"),
         "added_from",
@@ -46,7 +46,8 @@ WITHOUT = {
     # What an asynchronous producer is made of.
     Producer: {"append", "pause", "resume", "use", "forget", "known", "offer"},
     # What an asynchronous consumer is made of.
-    Consumer: {"ready", "listen", "look_around", "has_grown", "assign_share", "end_with_store"},
+    # And an old name.
+    Consumer: {"ready", "listen", "look_around", "has_grown", "assign_share", "end_with_store", "seek_to_stored"},
     TopicScan: set(),
 }
 

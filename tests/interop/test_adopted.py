@@ -56,13 +56,13 @@ def journey(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory):
         java.abort("transactional")
         java.close("transactional")
         with pytest.raises(DirectoryLockedError):
-            logstore.adopt(broker.data)
+            logstore.adopt_kafka_directory(broker.data)
     return broker
 
 
 def test_a_directory_goes_to_the_store_and_back(journey: Broker) -> None:
     broker, root = journey, journey.data
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     assert set(TOPICS) <= set(adopted.topics)
     assert adopted.topics["plain"].settings["retention.ms"] == "3600000000000"
     assert adopted.topics["latest"].settings["cleanup.policy"] == "compact"
@@ -85,7 +85,7 @@ def test_a_directory_goes_to_the_store_and_back(journey: Broker) -> None:
         committed = values(store["committed"][0].scan(isolation="read_committed"))
         ours = store.create_topic("ours")
         ours.append(b"one")
-    told = logstore.hand_back(root, leave_stray=True)
+    told = logstore.release_to_kafka(root, leave_stray=True)
     assert told.was_clean
     assert set(TOPICS) <= set(told.known)
     assert told.stray == ("ours",)
@@ -104,7 +104,7 @@ def test_a_directory_goes_to_the_store_and_back(journey: Broker) -> None:
     for stray in root.glob("*-stray"):
         shutil.move(stray, broker.directory)
 
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert values(store["plain"][0].scan()) == [*everything["plain"], b"kafka again"]
         assert store["plain"].append(b"store again").offset == len(everything["plain"]) + 1
@@ -122,7 +122,7 @@ def test_back_again_after_a_kill_of_either(journey: Broker) -> None:
     shutil.rmtree(root)
     crashed.rename(root)
     expected += [b"before the copy", b"behind the checkpoint"]
-    logstore.hand_back(root)
+    logstore.release_to_kafka(root)
     broker.start()
     try:
         with JavaClient(broker.bootstrap, broker.directory / "client.log") as java:
@@ -134,6 +134,6 @@ def test_back_again_after_a_kill_of_either(journey: Broker) -> None:
         broker.kill()
     for stray in root.glob("*-stray"):
         shutil.move(stray, broker.directory)
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert values(store["plain"][0].scan()) == [*expected, b"before the kill"]

@@ -64,7 +64,7 @@ def test_a_group_reads_each_record_once_while_either_side_is_killed_in_turns(
     for turn in range(4):
         read += kafkas_turn(broker, range(at, at + 10), kill=turn % 2 == 1)
         at += 10
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
         for _ in range(3):
             read += live(root, TOPIC, GROUP, range(at, at + 10))
             at += 10
@@ -74,7 +74,7 @@ def test_a_group_reads_each_record_once_while_either_side_is_killed_in_turns(
                 assert store[TOPIC][0].log_end_offset == at
         ours, kafkas = epochs_of(root)
         assert ours <= kafkas
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
     read += kafkas_turn(broker, range(at, at + 10), kill=False)
     assert read == values(range(at + 10))
     with logstore.open(root, read_only=True) as store:
@@ -87,16 +87,16 @@ def test_epochs_that_an_earlier_version_has_raised_are_lowered_when_the_director
     broker = Broker(tmp_path / "broker")
     root = broker.data
     read = kafkas_turn(broker, range(10), kill=False)
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     for first in (10, 20, 30):
         read += live(root, TOPIC, GROUP, range(first, first + 10), as_before=True)
     ours, kafkas = epochs_of(root)
     assert ours > kafkas
-    logstore.hand_back(root)
+    logstore.release_to_kafka(root)
     assert epochs_of(root)[0] <= kafkas
     read += kafkas_turn(broker, range(40, 50), kill=True)
     assert read == values(range(50))
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         epochs = [batch.leader_epoch for batch in store[TOPIC][0].read(0).batches()]
         assert epochs == sorted(epochs)
@@ -111,16 +111,16 @@ def test_a_batch_of_a_sink_that_is_in_is_known_after_kafka_had_the_directory(
     read = kafkas_turn(broker, range(10), kill=False)
     for turn in range(2):
         first = 10 + 20 * turn
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
         with logstore.open(root) as store:
             if turn:
                 assert sink(store, 0, values(range(10, 20))).duplicate
             assert not sink(store, turn, values(range(first, first + 10))).duplicate
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
         read += kafkas_turn(broker, range(first + 10, first + 20), kill=turn == 0)
         # It had nothing to move aside.
         assert not list(root.glob("*-stray"))
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert sink(store, 1, values(range(30, 40))).duplicate
         everything = [bytes(record.value) for record in store[TOPIC][0].scan(isolation="read_committed")]

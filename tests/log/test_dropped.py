@@ -15,7 +15,7 @@ from logstore import Log, LogConfig
 from logstore.dropped import release_all
 from logstore.errors import DirectoryLockedError
 from logstore.log.directory.lock import RootLock
-from logstore.log.policies import SoloOwner
+from logstore.log.policies import StandalonePolicy
 from tests.log.logs import open_log, values_of
 
 
@@ -36,7 +36,7 @@ def test_a_log_that_is_dropped_warns_and_gives_its_root_back(tmp_path):
 
 
 def test_a_log_that_dies_in_a_cycle_with_its_owner_gives_its_root_back(tmp_path):
-    log = open_log(tmp_path, owner=SoloOwner(LogConfig()))
+    log = open_log(tmp_path, owner=StandalonePolicy(LogConfig()))
     log._state._owner.log = log
     with pytest.warns(ResourceWarning, match="dropped"):  # noqa: PT031
         del log
@@ -69,7 +69,7 @@ def test_a_dropped_log_leaves_its_neighbours_their_root(tmp_path):
 def test_a_ticking_log_may_be_dropped(tmp_path):
     dead = threading.Event()
 
-    class Telling(SoloOwner):
+    class Telling(StandalonePolicy):
         def __del__(self):
             dead.set()
 

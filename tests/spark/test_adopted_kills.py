@@ -44,12 +44,12 @@ def test_a_stream_by_path_reads_each_record_once_while_either_side_is_killed_in_
     at = 10
     follow()
     for turn in range(2):
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
         for _ in range(3):
             read += live(root, TOPIC, GROUP, range(at, at + 10))
             at += 10
             follow()
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
         follow()
         read += kafkas_turn(broker, range(at, at + 10), kill=turn == 0)
         at += 10

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from logstore import Log, LogConfig, Owner, SoloOwner
+from logstore import HighWatermarkPolicy, Log, LogConfig, StandalonePolicy
 from logstore.client.partitioners import CallablePartitioner, RandomPartitioner
 from logstore.clock import Clock, SystemClock
 from logstore.errors import LogstoreError
@@ -46,11 +46,11 @@ class TestManualClock(ClockConformance):
 
 
 class TestSoloOwner(OwnerConformance):
-    def make_owner(self, config: LogConfig) -> Owner:
-        return SoloOwner(config)
+    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
+        return StandalonePolicy(config)
 
 
-class HalfwayOwner(Owner):
+class HalfwayOwner(HighWatermarkPolicy):
     """Shows what is on disk, and of the rest one half."""
 
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
@@ -58,7 +58,7 @@ class HalfwayOwner(Owner):
 
 
 class TestHalfwayOwner(OwnerConformance):
-    def make_owner(self, config: LogConfig) -> Owner:
+    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
         return HalfwayOwner()
 
 
@@ -208,7 +208,7 @@ class HeldLockClock(SystemClock):
         return True
 
 
-class WildOwner(Owner):
+class WildOwner(HighWatermarkPolicy):
     def __init__(self) -> None:
         self._rng = random.Random(1)
 
@@ -216,7 +216,7 @@ class WildOwner(Owner):
         return self._rng.randrange(log_end_offset + 1)
 
 
-class SilentOwner(Owner):
+class SilentOwner(HighWatermarkPolicy):
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
         return 0
 

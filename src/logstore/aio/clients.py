@@ -112,7 +112,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
     topic_id = async_method(_consumer.Consumer.topic_id)
     was_added = async_method(_consumer.Consumer.was_added)
     leader_epoch = async_method(_consumer.Consumer.leader_epoch)
-    seek_to_stored = async_method(_consumer.Consumer.seek_to_stored)
+    seek_to_committed = async_method(_consumer.Consumer.seek_to_committed)
     seek = async_method(_consumer.Consumer.seek)
     seek_to_beginning = async_method(_consumer.Consumer.seek_to_beginning)
     seek_to_end = async_method(_consumer.Consumer.seek_to_end)

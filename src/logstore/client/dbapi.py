@@ -167,7 +167,7 @@ class DatabaseOffsets:
                 topic_id = consumer.topic_id(partition)
                 row = self._claimed(cursor, partition)
                 if row is not None and (row[2] == topic_id or not row[2] or not topic_id):
-                    found[partition] = consumer.seek_to_stored(partition, row[0], row[1])
+                    found[partition] = consumer.seek_to_committed(partition, row[0], row[1])
                 else:
                     if row is None and partition.topic in begun and consumer.was_added(partition):
                         consumer.seek_to_beginning(partition)

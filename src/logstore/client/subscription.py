@@ -26,6 +26,7 @@ from logstore.groups.resume import epoch_before, not_behind_its_epoch
 from logstore.io._interrupts import held
 from logstore.log.moments import When, moment_of
 from logstore.records import TimestampOffset, TopicPartition
+from logstore.renamed import warn
 
 #: A partition by its name, or a topic for all of its partitions.
 Wanted = TopicPartition | tuple[str, int] | str
@@ -208,10 +209,10 @@ class Subscription:
         return place.name.partition >= self._store.added_from(place.name.topic, place.topic_id)
 
     def leader_epoch(self, partition: Wanted, offset: int) -> int:
-        """The epoch of the record before an offset, to be stored with it for `seek_to_stored`; -1 if unknown."""
+        """The epoch of the record before an offset, to be stored with it for `seek_to_committed`; -1 if unknown."""
         return epoch_before(self._chosen((partition,), one=True)[0].log, offset)
 
-    def seek_to_stored(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
+    def seek_to_committed(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
         """Go on at an offset that was stored; returns where.
 
         That is below ``offset`` where the records that were read are gone, since a power cut took what was
@@ -221,6 +222,11 @@ class Subscription:
         where = not_behind_its_epoch(place.log, offset, leader_epoch)
         self.seek(partition, where)
         return where
+
+    def seek_to_stored(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
+        """Call `seek_to_committed`, which this was called before."""
+        warn("Consumer.seek_to_stored", "Consumer.seek_to_committed")
+        return self.seek_to_committed(partition, offset, leader_epoch)
 
     def seek(self, partition: Wanted, offset: int) -> None:
         """Go on with the record at ``offset``, or the next one behind it if there is none.

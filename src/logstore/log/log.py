@@ -41,7 +41,7 @@ from logstore.log.directory.files import Directory, parse_partition
 from logstore.log.directory.lock import check_place
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log.policies import Owner, SoloOwner
+from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
 from logstore.log.read.reader import REST_S
 from logstore.log.read.segment_holds import Hold
@@ -101,7 +101,7 @@ class Log(Writable):
         *,
         read_only: bool = False,
         create: bool = True,
-        owner: Owner | None = None,
+        owner: HighWatermarkPolicy | None = None,
         clock: Clock = SYSTEM_CLOCK,
         files: Files = LIBC,
         rng: random.Random | None = None,
@@ -131,7 +131,7 @@ class Log(Writable):
         directory = Directory(path, files)
         if read_only:
             return LogReader(directory, settled, clock, kind)
-        keeper = owner or SoloOwner(settled)
+        keeper = owner or StandalonePolicy(settled)
         return made(
             lambda: cls(
                 directory, settled, keeper, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
@@ -143,7 +143,7 @@ class Log(Writable):
         self,
         directory: Directory,
         config: LogConfig,
-        owner: Owner,
+        owner: HighWatermarkPolicy,
         clock: Clock,
         rng: random.Random | None,
         create: bool,

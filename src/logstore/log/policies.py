@@ -1,7 +1,7 @@
-"""Who says how far consumers may see: the owner of a log.
+"""High-watermark policies: below which offset records are visible.
 
-A `Log` never moves its own high watermark. It asks its owner, which is `SoloOwner` for a log that
-stands alone and the replication layer for one that has followers.
+A `Log` never moves its own high watermark. It asks its policy: `StandalonePolicy` for a log without followers,
+one of the replication layer for a log with followers.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from abc import ABC, abstractmethod
 from logstore.config.log import LogConfig
 
 
-class Owner(ABC):
-    """Decides the high watermark of one log."""
+class HighWatermarkPolicy(ABC):
+    """The policy of one log."""
 
     @abstractmethod
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
-        """The high watermark that the log should have now.
+        """Return the high watermark that the log should have now.
 
         Called under the log's lock after each append and each flush, so it must not block and must
         not call the log. ``synced_end`` is the offset below which everything is on disk. An answer
-        below ``current`` changes nothing; one above ``log_end_offset`` is taken for that. An owner
+        below ``current`` changes nothing; one above ``log_end_offset`` is taken for that. A policy
         that learns of progress at other times calls `Log.advance_high_watermark`.
         """
 
 
-class SoloOwner(Owner):
-    """The owner of a log without replicas: what is written is visible, or what is synced.
+class StandalonePolicy(HighWatermarkPolicy):
+    """The policy of a log without replicas: what is written is visible, or what is synced.
 
     ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
     describes; a tail that is held in memory cannot be shown earlier either.

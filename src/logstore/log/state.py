@@ -41,7 +41,7 @@ from logstore.log.directory.segments import check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile, note_start
-from logstore.log.policies import Owner
+from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
@@ -96,7 +96,7 @@ class State:
         directory: Directory,
         root: Root,
         config: LogConfig,
-        owner: Owner,
+        owner: HighWatermarkPolicy,
         clock: Clock,
         rng: random.Random | None,
         quota: SpaceQuota,

@@ -131,9 +131,9 @@ def test_below_the_log_start_there_is_nothing_to_go_back_to(tmp_path):
 
 @pytest.mark.row("R1")
 def test_nothing_above_the_high_watermark_goes(tmp_path):
-    from logstore import Owner
+    from logstore import HighWatermarkPolicy
 
-    class Held(Owner):
+    class Held(HighWatermarkPolicy):
         mark = 2
 
         def high_watermark(self, log_end_offset, synced_end, current):

@@ -72,7 +72,7 @@ def test_before_it_is_adopted_it_opens_read_only(root):
 
 def test_adopting_writes_the_catalogue_and_its_mark_and_nothing_else(root):
     before = tree(root)
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     after = tree(root)
     assert set(after) - set(before) == {"logstore.topics", "logstore.newest", "logstore.adopted", ".lock"}
     assert {name: after[name] for name in before} == before
@@ -88,13 +88,13 @@ def test_adopting_may_be_cut_off_anywhere(small, tmp_path):
         files.fail("change", nth, errno=5)
         copy = shutil.copytree(small, tmp_path / f"copy-{nth}")
         with contextlib.suppress(StorageError):
-            logstore.adopt(copy, files=files)
+            logstore.adopt_kafka_directory(copy, files=files)
         if not files.fired():
             break
         if not (copy / "logstore.topics").exists():
             with logstore.open(copy, read_only=True) as store:
                 assert len(offsets(store["records"][0])) == EXPECTED["records"]["end"]
-            logstore.adopt(copy)
+            logstore.adopt_kafka_directory(copy)
         with logstore.open(copy):
             assert (copy / "logstore.adopted").exists()
     assert nth > 5
@@ -103,29 +103,29 @@ def test_adopting_may_be_cut_off_anywhere(small, tmp_path):
 @pytest.mark.parametrize("op", ["open", "fsync_dir", "listdir"])
 def test_adopting_without_a_descriptor_changes_nothing(small, tmp_path, op):
     whole = FaultyFiles()
-    logstore.adopt(shutil.copytree(small, tmp_path / "whole"), files=whole)
+    logstore.adopt_kafka_directory(shutil.copytree(small, tmp_path / "whole"), files=whole)
     before = tree(small)
     for nth in range(1, whole.counts()[op] + 1):
         files = FaultyFiles()
         files.fail(op, nth, errno.EMFILE, times=-1)
         copy = shutil.copytree(small, tmp_path / f"{op}-{nth}")
         try:
-            logstore.adopt(copy, files=files)
+            logstore.adopt_kafka_directory(copy, files=files)
         except TooManyFilesError:
             assert {name: data for name, data in tree(copy).items() if name != ".lock"} == before
-            logstore.adopt(copy)
+            logstore.adopt_kafka_directory(copy)
         # Else it was only the mark, or the root that is given back.
         with logstore.open(copy) as store:
             assert len(offsets(store["records"][0])) == EXPECTED["records"]["end"]
             assert (copy / "logstore.adopted").exists()
 
 
-@pytest.mark.parametrize("what", ["adopt", "hand_back", "rebuild"])
+@pytest.mark.parametrize("what", ["adopt_kafka_directory", "release_to_kafka", "rebuild"])
 def test_an_interrupt_at_any_line_leaves_the_root_unlocked(small, tmp_path, what):
     """And what was cut off is a store, or a directory of Kafka's, that the same call finishes."""
     prepared = shutil.copytree(small, tmp_path / "prepared")
-    if what != "adopt":
-        logstore.adopt(prepared)
+    if what != "adopt_kafka_directory":
+        logstore.adopt_kafka_directory(prepared)
     if what == "rebuild":
         (prepared / "logstore.topics").unlink()
     call = getattr(logstore, what)
@@ -147,7 +147,7 @@ def test_an_interrupt_at_any_line_leaves_the_root_unlocked(small, tmp_path, what
 
 
 def test_every_topic_is_as_kafkas_client_read_it_and_goes_on(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root, clock=ManualClock()) as store:
         assert store.cluster_id == "AFpKPn13QWYpNmdFiIX9Dg"
         for name, facts in EXPECTED.items():
@@ -164,7 +164,7 @@ def test_every_topic_is_as_kafkas_client_read_it_and_goes_on(root):
 
 
 def test_settings_are_those_of_kafkas_metadata(root):
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     compacted = adopted.topics["compacted"].settings
     assert compacted["cleanup.policy"] == "compact"
     assert compacted["segment.ms"] == "3599999"
@@ -179,7 +179,7 @@ def test_settings_are_those_of_kafkas_metadata(root):
 
 @pytest.mark.row("R4")
 def test_what_nobody_says_of_retention_is_for_ever(root):
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     assert adopted.topics["records"].settings["retention.ms"] == "-1"
     # Years later, and with a default of the store that deletes.
     clock = ManualClock()
@@ -194,27 +194,27 @@ def test_what_nobody_says_of_retention_is_for_ever(root):
 def test_settings_of_the_caller_hold_where_kafka_says_nothing(root, tmp_path):
     properties = tmp_path / "server.properties"
     properties.write_text("log.retention.hours=48\nlog.segment.bytes=1000000\nnum.network.threads=3\n")
-    adopted = logstore.adopt(root, properties)
+    adopted = logstore.adopt_kafka_directory(root, properties)
     assert adopted.topics["records"].settings["retention.ms"] == str(48 * 3_600_000)
     assert adopted.topics["records"].settings["segment.bytes"] == "1000000"
     assert adopted.topics["transactions"].settings["segment.bytes"] == "900"
 
 
 def test_what_the_caller_says_counts_even_if_it_is_the_default(root):
-    adopted = logstore.adopt(root, {"retention.ms": 604_800_000})
+    adopted = logstore.adopt_kafka_directory(root, {"retention.ms": 604_800_000})
     assert adopted.topics["records"].settings["retention.ms"] == "604800000"
 
 
 def test_a_wrong_setting_is_refused_and_nothing_is_written(root):
     before = tree(root)
     with pytest.raises(ConfigError):
-        logstore.adopt(root, {"retention.msec": 5})
+        logstore.adopt_kafka_directory(root, {"retention.msec": 5})
     assert tree(root) == before
 
 
 def test_without_metadata_directories_tell_and_internal_topics_are_compacted(root):
     shutil.rmtree(root / "__cluster_metadata-0")
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     assert not adopted.from_metadata
     assert adopted.topics["__transaction_state"].settings["cleanup.policy"] == "compact"
     assert adopted.topics["records"].settings["retention.ms"] == "-1"
@@ -226,7 +226,7 @@ def test_a_directory_of_a_cluster_with_zookeeper_is_adopted_too(root):
     (root / "meta.properties").write_text("version=0\nbroker.id=3\ncluster.id=tPaAzZ5mQ5uSTsVJ6NjmUw\n")
     for metadata in root.glob("*/partition.metadata"):
         metadata.unlink()
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     assert adopted.cluster_id == "tPaAzZ5mQ5uSTsVJ6NjmUw"
     assert len({entry.id for entry in adopted.topics.values()}) == len(adopted.topics)
     with logstore.open(root) as store:
@@ -236,14 +236,14 @@ def test_a_directory_of_a_cluster_with_zookeeper_is_adopted_too(root):
 def test_what_kafka_left_when_it_was_killed_is_adopted_and_recovered(tmp_path):
     root = shutil.copytree(FIXTURES / "kafka-4.3.1-running", tmp_path / "kafka")
     expected = json.loads((FIXTURES / "kafka-4.3.1-running.json").read_text(encoding="utf-8"))
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root, clock=ManualClock()) as store:
         for name, facts in expected.items():
             assert offsets(store[name][0]) == [row[0] for row in facts["records"]], name
 
 
 def test_producer_ids_of_ours_are_far_from_kafkas(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert store.next_producer_id() >= FIRST_PRODUCER_ID > 2**32
 
@@ -258,7 +258,7 @@ def test_a_running_kafka_is_told_by_its_lock(root):
     hold = RootHold.acquire(Directory(root), ManualClock())
     try:
         with pytest.raises(DirectoryLockedError):
-            logstore.adopt(root)
+            logstore.adopt_kafka_directory(root)
     finally:
         hold.release()
     assert not (root / "logstore.topics").exists()
@@ -267,7 +267,7 @@ def test_a_running_kafka_is_told_by_its_lock(root):
 def refused(root, error, match):
     before = tree(root)
     with pytest.raises(error, match=match):
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
     after = tree(root)
     after.pop(".lock", None)
     before.pop(".lock", None)
@@ -278,7 +278,7 @@ def test_what_is_no_directory_of_kafkas_is_refused(tmp_path, root):
     refused(tmp_path / "nowhere", NotALogError, "nothing to adopt")
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", NotALogError, "no directory of Kafka's")
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     refused(root, NotALogError, "a store already")
     with logstore.open(tmp_path / "ours") as store:
         store.create_topic("flights")
@@ -393,7 +393,7 @@ def test_a_snapshot_of_the_metadata_stands_for_what_it_replaced(root):
     for name in (segment.name, segment.with_suffix(".index").name, segment.with_suffix(".timeindex").name):
         (directory / name).unlink()
     (directory / "00000000000000000340.log").write_bytes(b"")
-    adopted = logstore.adopt(root)
+    adopted = logstore.adopt_kafka_directory(root)
     assert set(adopted.topics) == {*EXPECTED, "__transaction_state"}
     assert adopted.topics["compacted"].settings["cleanup.policy"] == "compact"
 
@@ -402,16 +402,16 @@ def test_a_snapshot_of_the_metadata_stands_for_what_it_replaced(root):
 
 
 def test_handing_back_leaves_a_directory_of_kafkas_that_may_be_adopted_again(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         store["records"].append(b"one")
         store["deleted"].delete_records({0: -1})
         with pytest.raises(DirectoryLockedError):
-            logstore.hand_back(root)
+            logstore.release_to_kafka(root)
         for name in store.topics(internal=True):
             store.describe_topic(name)
         ends = {name: store[name][0].log_end_offset for name in EXPECTED}
-    told = logstore.hand_back(root)
+    told = logstore.release_to_kafka(root)
     assert told.stray == ()
     assert set(told.known) == {*EXPECTED, "__transaction_state"}
     assert told.was_clean
@@ -423,7 +423,7 @@ def test_handing_back_leaves_a_directory_of_kafkas_that_may_be_adopted_again(roo
     recovery = checkpoints.read_offsets((root / checkpoints.RECOVERY_POINTS).read_bytes(), "")
     assert {name: recovery[logstore.TopicPartition(name, 0)] for name in EXPECTED} == ends
     # As Kafka does it: segments go, and nothing of ours is there to miss them.
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert {name: store[name][0].log_end_offset for name in EXPECTED} == ends
         assert store["deleted"][0].log_start_offset == ends["deleted"]
@@ -435,14 +435,14 @@ def test_a_store_that_reads_goes_on_when_the_directory_changes_hands(root, tmp_p
     end = EXPECTED["records"]["end"]
     with logstore.open(root, read_only=True) as reader:
         assert len(offsets(reader["records"][0])) == end
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
         with logstore.open(root) as store:
             store["records"].append(b"ours")
             assert len(offsets(reader["records"][0])) == end + 1
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
         # As Kafka does: behind the end, and nothing of ours is kept up.
         ours = shutil.copytree(root, tmp_path / "copy")
-        logstore.adopt(ours)
+        logstore.adopt_kafka_directory(ours)
         with logstore.open(ours) as store:
             store["records"].append(b"Kafka's")
         for segment in (ours / "records-0").glob("*.log"):
@@ -451,20 +451,20 @@ def test_a_store_that_reads_goes_on_when_the_directory_changes_hands(root, tmp_p
 
 
 def test_topics_that_kafka_does_not_know_are_named_before_anything_changes(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         store.create_topic("ours").append(b"two")
     before = tree(root)
     with pytest.raises(NotALogError, match=r"does not know ours.*leave_stray"):
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
     assert set(tree(root)) == set(before)
-    assert logstore.hand_back(root, leave_stray=True).stray == ("ours",)
+    assert logstore.release_to_kafka(root, leave_stray=True).stray == ("ours",)
     assert (root / "ours-0").exists()
 
 
 def test_handing_back_may_be_cut_off_anywhere(root):
     """Until its last step the directory is a store that opens, with all its records."""
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         store["records"].append(b"one")
         end = store["records"][0].log_end_offset
@@ -474,12 +474,12 @@ def test_handing_back_may_be_cut_off_anywhere(root):
         files.fail("unlink", nth, errno=5)
         copy = shutil.copytree(root, root.parent / f"copy-{nth}")
         try:
-            logstore.hand_back(copy, files=files)
+            logstore.release_to_kafka(copy, files=files)
         except StorageError:
             cut += 1
             with logstore.open(copy) as store:
                 assert store["records"][0].log_end_offset == end
-            logstore.hand_back(copy)
+            logstore.release_to_kafka(copy)
         assert not [name for name in tree(copy) if "logstore." in name]
     assert cut > 2
 
@@ -526,7 +526,7 @@ def test_killed_writers_of_an_adopted_directory_raise_no_leader_epoch(root, tmp_
     known = Epochs.load(Directory(root / "records-0")).latest.epoch
     if metadata == "elsewhere":
         shutil.rmtree(root / "__cluster_metadata-0")
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     if adopted_by == "an earlier version":
         (root / "logstore.adopted").unlink()
         rewrite_catalogue(root, lambda facts: facts.pop("adopted"))
@@ -615,7 +615,7 @@ def small(root):
 def raised(small, tmp_path, monkeypatch):
     """A directory in which a version before this one was killed three times."""
     root = small
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store, store.consumer("readers", auto_offset_reset="earliest") as consumer:
         consumer.assign(["records"])
         consumer.poll()
@@ -648,7 +648,7 @@ def test_leader_epochs_above_kafkas_are_lowered_when_a_directory_goes_back(raise
         store.snapshot(tmp_path / "snapshot")
         everything = [record.value for record in store["records"][0].scan()]
     snapshot = tree(tmp_path / "snapshot")
-    logstore.hand_back(raised)
+    logstore.release_to_kafka(raised)
     told = epochs_in(raised)
     assert max(told) <= kafkas
     assert told == sorted(told)
@@ -668,11 +668,11 @@ def cut_off_anywhere(root: Path, tmp_path: Path):
         files.fail("change", nth, errno=5)
         copy, cut = shutil.copytree(root, tmp_path / f"copy-{nth}"), None
         try:
-            logstore.hand_back(copy, files=files)
+            logstore.release_to_kafka(copy, files=files)
         except StorageError:
             if (copy / "logstore.topics").exists():
                 cut = shutil.copytree(copy, tmp_path / f"cut-{nth}")
-                logstore.hand_back(copy)
+                logstore.release_to_kafka(copy)
         if not files.fired():
             return
         yield copy, cut
@@ -709,35 +709,35 @@ def sink(store, batch: int, values: list[bytes]):
 
 
 def test_a_batch_that_is_in_stays_in_when_the_directory_goes_to_kafka_and_comes_back(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         for batch in range(3):
             assert not sink(store, batch, [b"batch %d" % batch]).duplicate
         end = store["records"][0].log_end_offset
     for _ in range(2):
-        told = logstore.hand_back(root)
+        told = logstore.release_to_kafka(root)
         assert told.stray == ()
         # Kafka knows no such topic, and would move it aside for good.
         assert not (root / "__logstore_sinks-0").exists()
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert sink(store, 2, [b"batch 2"]).duplicate
         assert store["records"][0].log_end_offset == end
         with pytest.raises(OldBatchError):
             sink(store, 1, [b"batch 1"])
         assert not sink(store, 3, [b"batch 3"]).duplicate
-    logstore.hand_back(root)
-    logstore.adopt(root)
+    logstore.release_to_kafka(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         assert sink(store, 3, [b"batch 3"]).duplicate
 
 
 def test_a_copy_of_a_store_that_came_back_remembers_too(root, tmp_path):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         sink(store, 0, [b"batch 0"])
-    logstore.hand_back(root)
-    logstore.adopt(root)
+    logstore.release_to_kafka(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         store.snapshot(tmp_path / "copy")
     with logstore.open(tmp_path / "copy") as store:
@@ -745,13 +745,13 @@ def test_a_copy_of_a_store_that_came_back_remembers_too(root, tmp_path):
 
 
 def test_what_sinks_remember_outlives_a_cut_anywhere(small, tmp_path):
-    logstore.adopt(small)
+    logstore.adopt_kafka_directory(small)
     with logstore.open(small) as store:
         sink(store, 0, [b"batch 0"])
     count = 0
     for copy, cut in cut_off_anywhere(small, tmp_path):
         count += cut is not None
-        logstore.adopt(copy)
+        logstore.adopt_kafka_directory(copy)
         for each in filter(None, (copy, cut)):
             with logstore.open(each) as store:
                 assert sink(store, 0, [b"batch 0"]).duplicate
@@ -759,28 +759,28 @@ def test_what_sinks_remember_outlives_a_cut_anywhere(small, tmp_path):
 
 
 def test_what_is_remembered_and_damaged_is_named_before_anything_changes(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
         sink(store, 0, [b"batch 0"])
-    logstore.hand_back(root)
+    logstore.release_to_kafka(root)
     data = (root / "logstore-kept").read_bytes()
     for damaged in (data[:-1], data.replace(b'"done":0', b'"done":1'), b"", b"logstore kept 2\n{}\n"):
         (root / "logstore-kept").write_bytes(damaged)
         refused(root, CorruptRecordError, "remembered of its sinks is damaged.*once more")
     (root / "logstore-kept").write_bytes(data)
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
 
 
 def test_no_producer_id_is_given_out_again_after_adopting_again(root):
     """The logs know the producers of the time before, and would take records of a second one for repeated ones."""
     given = []
     for _ in range(3):
-        logstore.adopt(root)
+        logstore.adopt_kafka_directory(root)
         with logstore.open(root) as store, store.producer() as producer:
             given.append(store.next_producer_id())
             producer.send("records", b"by a producer of its own").result()
             end = store["records"][0].log_end_offset
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
     assert len(set(given)) == 3
     assert end == EXPECTED["records"]["end"] + 3
 
@@ -792,17 +792,17 @@ def test_producer_ids_of_a_store_of_its_own_are_far_from_kafkas_too(tmp_path):
 
 
 def test_offsets_that_kafka_would_move_aside_are_named(root):
-    logstore.adopt(root)
+    logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store, store.consumer("readers") as consumer:
         consumer.assign(["records"])
         consumer.commit({logstore.TopicPartition("records", 0): 3})
     with pytest.raises(NotALogError, match=r"__consumer_offsets.*what groups have committed is lost"):
-        logstore.hand_back(root)
+        logstore.release_to_kafka(root)
 
 
 def test_there_is_nothing_to_hand_back_where_there_is_no_store(tmp_path, root):
     before = tree(root)
     for place in (root, tmp_path / "nowhere"):
         with pytest.raises(NotALogError, match="no store"):
-            logstore.hand_back(place)
+            logstore.release_to_kafka(place)
     assert tree(root) == before

@@ -248,7 +248,7 @@ def test_nothing_of_an_unfinished_snapshot_opens_whatever_is_asked_for(tmp_path)
         lambda: logstore.open(empty),
         lambda: logstore.open(empty, read_only=True),
         lambda: Log.open(empty / "t-0"),
-        lambda: logstore.adopt(tmp_path / "copy"),
+        lambda: logstore.adopt_kafka_directory(tmp_path / "copy"),
         lambda: logstore.rebuild(tmp_path / "copy"),
         lambda: Log.open(tmp_path / "copy" / "flights-0"),
         lambda: Log.open(tmp_path / "copy" / "flights-0", read_only=True),

@@ -443,7 +443,7 @@ def test_a_directory_is_no_store_because_of_a_name_in_it(tmp_path):
     with pytest.raises(NotALogError, match="others that are no partitions: dbus-1"):
         logstore.open(etc)
     with pytest.raises(NotALogError, match="no directory of Kafka's"):
-        logstore.adopt(etc)
+        logstore.adopt_kafka_directory(etc)
     assert sorted(path.name for path in etc.iterdir()) == ["dbus-1", "empty-0", "passwd"]
     assert {finding.name for finding in diagnose(etc)} >= {"foreign-file", "no-log"}
 

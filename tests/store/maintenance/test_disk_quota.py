@@ -21,7 +21,7 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC
 from logstore.io._interrupts import held
-from logstore.log.policies import Owner
+from logstore.log.policies import HighWatermarkPolicy
 from logstore.store.maintenance.disk_quota import Limits
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
@@ -175,7 +175,7 @@ def test_a_large_active_segment_counts_as_closed_and_a_small_one_does_not(clock)
         assert small[0].log_start_offset == 0
 
 
-class Unmoved(Owner):
+class Unmoved(HighWatermarkPolicy):
     """An owner that shows consumers nothing yet."""
 
     def high_watermark(self, log_end_offset, synced_end, current):

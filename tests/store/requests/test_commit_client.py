@@ -444,10 +444,10 @@ def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
         request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)
     with pytest.raises(NotALogError, match=r"batch of q is undecided.*housekeep"):
-        logstore.hand_back(root, leave_stray=True)
+        logstore.release_to_kafka(root, leave_stray=True)
     with logstore.open(root, MANUAL) as store:
         store.housekeep()
-    logstore.hand_back(root, leave_stray=True)
+    logstore.release_to_kafka(root, leave_stray=True)
 
 
 def test_who_holds_a_root_is_told_without_taking_its_lock(root):

@@ -36,7 +36,7 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
             )
         click.confirm(f"take over {path} from Kafka?", abort=True, err=True)
     given = place.config()
-    adopted = adoption.adopt(path, given if given.sources else None)
+    adopted = adoption.adopt_kafka_directory(path, given if given.sources else None)
     rows = [
         {"topic": name, "partitions": entry.partitions, "settings": dict(entry.settings)}
         for name, entry in sorted(adopted.topics.items())
@@ -62,7 +62,7 @@ def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
 
     JSON: topic, known.
     """
-    given = adoption.hand_back(place.existing(), leave_stray=leave_stray)
+    given = adoption.release_to_kafka(place.existing(), leave_stray=leave_stray)
     rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
     output.print_rows(rows, as_json=as_json)
     if not given.was_clean:

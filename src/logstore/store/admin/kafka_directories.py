@@ -1,22 +1,22 @@
-"""Taking over a directory that Kafka wrote, and giving it back: `logstore.adopt` and `logstore.hand_back`.
+"""A directory of Kafka's, taken over (`logstore.adopt_kafka_directory`) and given back (`release_to_kafka`).
 
-`adopt` changes nothing of Kafka's: it writes the catalogue, in one step, and only after everything has been looked
-at, and behind it a mark for logs that are opened alone. Files of Kafka's stay as they are until the store is opened
-for writing. Settings come, for each key, from what Kafka's log of metadata has of the topic, from what it has of
-the whole cluster, from the caller; what nobody says of retention is *for ever*, since Kafka may have had it in a
-file that is not here, and the store's own topics are compacted. They are written into each topic, so that no later
-default deletes anything.
+`adopt_kafka_directory` changes nothing of Kafka's: it writes the catalogue, in one step, and only after
+everything has been looked at, and behind it a mark for logs that are opened alone. Files of Kafka's stay as
+they are until the store is opened for writing. Settings come, for each key, from what Kafka's log of metadata
+has of the topic, from what it has of the whole cluster, from the caller; what nobody says of retention is *for
+ever*, since Kafka may have had it in a file that is not here, and the store's own topics are compacted. They
+are written into each topic, so that no later default deletes anything.
 
-A directory goes back by closing the store and `hand_back`: every file of ours goes, the catalogue last, since Kafka
-keeps none of them up, and what they promise would no longer be true. What is left is a directory that Kafka
-wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others aside as
-``-stray``, for good. So what the sinks have taken in, and the producer ids given out, go into a file that Kafka
-passes over (`store.kept`), and come back with the next adoption.
+A directory goes back by closing the store and `release_to_kafka`: every file of ours goes, the catalogue last,
+since Kafka keeps none of them up, and what they promise would no longer be true. What is left is a directory
+that Kafka wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others
+aside as ``-stray``, for good. So what the sinks have taken in, and the producer ids given out, go into a file
+that Kafka passes over (`store.kept`), and come back with the next adoption.
 
-Kafka goes on with the leader epochs of its own metadata. An epoch of ours above them would have its consumers wait
-for a leader that never comes, and ours be told of a log that was cut; so no log raises one in a directory that was
-adopted. Earlier versions did: `hand_back` lowers those to the newest that Kafka has given out, in the headers of
-batches, in the epoch files, and in what groups have committed.
+Kafka goes on with the leader epochs of its own metadata. An epoch of ours above them would have its consumers
+wait for a leader that never comes, and ours be told of a log that was cut; so no log raises one in a directory
+that was adopted. Earlier versions did: `release_to_kafka` lowers those to the newest that Kafka has given out,
+in the headers of batches, in the epoch files, and in what groups have committed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class HandBack:
     was_clean: bool  #: whether Kafka can start without looking at every log
 
 
-def adopt(
+def adopt_kafka_directory(
     path: Path,
     settings: Mapping[str, Setting] | StoreConfig | Path | None = None,
     *,
@@ -107,7 +107,7 @@ def adopt(
     ``settings`` are for topics of which Kafka's metadata do not say how long to keep records: a mapping, a
     `StoreConfig`, or the path of the broker's ``server.properties``. Without them such topics keep for ever.
     Durable on return; nothing but ``logstore.topics`` and ``logstore.adopted`` has been written. What sinks had
-    taken in before `hand_back` is remembered.
+    taken in before `release_to_kafka` is remembered.
 
     Raises:
         DirectoryLockedError: Kafka, or another process, has the directory open.
@@ -115,8 +115,8 @@ def adopt(
             remove, or only some partitions of a topic. Nothing was changed.
         DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing was changed.
         UnsupportedFormatError: a log is in a format from before Kafka 0.11. Nothing was changed.
-        CorruptRecordError: the log of metadata, or what `hand_back` has kept, is damaged. Nothing was changed.
-        ConfigError: settings are unknown or out of range.
+        CorruptRecordError: the log of metadata, or what `release_to_kafka` has kept, is damaged. Nothing was
+        changed. ConfigError: settings are unknown or out of range.
     """
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else StoreConfig.of(settings)
     directory = Directory(path, files)
@@ -152,15 +152,15 @@ def adopt(
     return adopted
 
 
-def hand_back(
+def release_to_kafka(
     path: Path, *, leave_stray: bool = False, clock: Clock = SYSTEM_CLOCK, files: Files = LIBC
 ) -> HandBack:
     """Make a directory Kafka's again, for it to start on. The store must be closed.
 
-    Records, topics and ids stay; settings that were changed here are not known to Kafka, which goes by its own. To
-    come back, `adopt` it again: what sinks have taken in is kept for that in a file of the root, ``logstore-kept``.
-    May be called again after a failure half way: until the last step it is a store. Leader epochs that an earlier
-    version has raised above Kafka's are lowered to those.
+    Records, topics and ids stay; settings that were changed here are not known to Kafka, which goes by its own.
+    To come back, call `adopt_kafka_directory` again: what sinks have taken in is kept for that in a file of the
+    root, ``logstore-kept``. May be called again after a failure half way: until the last step it is a store.
+    Leader epochs that an earlier version has raised above Kafka's are lowered to those.
 
     Raises:
         DirectoryLockedError: a store, or Kafka, has the directory open.
@@ -216,7 +216,7 @@ def _states_of_sinks(directory: Directory, clock: Clock, files: Files) -> dict[s
     place = TopicPartition(SINKS, 0)
     entry = (Catalogue.load(directory) or Catalogue(cluster_id="")).topics.get(SINKS)
     is_going = entry is not None and entry.state is TopicState.DELETING
-    # Going by a `hand_back` that was cut off: all of it is kept already.
+    # Going by a `release_to_kafka` that was cut off: all of it is kept already.
     if is_going or not layout.partition_directory(directory, place).exists():
         return dict(known)
     from logstore.log import Log
@@ -502,4 +502,4 @@ def _settings(
     return canonical(own), without
 
 
-__all__ = ["FIRST_PRODUCER_ID", "Adopted", "HandBack", "adopt", "hand_back"]
+__all__ = ["FIRST_PRODUCER_ID", "Adopted", "HandBack", "adopt_kafka_directory", "release_to_kafka"]

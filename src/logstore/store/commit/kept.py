@@ -1,8 +1,8 @@
 """What a directory keeps of the store that it was, while it is Kafka's: `logstore-kept`, a small text file.
 
-`hand_back` writes it and `adopt` goes by it: without it a sink's batch would be taken in twice, and a producer be
-given the id of one that the logs know. Kafka passes over plain files in its root. The name is none of those by
-which a directory is known as ours. This module alone knows the bytes::
+`release_to_kafka` writes it and `adopt_kafka_directory` goes by it: without it a sink's batch would be taken in
+twice, and a producer be given the id of one that the logs know. Kafka passes over plain files in its root. The
+name is none of those by which a directory is known as ours. This module alone knows the bytes::
 
     logstore kept 1
     {"next_producer_id": 1099511628776, "sinks": {"query": {"version": 1, "done": 3, …}}}

@@ -1,20 +1,20 @@
-"""What an `Owner` of a log has to keep to."""
+"""What an `HighWatermarkPolicy` of a log has to keep to."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
 from logstore.config.log import LogConfig
-from logstore.log import Log, Owner
+from logstore.log import HighWatermarkPolicy, Log
 from logstore.testing.clock import ManualClock
 from logstore.testing.simdisk import SimDisk
 
 
 class OwnerConformance:
-    """The suite for `logstore.Owner`, who says how far consumers of a log may see."""
+    """The suite for `logstore.HighWatermarkPolicy`, who says how far consumers of a log may see."""
 
     @abstractmethod
-    def make_owner(self, config: LogConfig) -> Owner:
+    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
         """The owner to test, for a log of these settings."""
 
     def settle(self, log: Log) -> None:
