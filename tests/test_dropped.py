@@ -90,7 +90,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
         "log": log._state.lock,
         "sync": log._flusher._commit._changed,
         "store": store._lifecycle._lock,
-        "records": appender._lock if kind == "appender" else producer._lanes[0]._writing,
+        "records": appender._lock if kind == "appender" else producer._batchers[0]._writing,
     }[held]
     things = {"log": [solo, appender], "appender": [appender], "producer": [producer], "store": [store, producer]}
     kept = {"log": [store], "appender": [store, solo], "producer": [store], "store": []}[kind]

@@ -24,6 +24,7 @@ SRC = ROOT / "src"
 #: Folder -> its rows of modules and folders, top row first: each may import what stands in a lower row.
 LEVELS: dict[str, tuple[str, ...]] = {
     "logstore": (
+        "__main__",
         "cli",
         "aio spark testing",
         "store",
@@ -275,7 +276,7 @@ REACH: dict[str, set[str]] = {
     "testing": _CLIENT | {"store"},
 }
 
-#: The outermost: of the package, only ``cli`` imports them.
+#: The outermost: of the package, only the command line imports them.
 OUTERMOST = {"aio", "cli", "spark", "testing"}
 
 #: typing_extensions stands for the stubs, which no program imports.
@@ -463,7 +464,7 @@ def problem_of(module: str, target: str, packages: Iterable[str], rules: Rules) 
     if other == "__init__":
         return None if one == "cli" or folder in BASES else refused
     if folder == "logstore":
-        is_outer = other in OUTERMOST and one != "cli" and (one, other) != ("testing", "aio")
+        is_outer = other in OUTERMOST and one not in ("__main__", "cli") and (one, other) != ("testing", "aio")
         if is_outer or other not in rules.reach.get(one, {other}):
             return refused
     high, low = rules.level_of(folder, one), rules.level_of(folder, other)

@@ -21,7 +21,7 @@ from logstore._segment_scan import Extent
 from logstore.batch._batch import Batches, BatchView, stamp
 from logstore.batch._encode import encode, encode_marker
 from logstore.errors import CorruptRecordError, StorageError, UnsupportedFormatError
-from logstore.io._file_region import Slice
+from logstore.io._file_region import FileRegion
 from logstore.io._files import Files
 from logstore.records import Codec, Marker
 from tests.model_batch import ModelRecord, encode_batch
@@ -673,10 +673,10 @@ def test_a_seek_reads_one_index_interval_and_one_batch(tmp_path: Path, record_by
 
 # --- sending -----------------------------------------------------------------------------------
 
-each_way = pytest.mark.parametrize("send", [Slice.send_to, Slice.copy_to], ids=["sendfile", "copy"])
+each_way = pytest.mark.parametrize("send", [FileRegion.send_to, FileRegion.copy_to], ids=["sendfile", "copy"])
 
 
-def large_slice(directory: Path) -> tuple[Slice, bytes]:
+def large_slice(directory: Path) -> tuple[FileRegion, bytes]:
     segment = new_segment(log_path(directory))
     written = fill(segment, [encode([random.Random(n).randbytes(50_000)]) for n in range(60)])
     part = segment.locate(5, 1 << 30, 55)
@@ -708,7 +708,7 @@ def test_a_blocking_socket_takes_the_whole_slice(tmp_path: Path, send: Callable[
         assert taken == [expected[start:]]
         assert send(part, mine, len(expected)) == 0
     counts = part.file.files.call_counts()
-    assert (counts["sendfile"] > 0) == (send is Slice.send_to)
+    assert (counts["sendfile"] > 0) == (send is FileRegion.send_to)
 
 
 @pytest.mark.row("S12")

@@ -2,7 +2,7 @@ from typing_extensions import Buffer, disjoint_base
 
 from logstore._segment_scan import Scanned
 from logstore.batch._batch import Record
-from logstore.io._file_region import Slice
+from logstore.io._file_region import FileRegion
 
 @disjoint_base
 class Segment(Scanned):
@@ -17,8 +17,8 @@ class Segment(Scanned):
     def cut(self, position: int, next_offset: int) -> None:
         """Cut the file of an active segment to ``position``, where ``next_offset`` would begin."""
 
-    def locate(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> Slice | None:
-        """The `Slice` of whole batches from the one that holds ``offset`` on, or None if there is none."""
+    def locate(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> FileRegion | None:
+        """The `FileRegion` of whole batches from the one that holds ``offset`` on, or None if there is none."""
 
     def read(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> tuple[bytes, int, int] | None:
         """(bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None."""

@@ -35,7 +35,7 @@ from logstore.io._files cimport OP_PREADV, OP_PWRITE, FileOps, raise_status, rea
 from logstore.io._preallocation cimport Growth
 from logstore._segment_index cimport WINDOW_BYTES
 from logstore._segment_scan cimport Scanned
-from logstore.io._file_region cimport Slice
+from logstore.io._file_region cimport FileRegion
 
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 
@@ -187,7 +187,7 @@ cdef class Segment(Scanned):
     # -- reading ---------------------------------------------------------------------------------
 
     def locate(self, int64_t offset, int64_t max_bytes, int64_t end_offset, int64_t hint=-1):
-        """The `Slice` of whole batches from the one that holds ``offset`` on, or None if there is none.
+        """The `FileRegion` of whole batches from the one that holds ``offset`` on, or None if there is none.
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
         """
@@ -238,7 +238,7 @@ cdef class Segment(Scanned):
                 raise_batch_status(status, window + (end - start), window + got, self.path, end)
         finally:
             self.file.release()
-        return Slice(self.file, position, end - position, first, next_offset)
+        return FileRegion(self.file, position, end - position, first, next_offset)
 
     cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1:
         """Read into out; how many bytes there were."""

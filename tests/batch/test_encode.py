@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.batch._batch import Batches, BatchView, Record, restamp_time, stamp
-from logstore.batch._encode import Encoder, Gatherer, encode, encode_marker, timestamp_of
+from logstore.batch._encode import Encoder, FastBatcher, encode, encode_marker, timestamp_of
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -457,7 +457,7 @@ def test_a_failed_append_does_not_spoil_the_next_one() -> None:
 # --- gathering ---------------------------------------------------------------------------------
 
 
-class Slow(Gatherer):
+class Slow(FastBatcher):
     """Notes what does not go the quick way."""
 
     def __init__(self) -> None:
@@ -520,7 +520,7 @@ def test_everything_else_goes_the_slow_way() -> None:
     ]
     assert encoder.record_count == 1
     with pytest.raises(NotImplementedError):
-        Gatherer().append(b"v")
+        FastBatcher().append(b"v")
 
 
 def test_records_of_one_log_are_appended_to_another() -> None:

@@ -103,7 +103,7 @@ def test_wait_ends_at_the_first_that_fails(producer: logstore.Producer) -> None:
     lost = producer.send("flights", b"v")
     threads = in_thread(lambda: concurrent.futures.wait([fine, lost, other], None, FIRST_EXCEPTION))
     until_waited_for(lost)
-    producer._lanes[-1].abandon(DiskFullError("no room"))
+    producer._batchers[-1].abandon(DiskFullError("no room"))
     assert joined(threads)
     assert isinstance(lost.exception(), DiskFullError)
     done, left = concurrent.futures.wait([fine, lost, other], WATCHDOG_S, FIRST_EXCEPTION)
@@ -177,7 +177,7 @@ def test_asyncio_wraps_it(producer: logstore.Producer) -> None:
         dropped = asyncio.wrap_future(producer.send("flights", b"v"))
         dropped.cancel()  # of the wait; the record is written
         lost = asyncio.wrap_future(producer.send("weather", b"v"))
-        await asyncio.to_thread(producer._lanes[-1].abandon, DiskFullError("no room"))
+        await asyncio.to_thread(producer._batchers[-1].abandon, DiskFullError("no room"))
         await asyncio.to_thread(producer.flush)
         with pytest.raises(DiskFullError):
             await asyncio.wait_for(lost, WATCHDOG_S)

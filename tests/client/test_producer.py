@@ -452,7 +452,7 @@ def test_a_flush_ends_on_a_full_disk_though_others_send_all_the_while(store, fil
         done = write(force=force)
         written.append(done)
         if len(written) < 200:
-            later.append(producer._add(producer._lanes[0], b"x" * 90, None, None, None))
+            later.append(producer._add(producer._batchers[0], b"x" * 90, None, None, None))
         return done
 
     monkeypatch.setattr(producer, "_write", write_and_send)

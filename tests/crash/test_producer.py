@@ -116,9 +116,9 @@ def live(seeds) -> None:
 
 
 def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
-    def hasty(self, log, ticket, first_offset, last_offset, append_time_ms):
-        ticket.acknowledge(first_offset, append_time_ms)
-        ticket.tell()
+    def hasty(self, log, result, first_offset, last_offset, append_time_ms):
+        result.acknowledge(first_offset, append_time_ms)
+        result.tell()
 
     monkeypatch.setattr(Syncing, "add", hasty)
     with pytest.raises(AssertionError, match="lost"):
@@ -127,15 +127,15 @@ def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
 
 def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypatch):
     """Its futures are answered all the same: with the offset that it would have got."""
-    from logstore.accumulator.partition_batcher import PartitionLane
+    from logstore.accumulator.partition_batcher import PartitionBatcher
 
     def forgetful(self, batch):
-        batch.ticket.acknowledge(self.log.log_end_offset)
-        batch.ticket.tell()
+        batch.result.acknowledge(self.log.log_end_offset)
+        batch.result.tell()
         self._sealed.popleft()
         self._let_go(batch)
         return True
 
-    monkeypatch.setattr(PartitionLane, "_may_retry", forgetful)
+    monkeypatch.setattr(PartitionBatcher, "_may_retry", forgetful)
     with pytest.raises(AssertionError):
         live(range(20, 25))

@@ -5,16 +5,16 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from logstore.batch._encode import Encoder, Gatherer
+from logstore.batch._encode import Encoder, FastBatcher
 from logstore.clock import Clock
 from logstore.records import RecordMetadata
 
 @final
-class Ticket:
+class BatchResult:
     """What becomes of one batch: where it went, or why it did not."""
 
     def __new__(
-        cls, topic: str, partition: int, *, clock: Clock = ..., failures: list[Ticket] | None = None
+        cls, topic: str, partition: int, *, clock: Clock = ..., failures: list[BatchResult] | None = None
     ) -> Self: ...
     @property
     def topic(self) -> str: ...
@@ -41,7 +41,7 @@ class Ticket:
         """Answer every future with an error, once; as `acknowledge`."""
 
     def tell(self) -> None:
-        """Run the callbacks and wake the coroutines of a ticket that is answered."""
+        """Run the callbacks and wake the coroutines of a batch result that is answered."""
 
 class _Plain: ...
 
@@ -86,19 +86,19 @@ class SendFuture(_Plain, Future[RecordMetadata]):
     def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
 
 @disjoint_base
-class Lane(Gatherer):
-    """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
+class SendBatcher(FastBatcher):
+    """The quick half of what a producer keeps for one partition: the open batch and its batch result."""
 
-    def open_for(self, encoder: Encoder, ticket: Ticket, full_bytes: int, ahead_ms: int) -> None:
-        """Let records go straight into an encoder, whose batch has this ticket."""
+    def open_for(self, encoder: Encoder, batch_result: BatchResult, full_bytes: int, ahead_ms: int) -> None:
+        """Let records go straight into an encoder, whose batch has this batch result."""
 
 @final
-class Lanes:
-    """The lanes of one topic, and how its records choose among them."""
+class TopicBatchers:
+    """The batchers of one topic, and how its records choose among them."""
 
     def __new__(
         cls,
-        lanes: list[Any],
+        batchers: list[Any],
         *,
         hashes: bool,
         sticks: bool,
@@ -108,7 +108,7 @@ class Lanes:
         sticky_bytes: int,
     ) -> Self: ...
     @property
-    def lanes(self) -> list[Any]: ...
+    def batchers(self) -> list[Any]: ...
     @property
     def hashes(self) -> bool: ...
     @property
@@ -123,18 +123,18 @@ class Lanes:
         """The partition of a record of this size whose key does not decide."""
 
 @disjoint_base
-class Sender:
+class FastSend:
     """The quick half of a producer."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
-    def use(self, topic: str, lanes: Lanes) -> None:
-        """Send a topic's records through these lanes from now on."""
+    def use(self, topic: str, batchers: TopicBatchers) -> None:
+        """Send a topic's records through these batchers from now on."""
 
     def forget(self) -> None:
-        """Ask anew for the lanes of every topic."""
+        """Ask anew for the batchers of every topic."""
 
-    def known(self, topic: str) -> Lanes | None:
-        """The lanes of a topic, or None."""
+    def known(self, topic: str) -> TopicBatchers | None:
+        """The batchers of a topic, or None."""
 
     def send(
         self,

@@ -1,13 +1,13 @@
 # cython: language_level=3
 """What a producer does for every record: choose a partition, gather the record, hand back its future.
 
-A `Sender` knows for each topic one `Lane` for each partition. A record of plain bytes whose lane has an
+A `FastSend` knows for each topic one `SendBatcher` for each partition. A record of plain bytes whose batcher has an
 open batch with room is gathered under the GIL alone; everything else goes to `_send_slowly` of the
-subclass, which locks, opens and writes batches. All futures of one batch share one `Ticket`, so an
+subclass, which locks, opens and writes batches. All futures of one batch share one `BatchResult`, so an
 acknowledgement costs the same for one record and for a thousand, and a future that nobody keeps costs
 little more than its call.
 
-Any thread may send, and wait for a future. A ticket is answered once, by whoever holds its batch.
+Any thread may send, and wait for a future. A batch result is answered once, by whoever holds its batch.
 """
 
 cimport cython
@@ -22,7 +22,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from logstore.batch._encode cimport Encoder, Gatherer
+from logstore.batch._encode cimport Encoder, FastBatcher
 from logstore.batch._key_hash cimport partition_of_key
 
 import logging
@@ -70,7 +70,7 @@ cdef enum State:
 
 
 @cython.final
-cdef class Ticket:
+cdef class BatchResult:
     """What becomes of one batch: where it went, or why it did not. Its records' futures share it.
 
     Threads: answered by one, asked by any. `waiter` is made by the first that waits.
@@ -95,7 +95,7 @@ cdef class Ticket:
     cdef list _loops                         # (event loop, what is awaited in it)
 
     def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
-        """With ``failures``, a failed ticket some of whose futures were dropped goes there; None forgives it."""
+        """With ``failures``, a failure that a dropped future should have raised goes there; None forgives it."""
         self.topic = topic
         self.partition = partition
         self._failures = failures
@@ -107,7 +107,7 @@ cdef class Ticket:
     cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
         cdef SendFuture future = new_future()
         Py_INCREF(self)
-        future._ticket = <PyObject *>self
+        future._batch_result = <PyObject *>self
         future._index = <int32_t>(encoder.record_count + encoder._batch_records - 1)
         future._timestamp_ms = timestamp_ms
         self._claimed += 1
@@ -143,7 +143,7 @@ cdef class Ticket:
     def fail(self, error not None):
         """Answer every future with an error, once; as `acknowledge`.
 
-        Nobody is told of the failure of a ticket that has no place for it: its futures give offset -1.
+        Nobody is told of the failure of a batch result that has no place for it: its futures give offset -1.
         """
         if self._failures is None:
             self.acknowledge(-1)
@@ -161,7 +161,7 @@ cdef class Ticket:
             self._wake()
 
     def tell(self):
-        """Run the callbacks and wake the coroutines of a ticket that is answered."""
+        """Run the callbacks and wake the coroutines of a batch result that is answered."""
         cdef list loops
         loops, self._loops = self._loops, None
         if loops is not None:
@@ -190,7 +190,7 @@ cdef class Ticket:
                 _call(call, future)
 
     cdef await_in(self, loop):
-        """What a coroutine of this loop waits for until the ticket is answered."""
+        """What a coroutine of this loop waits for until the batch result is answered."""
         answered = loop.create_future()
         if self._loops is None:
             self._loops = []
@@ -211,7 +211,7 @@ cdef class Ticket:
                 self._waiter.notify_all()
 
     cdef _await(self, timeout_s):
-        """Return when the ticket is answered, having synced if nothing else is missing."""
+        """Return when the batch result is answered, having synced if nothing else is missing."""
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
@@ -290,13 +290,13 @@ cdef class SendFuture(_Plain, Future):
     kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be taken back, so
     `cancel` returns False: the future counts as running until it is done.
 
-    Owns: a share of its batch's ticket, and a watch once one is asked for. Both are plain pointers, since
+    Owns: a share of its batch's batch_result, and a watch once one is asked for. Both are plain pointers, since
     `new_future` sets what Cython would, and its dict and weak references are made when they are first used. Not
     tracked by the garbage collector: a cycle through a callback ends when the batch is answered, as every batch is
     when its producer closes; one through an attribute that a program sets is never collected.
     """
 
-    cdef PyObject *_ticket                   # a Ticket
+    cdef PyObject *_batch_result                   # a Ticket
     cdef PyObject *_watch                    # a _Watch, or NULL
     cdef int32_t _index
     cdef int64_t _timestamp_ms
@@ -306,18 +306,18 @@ cdef class SendFuture(_Plain, Future):
         raise TypeError("a SendFuture comes from Producer.send")
 
     def __dealloc__(self):
-        if self._ticket != NULL:
-            (<Ticket>self._ticket)._kept -= 1
-            Py_CLEAR(self._ticket)
+        if self._batch_result != NULL:
+            (<BatchResult>self._batch_result)._kept -= 1
+            Py_CLEAR(self._batch_result)
         Py_CLEAR(self._watch)
 
     def done(self):
         """Whether the record is acknowledged or has failed."""
-        return ticket_of(self)._state >= ACKNOWLEDGED
+        return batch_result_of(self)._state >= ACKNOWLEDGED
 
     def running(self):
         """Whether the record is neither acknowledged nor has failed."""
-        return ticket_of(self)._state < ACKNOWLEDGED
+        return batch_result_of(self)._state < ACKNOWLEDGED
 
     def cancel(self):
         """Do nothing and return False: a record that was sent cannot be taken back."""
@@ -337,12 +337,12 @@ cdef class SendFuture(_Plain, Future):
             DeliveryTimeoutError: ``timeout`` has passed first; the record may still be written.
             LogstoreError: the record was not written, and why.
         """
-        cdef Ticket ticket = ticket_of(self)
-        if ticket._state < ACKNOWLEDGED:
-            ticket._await(timeout)
-        if ticket._state == FAILED:
-            ticket.seen = True
-            raise ticket.error
+        cdef BatchResult batch_result = batch_result_of(self)
+        if batch_result._state < ACKNOWLEDGED:
+            batch_result._await(timeout)
+        if batch_result._state == FAILED:
+            batch_result.seen = True
+            raise batch_result.error
         return metadata_of(self)
 
     def get(self, timeout=None):
@@ -351,22 +351,22 @@ cdef class SendFuture(_Plain, Future):
 
     def exception(self, timeout=None):
         """Wait as `result` does; the error, or None if the record is acknowledged."""
-        cdef Ticket ticket = ticket_of(self)
-        if ticket._state < ACKNOWLEDGED:
-            ticket._await(timeout)
-        if ticket._state == FAILED:
-            ticket.seen = True
-        return ticket.error
+        cdef BatchResult batch_result = batch_result_of(self)
+        if batch_result._state < ACKNOWLEDGED:
+            batch_result._await(timeout)
+        if batch_result._state == FAILED:
+            batch_result.seen = True
+        return batch_result.error
 
     def add_done_callback(self, fn):
         """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
-        cdef Ticket ticket = ticket_of(self)
-        if ticket._callbacks is None:
-            ticket._callbacks = []
-        ticket._callbacks.append((fn, self))
+        cdef BatchResult batch_result = batch_result_of(self)
+        if batch_result._callbacks is None:
+            batch_result._callbacks = []
+        batch_result._callbacks.append((fn, self))
         # Asked last: whoever has answered in between saw a list without this one.
-        if ticket._state >= ACKNOWLEDGED:
-            ticket.run_callbacks()
+        if batch_result._state >= ACKNOWLEDGED:
+            batch_result.run_callbacks()
 
     # -- for an executor, which this future has none of
 
@@ -394,62 +394,62 @@ cdef class SendFuture(_Plain, Future):
 
     @property
     def _state(self):
-        cdef Ticket ticket = ticket_of(self)
-        if ticket._state < ACKNOWLEDGED or (self._watch != NULL and not (<_Watch>self._watch).told):
+        cdef BatchResult batch_result = batch_result_of(self)
+        if batch_result._state < ACKNOWLEDGED or (self._watch != NULL and not (<_Watch>self._watch).told):
             return "RUNNING"
         return "FINISHED"
 
     @property
     def _result(self):
-        return metadata_of(self) if ticket_of(self)._state == ACKNOWLEDGED else None
+        return metadata_of(self) if batch_result_of(self)._state == ACKNOWLEDGED else None
 
     @property
     def _exception(self):
-        return ticket_of(self).error
+        return batch_result_of(self).error
 
     def __await__(self):
         import asyncio
 
-        if ticket_of(self)._state < ACKNOWLEDGED:
-            yield from ticket_of(self).await_in(asyncio.get_running_loop())
+        if batch_result_of(self)._state < ACKNOWLEDGED:
+            yield from batch_result_of(self).await_in(asyncio.get_running_loop())
         return self.result(0)
 
     def __repr__(self):
-        return f"<SendFuture {self._index} of {ticket_of(self)!r}>"
+        return f"<SendFuture {self._index} of {batch_result_of(self)!r}>"
 
 
-cdef Ticket ticket_of(SendFuture future):
-    if future._ticket == NULL:
+cdef BatchResult batch_result_of(SendFuture future):
+    if future._batch_result == NULL:
         raise TypeError("a SendFuture comes from Producer.send")
-    return <Ticket>future._ticket
+    return <BatchResult>future._batch_result
 
 
 cdef _Watch watch_of(SendFuture future):
-    cdef Ticket ticket = ticket_of(future)
+    cdef BatchResult batch_result = batch_result_of(future)
     if future._watch == NULL:
         watch = _Watch()
-        if ticket._watched is None:
-            ticket._watched = []
-        # No other thread runs from here on: one that answers the ticket either finds the future in the list, or has
-        # answered before.
+        if batch_result._watched is None:
+            batch_result._watched = []
+        # No other thread runs from here on: one that answers the batch result either finds the future in the
+        # list, or has answered before.
         if future._watch == NULL:
-            if ticket._state >= ACKNOWLEDGED:
+            if batch_result._state >= ACKNOWLEDGED:
                 (<_Watch>watch).told = True
             else:
-                ticket._watched.append(future)
+                batch_result._watched.append(future)
             Py_INCREF(watch)
             future._watch = <PyObject *>watch
     return <_Watch>future._watch
 
 
 cdef object metadata_of(SendFuture future):
-    cdef Ticket ticket = ticket_of(future)
+    cdef BatchResult batch_result = batch_result_of(future)
     cdef int64_t offset = -1, timestamp_ms = future._timestamp_ms
-    if ticket.first_offset >= 0:
-        offset = ticket.first_offset + future._index
-    if ticket._append_time_ms >= 0:
-        timestamp_ms = ticket._append_time_ms
-    return new_metadata(ticket.topic, ticket.partition, offset, timestamp_ms)
+    if batch_result.first_offset >= 0:
+        offset = batch_result.first_offset + future._index
+    if batch_result._append_time_ms >= 0:
+        timestamp_ms = batch_result._append_time_ms
+    return new_metadata(batch_result.topic, batch_result.partition, offset, timestamp_ms)
 
 
 # A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that
@@ -511,33 +511,34 @@ def _let_go(list awaited):
             answered.set_result(None)
 
 
-cdef class Lane(Gatherer):
-    """The quick half of what a producer keeps for one partition: the open batch and its ticket."""
+cdef class SendBatcher(FastBatcher):
+    """The quick half of what a producer keeps for one partition: the open batch and its batch result."""
 
-    cdef Ticket _ticket
+    cdef BatchResult _batch_result
     cdef int64_t _ahead_ms
 
-    def open_for(self, Encoder encoder not None, Ticket ticket not None, Py_ssize_t full_bytes, int64_t ahead_ms):
-        """Let records go straight into an encoder, whose batch has this ticket.
+    def open_for(self, Encoder encoder not None, BatchResult batch_result not None, Py_ssize_t full_bytes,
+                 int64_t ahead_ms):
+        """Let records go straight into an encoder, whose batch has this batch result.
 
         A timestamp that is given may lie so far ahead of the time at which the batch was begun; -1: none may
         be given, since the log has rules for them that only the slow way knows.
         """
         self._full_bytes = full_bytes
         self._ahead_ms = ahead_ms
-        self._ticket = ticket
+        self._batch_result = batch_result
         self._open = encoder
 
 
 @cython.final
-cdef class Lanes:
-    """The lanes of one topic, and how its records choose among them.
+cdef class TopicBatchers:
+    """The batchers of one topic, and how its records choose among them.
 
     With ``hashes`` a key decides by Kafka's hash. Who is left stays with a partition until a batch of it
     is full (``sticks``), goes to the partitions ``in_turn``, or asks the slow way.
     """
 
-    cdef readonly list lanes
+    cdef readonly list batchers
     cdef readonly bint hashes
     cdef readonly bint sticks
     cdef readonly bint in_turn
@@ -546,11 +547,11 @@ cdef class Lanes:
     cdef Py_ssize_t _sticky_bytes
     cdef Py_ssize_t _stuck_bytes
 
-    def __cinit__(self, list lanes not None, *, bint hashes, bint sticks, bint in_turn, bint needs_key,
+    def __cinit__(self, list batchers not None, *, bint hashes, bint sticks, bint in_turn, bint needs_key,
                   int32_t partition, Py_ssize_t sticky_bytes):
-        if not lanes or not 0 <= partition < len(lanes):
-            raise ValueError(f"{len(lanes)} lanes, of which number {partition} is to be used")
-        self.lanes = lanes
+        if not batchers or not 0 <= partition < len(batchers):
+            raise ValueError(f"{len(batchers)} batchers, of which number {partition} is to be used")
+        self.batchers = batchers
         self.hashes = hashes
         self.sticks = sticks
         self.in_turn = in_turn
@@ -569,16 +570,16 @@ cdef class Lanes:
 
     cdef bint _must_move(self):
         # As Kafka since 3.3: on with a whole batch, and only by necessity in the middle of one.
-        cdef Lane lane = <Lane>PyList_GET_ITEM(self.lanes, self.partition)
-        if lane._open is not None and lane._full_bytes and lane._open.size >= lane._full_bytes:
+        cdef SendBatcher batcher = <SendBatcher>PyList_GET_ITEM(self.batchers, self.partition)
+        if batcher._open is not None and batcher._full_bytes and batcher._open.size >= batcher._full_bytes:
             return True
         if self._stuck_bytes < self._sticky_bytes:
             return False
-        return lane._open is None or self._stuck_bytes >= 2 * self._sticky_bytes
+        return batcher._open is None or self._stuck_bytes >= 2 * self._sticky_bytes
 
     cdef int _move(self) except -1:
         # The next one, where Kafka draws lots: over many batches the partitions get the same.
-        self.partition = (self.partition + 1) % <int32_t>len(self.lanes)
+        self.partition = (self.partition + 1) % <int32_t>len(self.batchers)
         self._stuck_bytes = 0
         return 0
 
@@ -589,7 +590,7 @@ cdef class Lanes:
         return 0
 
 
-cdef class Sender:
+cdef class FastSend:
     """The quick half of a producer; see the head of this module."""
 
     cdef dict _topics                        # name -> Lanes
@@ -597,16 +598,16 @@ cdef class Sender:
     def __cinit__(self, *args, **kwargs):
         self._topics = {}
 
-    def use(self, str topic not None, Lanes lanes not None):
-        """Send a topic's records through these lanes from now on."""
-        self._topics[topic] = lanes
+    def use(self, str topic not None, TopicBatchers batchers not None):
+        """Send a topic's records through these batchers from now on."""
+        self._topics[topic] = batchers
 
     def forget(self):
-        """Ask anew for the lanes of every topic."""
+        """Ask anew for the batchers of every topic."""
         self._topics.clear()
 
     def known(self, str topic not None):
-        """The lanes of a topic, or None."""
+        """The batchers of a topic, or None."""
         return self._topics.get(topic)
 
     def send(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
@@ -642,8 +643,8 @@ cdef class Sender:
     cdef SendFuture gather(self, object topic, object value, object key, object partition, object timestamp,
                            object headers):
         cdef PyObject *found
-        cdef Lanes lanes
-        cdef Lane lane
+        cdef TopicBatchers batchers
+        cdef SendBatcher batcher
         cdef Encoder encoder
         cdef const uint8_t *key_data = NULL
         cdef int64_t key_size = -1
@@ -656,9 +657,9 @@ cdef class Sender:
         found = PyDict_GetItem(self._topics, topic)
         if found == NULL:
             return None
-        lanes = <Lanes>found
+        batchers = <TopicBatchers>found
         if key is None:
-            if lanes.needs_key:
+            if batchers.needs_key:
                 return None
         elif PyBytes_CheckExact(key):
             key_data = <const uint8_t *>PyBytes_AS_STRING(key)
@@ -666,33 +667,33 @@ cdef class Sender:
         else:
             return None
         if partition is not None:
-            if type(partition) is not int or not 0 <= partition < len(lanes.lanes):
+            if type(partition) is not int or not 0 <= partition < len(batchers.batchers):
                 return None
             chosen = partition
-        elif key_size >= 0 and lanes.hashes:
-            chosen = partition_of_key(key_data, key_size, <int32_t>len(lanes.lanes))
-        elif lanes.in_turn or (lanes.sticks and lanes._stuck_bytes < 2 * lanes._sticky_bytes):
-            chosen = lanes.partition
+        elif key_size >= 0 and batchers.hashes:
+            chosen = partition_of_key(key_data, key_size, <int32_t>len(batchers.batchers))
+        elif batchers.in_turn or (batchers.sticks and batchers._stuck_bytes < 2 * batchers._sticky_bytes):
+            chosen = batchers.partition
             is_left = True
         else:
             return None
-        lane = <Lane>PyList_GET_ITEM(lanes.lanes, chosen)
-        encoder = lane._open
-        if encoder is None or encoder.size >= lane._full_bytes:
+        batcher = <SendBatcher>PyList_GET_ITEM(batchers.batchers, chosen)
+        encoder = batcher._open
+        if encoder is None or encoder.size >= batcher._full_bytes:
             return None
         stamp = encoder._default_timestamp
         if timestamp is not None:
-            if lane._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
+            if batcher._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
                 return None
             stamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
-            if overflow or stamp < 0 or stamp - encoder._default_timestamp > lane._ahead_ms:
+            if overflow or stamp < 0 or stamp - encoder._default_timestamp > batcher._ahead_ms:
                 return None
         if encoder.try_add(stamp, key_data, key_size,
                            <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), NULL, 0):
             return None
         if is_left:
-            lanes._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
-        return lane._ticket.claim_next(encoder, stamp)
+            batchers._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
+        return batcher._batch_result.claim_next(encoder, stamp)
 
     def _send_slowly(self, topic, value, key, partition, timestamp, headers):
         # A cdef class has no abstract methods.

@@ -1,12 +1,12 @@
 """One partition as a producer sees it: the batch that is open, those that wait, and their order.
 
-A record goes into the open batch under `_lock`, or without it the quick way (`_produce.Lane`). Batches
+A record goes into the open batch under `_lock`, or without it the quick way (`_produce.SendBatcher`). Batches
 leave in order under `_writing`, which is held while one is appended, so records go on being gathered
 meanwhile. A batch gets its sequence when it is appended and keeps it until it is in the log: what is
 tried again is known again, and what is given up leaves no gap. Lock order: `_writing`, then `_lock`;
 neither is held while a future is answered.
 
-Assumes that the log belongs to somebody else. Any thread may use a lane.
+Assumes that the log belongs to somebody else. Any thread may use a batcher.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from logstore.accumulator._batcher import Lane, SendFuture, Ticket
+from logstore.accumulator._batcher import BatchResult, SendBatcher, SendFuture
 from logstore.accumulator.memory import BufferMemory
 from logstore.accumulator.syncing import Syncing
 from logstore.batch._encode import Encoder, timestamp_of
@@ -43,7 +43,7 @@ _RECORD_BYTES = 40  #: what a record takes beside its key, value and headers, at
 
 @dataclass(slots=True)
 class Counts:
-    """What a lane has done; counted by whoever holds its order."""
+    """What a batcher has done; counted by whoever holds its order."""
 
     records: int = 0
     batches: int = 0
@@ -54,7 +54,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Shared:
-    """What all lanes of one producer have in common."""
+    """What all batchers of one producer have in common."""
 
     config: ProducerConfig
     clock: Clock
@@ -62,13 +62,13 @@ class Shared:
     syncing: Syncing
     stamp: tuple[int, int] | None  #: producer id and epoch; None: not idempotent
     ack: Ack | None  #: None: what the topic says
-    active: set[PartitionLane] = field(default_factory=set)  #: lanes that hold records
-    failures: list[Ticket] = field(default_factory=list)  #: of which no future tells
+    active: set[PartitionBatcher] = field(default_factory=set)  #: batchers that hold records
+    failures: list[BatchResult] = field(default_factory=list)  #: of which no future tells
     spare: list[Encoder] = field(default_factory=list)  #: encoders with buffers that have grown
 
-    def ticket(self, name: TopicPartition) -> Ticket:
+    def batch_result(self, name: TopicPartition) -> BatchResult:
         failures = None if self.config.acks == "0" else self.failures
-        return Ticket(name.topic, name.partition, clock=self.clock, failures=failures)
+        return BatchResult(name.topic, name.partition, clock=self.clock, failures=failures)
 
     def encoder(self) -> Encoder:
         try:
@@ -115,14 +115,14 @@ class _Rules:
 @dataclass(slots=True)
 class _Batch:
     encoder: Encoder
-    ticket: Ticket
+    batch_result: BatchResult
     taken: int  #: of the buffer memory
     opened_s: float
     sequence: int = -1  #: of its first record; -1 until it is appended for the first time
     retries: int = 0
 
 
-class PartitionLane(Lane):
+class PartitionBatcher(SendBatcher):
     """Gathers records for one partition and appends them in order."""
 
     def __init__(self, name: TopicPartition, open_log: Callable[[], Log], shared: Shared) -> None:
@@ -157,7 +157,7 @@ class PartitionLane(Lane):
 
         Raises:
             RecordError: the record cannot be. Nothing was gathered.
-            StoreClosedError: the lane is closed.
+            StoreClosedError: the batcher is closed.
         """
         if headers is not None and not isinstance(headers, list | tuple):
             headers = _listed(headers)
@@ -199,10 +199,12 @@ class PartitionLane(Lane):
                         self._batch = None
                         self._let_go(batch)
                     raise
-                return batch.ticket.claim(batch.encoder, timestamp_ms)
+                return batch.batch_result.claim(batch.encoder, timestamp_ms)
             finally:
                 if self._batch is not None:
-                    self.open_for(self._batch.encoder, self._batch.ticket, self._full_bytes_now, rules.ahead_ms)
+                    self.open_for(
+                        self._batch.encoder, self._batch.batch_result, self._full_bytes_now, rules.ahead_ms
+                    )
 
     def _rules_now(self) -> _Rules:
         """What the log's settings come to, worked out anew when they have changed."""
@@ -223,7 +225,7 @@ class PartitionLane(Lane):
             append_time=rules.append_time,
         )
         self._full_bytes_now = rules.full_bytes if self._config.linger_ms else 0
-        batch = self._batch = _Batch(encoder, shared.ticket(self.name), taken, shared.clock.monotonic_s())
+        batch = self._batch = _Batch(encoder, shared.batch_result(self.name), taken, shared.clock.monotonic_s())
         shared.active.add(self)
         return batch
 
@@ -256,25 +258,25 @@ class PartitionLane(Lane):
     def is_empty(self) -> bool:
         return self._batch is None and not self._sealed
 
-    def newest_ticket(self) -> Ticket | None:
+    def newest_result(self) -> BatchResult | None:
         """Of the batch that is written last of all that are gathered now; None if nothing is."""
         with held(self._lock):
             batch = self._batch or (self._sealed[-1] if self._sealed else None)
-            return None if batch is None else batch.ticket
+            return None if batch is None else batch.batch_result
 
     def write(self, *, force: bool = False, wait: bool = True) -> bool:
         """Append what is due, or with ``force`` all that is gathered; False if some of it has to wait for room.
 
-        Without ``wait`` a lane that another thread writes is left to that one. Failures reach the futures.
+        Without ``wait`` a batcher that another thread writes is left to that one. Failures reach the futures.
         """
-        answered: list[Ticket] = []
+        answered: list[BatchResult] = []
 
         def write() -> bool:
             return tried(self._writing, wait, partial(self._write_sealed, force, answered), True)
 
         return guarded(write, partial(self._tell, answered))
 
-    def _write_sealed(self, force: bool, answered: list[Ticket]) -> bool:
+    def _write_sealed(self, force: bool, answered: list[BatchResult]) -> bool:
         with held(self._lock):
             batch = self._batch
             if batch is not None and (force or self._is_full(batch) or self._has_lingered(batch)):
@@ -286,18 +288,18 @@ class PartitionLane(Lane):
                 return False
         return True
 
-    def _tell(self, answered: list[Ticket]) -> None:
-        """Wake those who wait for what was written, and list the lane if there is more to write."""
-        # In this order: who opens a batch meanwhile lists the lane again.
+    def _tell(self, answered: list[BatchResult]) -> None:
+        """Wake those who wait for what was written, and list the batcher if there is more to write."""
+        # In this order: who opens a batch meanwhile lists the batcher again.
         self._shared.active.discard(self)
         if not self.is_empty:
             self._shared.active.add(self)
-        for ticket in answered:
-            ticket.tell()
+        for batch_result in answered:
+            batch_result.tell()
 
-    def _append(self, batch: _Batch, answered: list[Ticket]) -> bool:
+    def _append(self, batch: _Batch, answered: list[BatchResult]) -> bool:
         """Append the oldest batch that waits; False: it goes on waiting for room."""
-        shared, encoder, ticket = self._shared, batch.encoder, batch.ticket
+        shared, encoder, batch_result = self._shared, batch.encoder, batch.batch_result
         stamp = None
         count = encoder.pending_records
         if shared.stamp is not None:
@@ -325,10 +327,10 @@ class PartitionLane(Lane):
             raise
         # Answered first: a batch that an interrupt leaves in its place is tried again, and known again.
         if (shared.ack or self._rules_now().ack) is Ack.SYNCED:
-            shared.syncing.add(self.log, ticket, result.first_offset, result.last_offset, result.timestamp_ms)
+            shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms)
         else:
-            ticket.acknowledge(result.first_offset, result.timestamp_ms)
-            answered.append(ticket)
+            batch_result.acknowledge(result.first_offset, result.timestamp_ms)
+            answered.append(batch_result)
         self._sealed.popleft()
         counts = self.counts
         counts.records += count
@@ -347,9 +349,9 @@ class PartitionLane(Lane):
             and (now_s - batch.opened_s) * 1000 < self._config.delivery_timeout_ms
         )
 
-    def _give_up(self, batch: _Batch, error: BaseException, answered: list[Ticket]) -> None:
-        batch.ticket.fail(error)
-        answered.append(batch.ticket)
+    def _give_up(self, batch: _Batch, error: BaseException, answered: list[BatchResult]) -> None:
+        batch.batch_result.fail(error)
+        answered.append(batch.batch_result)
         self._sealed.popleft()
         if batch.sequence >= 0:
             # The newest that was given: batches go in order. The next one takes its place.
@@ -359,14 +361,14 @@ class PartitionLane(Lane):
 
     def abandon(self, error: BaseException) -> None:
         """Give up what is gathered: every future of it is answered with ``error``."""
-        answered: list[Ticket] = []
+        answered: list[BatchResult] = []
         with held(self._writing):
             with held(self._lock):
                 self._seal_locked()
             while self._sealed:
                 self._give_up(self._sealed[0], error, answered)
-        for ticket in answered:
-            ticket.tell()
+        for batch_result in answered:
+            batch_result.tell()
 
     def close(self) -> None:
         """Take no more records. What is gathered stays, to be written or abandoned."""

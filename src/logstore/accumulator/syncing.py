@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
-from logstore.accumulator._batcher import Ticket
+from logstore.accumulator._batcher import BatchResult
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import NO_ROOM, NotSyncedError
 from logstore.io._interrupts import Condition, held
@@ -25,14 +25,14 @@ _logger = logging.getLogger(__name__)
 class _Waiting(NamedTuple):
     """A batch in its log, whose futures wait for the disk."""
 
-    ticket: Ticket
+    result: BatchResult
     end: int  #: the offset behind its last record
     first_offset: int
     append_time_ms: int
 
 
 class Syncing:
-    """Answers tickets once their batches are on disk.
+    """Answers batch_results once their batches are on disk.
 
     Owns: the thread, which ends with `close`.
     """
@@ -45,28 +45,28 @@ class Syncing:
         self._closed = False
         self.sync_count = 0  #: of logs
 
-    def add(self, log: Log, ticket: Ticket, first_offset: int, last_offset: int, append_time_ms: int) -> None:
-        """Answer a ticket when its batch, which is in the log, is on disk. Does not block."""
+    def add(self, log: Log, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int) -> None:
+        """Answer a batch result when its batch, which is in the log, is on disk. Does not block."""
         with held(self._lock):
             batches = self._waiting.setdefault(log, deque())
-            batches.append(_Waiting(ticket, last_offset + 1, first_offset, append_time_ms))
+            batches.append(_Waiting(result, last_offset + 1, first_offset, append_time_ms))
             if self._by_thread and not self._closed:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="logstore-syncing", daemon=True)
                     self._thread.start()
                 self._lock.notify()
-        # After it can be found: whoever waits for the ticket syncs the log from now on.
-        ticket.appended(first_offset, append_time_ms, lambda: self.sync_log(log))
+        # After it can be found: whoever waits for the batch result syncs the log from now on.
+        result.appended(first_offset, append_time_ms, lambda: self.sync_log(log))
 
     def sync(self) -> None:
-        """Sync every log that has batches waiting, and answer them. Failures reach the tickets."""
+        """Sync every log that has batches waiting, and answer them. Failures reach the batch_results."""
         with held(self._lock):
             logs = list(self._waiting)
         for log in logs:
             self.sync_log(log)
 
     def sync_log(self, log: Log) -> None:
-        """Sync one log and answer what waits for it. A failure reaches the tickets."""
+        """Sync one log and answer what waits for it. A failure reaches the batch_results."""
         error: Exception | None = None
         synced = log.log_end_offset
         try:
@@ -91,14 +91,14 @@ class Syncing:
                 batch = batches.popleft()
                 # Under the lock: whoever finds nothing waiting may say that all is answered.
                 if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
-                    batch.ticket.fail(error)
+                    batch.result.fail(error)
                 else:
-                    batch.ticket.acknowledge(batch.first_offset, batch.append_time_ms)
-                answered.append(batch.ticket)
+                    batch.result.acknowledge(batch.first_offset, batch.append_time_ms)
+                answered.append(batch.result)
             if not batches:
                 self._waiting.pop(log, None)
-        for ticket in answered:
-            ticket.tell()
+        for result in answered:
+            result.tell()
 
     def _run(self) -> None:
         while True:
@@ -110,7 +110,7 @@ class Syncing:
             try:
                 self.sync()
             except Exception:
-                # A thread's last line: its tickets are answered by `close`.
+                # A thread's last line: its batch results are answered by `close`.
                 _logger.exception("records that wait for the disk are synced by flush and close only")
                 return
 

@@ -54,7 +54,7 @@ cdef class Encoder:
     cdef int _add_fields(self, object key, object value, object timestamp, object headers) except -1
 
 
-cdef class Gatherer:
+cdef class FastBatcher:
     cdef Encoder _open
     cdef Py_ssize_t _full_bytes
 

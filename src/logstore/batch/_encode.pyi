@@ -87,7 +87,7 @@ class Encoder:
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @disjoint_base
-class Gatherer:
+class FastBatcher:
     """The quick half of a buffered appender: single records into an open batch, without a lock."""
 
     def pause(self) -> None:

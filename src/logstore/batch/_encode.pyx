@@ -619,7 +619,7 @@ cdef class Encoder:
         return f"<Encoder {self.batch_count} batches, {self.size} bytes>"
 
 
-cdef class Gatherer:
+cdef class FastBatcher:
     """The quick half of a buffered appender: single records into an open batch, without a lock.
 
     A record of plain bytes that fits goes into the batch under the GIL alone. Everything else, and

@@ -2,7 +2,7 @@
 
 A partitioner is one per producer and may keep state; its `partition` is asked under no lock, by any
 thread that sends. The built-in ones are carried out by compiled code wherever a record takes the
-quick way (`_produce.Lanes`, `_spread`), so their flags say all about them.
+quick way (`_produce.TopicBatchers`, `_spread`), so their flags say all about them.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from logstore.accumulator._batcher import Lanes, Sender, SendFuture
+from logstore.accumulator._batcher import FastSend, SendFuture, TopicBatchers
 from logstore.accumulator.memory import BufferMemory
-from logstore.accumulator.partition_batcher import PartitionLane, Shared
+from logstore.accumulator.partition_batcher import PartitionBatcher, Shared
 from logstore.accumulator.syncing import Syncing
 from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -115,7 +115,7 @@ class ProducerMetrics(NamedTuple):
     waiting_threads: int  #: that wait for room there
 
 
-class Producer(Sender):
+class Producer(FastSend):
     """Sends records to the topics of a store.
 
     `send` gathers; a batch is appended when it holds ``batch.size`` bytes, has lingered for
@@ -171,8 +171,8 @@ class Producer(Sender):
             ack=_ack_of(self.config),
         )
         self._ids: dict[str, str] = {}
-        self._seen: dict[str, object] = {}  #: what was known of topics when their lanes were last compared
-        self._lanes: list[PartitionLane] = []
+        self._seen: dict[str, object] = {}  #: what was known of topics when their batchers were last compared
+        self._batchers: list[PartitionBatcher] = []
         self._lock = threading.Lock()  # of the two above
         self._waiting = Condition()
         self._closing = threading.RLock()  # while it is closed: a second caller returns once nothing is left
@@ -198,34 +198,34 @@ class Producer(Sender):
     ) -> SendFuture:
         self._check_usable()
         self._raise_failures()
-        lanes = self._lanes_of(topic)
-        count = len(lanes.lanes)
+        batchers = self._batchers_of(topic)
+        count = len(batchers.batchers)
         if partition is not None:
             chosen = checked(topic, partition, count)
         else:
-            chosen = self._choose(lanes, topic, value, key)
+            chosen = self._choose(batchers, topic, value, key)
             quick = self.offer(topic, value, key, partition=chosen, timestamp=timestamp, headers=headers)
             if quick is not None:
                 return quick
-        lane: PartitionLane = lanes.lanes[chosen]
-        future = self._add(lane, value, key, timestamp, headers)
-        if lane.is_due():
-            lane.write()
+        batcher: PartitionBatcher = batchers.batchers[chosen]
+        future = self._add(batcher, value, key, timestamp, headers)
+        if batcher.is_due():
+            batcher.write()
         return future
 
-    def _choose(self, lanes: Lanes, topic: str, value: Any, key: Any) -> int:
+    def _choose(self, batchers: TopicBatchers, topic: str, value: Any, key: Any) -> int:
         partitioner = self.partitioner
         if (partitioner.sticks or partitioner.in_turn) and not (partitioner.hashes and key is not None):
-            return lanes.take(sum(len(part) for part in (value, key) if isinstance(part, bytes)))
-        count = len(lanes.lanes)
+            return batchers.take(sum(len(part) for part in (value, key) if isinstance(part, bytes)))
+        count = len(batchers.batchers)
         return checked(topic, partitioner.partition(topic, key, value, count), count, by=partitioner)
 
-    def _add(self, lane: PartitionLane, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture:
+    def _add(self, batcher: PartitionBatcher, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture:
         """Gather a record, waiting for room in the buffer memory if need be."""
         memory = self._shared.memory
         until_s = None
         while True:
-            added = lane.add(value, key, timestamp, headers)
+            added = batcher.add(value, key, timestamp, headers)
             if not isinstance(added, int):
                 return added
             taken = memory.taken
@@ -238,37 +238,37 @@ class Producer(Sender):
             left_s = until_s - self._clock.monotonic_s()
             if left_s <= 0:
                 raise BufferExhaustedError(
-                    f"{lane.name}: {memory.taken} of {memory.limit} bytes of buffer.memory hold records that "
+                    f"{batcher.name}: {memory.taken} of {memory.limit} bytes of buffer.memory hold records that "
                     f"cannot be written, and {added} more were not free within max.block.ms "
                     f"{self.config.max_block_ms}; the record was not sent"
                 )
             memory.wait(taken, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
 
-    def _lanes_of(self, topic: str) -> Lanes:
-        """The lanes of a topic as it is now: it may have been deleted, or have more partitions."""
-        lanes, known = self.known(check_is_name(topic)), self._store._topics_known()
-        if lanes is not None and self._seen.get(topic) is known:
-            return lanes
+    def _batchers_of(self, topic: str) -> TopicBatchers:
+        """The batchers of a topic as it is now: it may have been deleted, or have more partitions."""
+        batchers, known = self.known(check_is_name(topic)), self._store._topics_known()
+        if batchers is not None and self._seen.get(topic) is known:
+            return batchers
         check_writable_by_users(topic)
         described = self._store.topic_to_send_to(topic)
         count, topic_id = described.partition_count, described.id
-        if lanes is not None and len(lanes.lanes) == count and self._ids.get(topic) == topic_id:
+        if batchers is not None and len(batchers.batchers) == count and self._ids.get(topic) == topic_id:
             self._seen[topic] = known
-            return lanes
+            return batchers
         with held(self._lock):
-            lanes = self.known(topic)
-            old: list[PartitionLane] = []
-            if lanes is not None and self._ids.get(topic) == topic_id:
-                if len(lanes.lanes) == count:
-                    return lanes
-                old = lanes.lanes
+            batchers = self.known(topic)
+            old: list[PartitionBatcher] = []
+            if batchers is not None and self._ids.get(topic) == topic_id:
+                if len(batchers.batchers) == count:
+                    return batchers
+                old = batchers.batchers
             new = [
-                PartitionLane(TopicPartition(topic, number), _opener(described, number), self._shared)
+                PartitionBatcher(TopicPartition(topic, number), _opener(described, number), self._shared)
                 for number in range(len(old), count)
             ]
-            self._lanes += new
+            self._batchers += new
             self._ids[topic] = topic_id
-            lanes = Lanes(
+            batchers = TopicBatchers(
                 [*old, *new],
                 hashes=self.partitioner.hashes,
                 sticks=self.partitioner.sticks,
@@ -278,8 +278,8 @@ class Producer(Sender):
                 sticky_bytes=max(self.config.batch_size, 1),
             )
             self._check_usable()
-            self.use(topic, lanes)
-            return lanes
+            self.use(topic, batchers)
+            return batchers
 
     def partitions_for(self, topic: str) -> set[int]:
         """The numbers of a topic's partitions.
@@ -309,9 +309,9 @@ class Producer(Sender):
 
     def _flush(self, until_s: float | None, timeout_s: float | None) -> None:
         # Of those that come meanwhile nothing is asked: on a full disk senders could keep it here for ever.
-        asked = [ticket for lane in list(self._lanes) if (ticket := lane.newest_ticket()) is not None]
+        asked = [result for batcher in list(self._batchers) if (result := batcher.newest_result()) is not None]
         while not self._write(force=True) and any(
-            not ticket.is_answered and ticket.first_offset < 0 for ticket in asked
+            not result.is_answered and result.first_offset < 0 for result in asked
         ):
             wait_s = max(self.config.retry_backoff_ms, 1) / 1000
             if until_s is not None:
@@ -332,21 +332,21 @@ class Producer(Sender):
         self._shared.syncing.sync()
 
     def _write(self, *, force: bool) -> bool:
-        """Write every lane that holds records; False if one has to wait for room."""
+        """Write every batcher that holds records; False if one has to wait for room."""
         done = True
-        # Of all lanes: one that another thread is writing may be on no list for a moment.
-        for lane in list(self._lanes):
-            if not lane.is_empty:
-                done = lane.write(force=force) and done
+        # Of all batchers: one that another thread is writing may be on no list for a moment.
+        for batcher in list(self._batchers):
+            if not batcher.is_empty:
+                done = batcher.write(force=force) and done
         return done
 
     def tick(self) -> None:
         """Append what has lingered. For whoever drives the store's clock; the ticker else."""
         if self._closed or self._fork != fork_generation():
             return
-        for lane in list(self._shared.active):
-            if lane.must_go():
-                lane.write(wait=False)
+        for batcher in list(self._shared.active):
+            if batcher.must_go():
+                batcher.write(wait=False)
         if self._clock is not SYSTEM_CLOCK:
             self._shared.syncing.sync()
 
@@ -354,7 +354,7 @@ class Producer(Sender):
 
     def metrics(self) -> ProducerMetrics:
         """The producer's numbers at this moment."""
-        counts = [lane.counts for lane in list(self._lanes)]
+        counts = [batcher.counts for batcher in list(self._batchers)]
         return ProducerMetrics(
             records=sum(count.records for count in counts),
             batches=sum(count.batches for count in counts),
@@ -389,13 +389,13 @@ class Producer(Sender):
         with held(self._lock):
             self._closed = True
             self.forget()
-        for lane in self._lanes:
-            lane.close()
+        for batcher in self._batchers:
+            batcher.close()
         try:
             self._flush(until_s, timeout_s)
         except LogstoreError as error:
-            for lane in self._lanes:
-                lane.abandon(error)
+            for batcher in self._batchers:
+                batcher.abandon(error)
             raise
         finally:
             TICKER.remove(self)
@@ -432,9 +432,9 @@ class Producer(Sender):
         failures = self._shared.failures
         error = None
         while failures:
-            ticket = failures.pop(0)
-            if not ticket.seen:
-                error = error or ticket.error
+            result = failures.pop(0)
+            if not result.seen:
+                error = error or result.error
         if error is not None:
             raise error
 

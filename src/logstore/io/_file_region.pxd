@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t
 from logstore.io._files cimport File
 
 
-cdef class Slice:
+cdef class FileRegion:
     cdef readonly File file
     cdef int _fd
     cdef readonly int64_t position

@@ -6,7 +6,7 @@ class _HasFileno(Protocol):
     def fileno(self) -> int: ...
 
 @final
-class Slice:
+class FileRegion:
     """Whole batches in a segment's file: what a fetch sends."""
 
     def __new__(cls, file: File, position: int, size: int, base_offset: int, next_offset: int) -> Self: ...

@@ -23,7 +23,7 @@ cdef enum:
 # Never cleared by the collector of cycles, which would take the file away before the end.
 @cython.no_gc_clear
 @cython.final
-cdef class Slice:
+cdef class FileRegion:
     """Whole batches in a segment's file: what a fetch sends.
 
     Owns: a pin on the file's descriptor, so the bytes stay readable when the segment is deleted.

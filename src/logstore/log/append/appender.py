@@ -1,6 +1,6 @@
 """Single records, gathered into batches: what a producer's accumulator is in Kafka.
 
-A record goes straight into the bytes of the batch that is being built (`_encode.Gatherer`, without
+A record goes straight into the bytes of the batch that is being built (`_encode.FastBatcher`, without
 a lock); the batch is appended when it reaches `batch_bytes`, when it has waited `linger_ms`, or when
 somebody flushes. A record that is still gathered is not acknowledged at all.
 """
@@ -14,7 +14,7 @@ import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from logstore.batch._encode import Encoder, Gatherer
+from logstore.batch._encode import Encoder, FastBatcher
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.dropped import hand_over
@@ -55,7 +55,7 @@ class Target(Protocol):
     def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None) -> AppendResult: ...
 
 
-class Appender(Gatherer):
+class Appender(FastBatcher):
     """Gathers single records for one log. Any thread may append; each thread's records keep their order.
 
     Closing flushes; so does leaving a ``with`` block. One that is dropped without either warns, and is flushed by a

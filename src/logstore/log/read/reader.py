@@ -19,7 +19,7 @@ from logstore.batch._batch import Batches, Record, run_of
 from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
-from logstore.io._file_region import Slice
+from logstore.io._file_region import FileRegion
 from logstore.log.directory.segments import check_joint, is_gone
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.moments import When, moment_of
@@ -409,7 +409,7 @@ class Readable(ABC):
         *,
         max_bytes: int = DEFAULT_READ_BYTES,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> Slice | None:
+    ) -> FileRegion | None:
         """Where the batches of a read lie, for a socket to send; None at the end.
 
         The slice pins its file: it stays whole when the segment is deleted. Its bytes are not
@@ -422,7 +422,7 @@ class Readable(ABC):
         isolation = Isolation(isolation)
         return self._undisturbed(lambda: self._locate_once(offset, max_bytes, isolation))
 
-    def _locate_once(self, offset: int, max_bytes: int, isolation: Isolation) -> Slice | None:
+    def _locate_once(self, offset: int, max_bytes: int, isolation: Isolation) -> FileRegion | None:
         end = self.end_offset(isolation)
         self._check_range(offset, end)
         if offset >= end:
@@ -646,6 +646,6 @@ def _floor_segment(segments: tuple[Segment, ...], offset: int) -> Segment | None
     return segments[place] if place >= 0 else None
 
 
-def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[Slice, int, int] | None:
+def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[FileRegion, int, int] | None:
     found = segment.locate(offset, max_bytes, end)
     return None if found is None else (found, found.position, found.next_offset)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from logstore._segment import Segment
 from logstore.errors import RecordError, StorageError
-from logstore.io._file_region import Slice
+from logstore.io._file_region import FileRegion
 from logstore.records import AbortedTransaction
 
 _logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Hold:
         self.cuts = cuts  #: how many truncations the log has seen: after another one nothing is held
         self.segments: tuple[Segment, ...] = ()
         self.is_lost = False
-        self._kept: dict[Segment, Slice] = {}
+        self._kept: dict[Segment, FileRegion] = {}
         self._aborted: list[AbortedTransaction] | None = None
 
     @property
@@ -66,7 +66,7 @@ class Hold:
             try:
                 # Loaded now: later another segment's index may have the name.
                 segment.ensure_indexes()
-                self._kept[segment] = Slice(segment.file, 0, 0, segment.base_offset, segment.base_offset)
+                self._kept[segment] = FileRegion(segment.file, 0, 0, segment.base_offset, segment.base_offset)
             except (StorageError, RecordError) as error:
                 _logger.warning("a scan cannot hold a deleted segment: segment=%s error=%s", segment.path, error)
 
