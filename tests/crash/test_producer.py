@@ -130,8 +130,8 @@ def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypa
     from logstore.accumulator.partition_batcher import PartitionBatcher
 
     def forgetful(self, batch):
-        batch.result.acknowledge(self.log.log_end_offset)
-        batch.result.tell()
+        batch.batch_result.acknowledge(self.log.log_end_offset)
+        batch.batch_result.tell()
         self._sealed.popleft()
         self._let_go(batch)
         return True

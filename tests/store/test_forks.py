@@ -19,8 +19,9 @@ SCRIPT = """
     store.create_topic("flights")
     producer = store.producer(linger_ms=3_600_000)
     future = producer.send("flights", b"gathered")
-    lane = producer.known("flights").lanes[0]
-    locks = {"none": None, "the lane's": lane._lock, "the order's": lane._writing, "the producer's": producer._lock}
+    batcher = producer.known("flights").batchers[0]
+    locks = {"none": None, "the batcher's": batcher._lock, "the order's": batcher._writing}
+    locks["the producer's"] = producer._lock
     if locks[which] is not None:
         locks[which].acquire()
     child = os.fork()
@@ -59,7 +60,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("which", ["none", "the lane's", "the order's", "the producer's"])
+@pytest.mark.parametrize("which", ["none", "the batcher's", "the order's", "the producer's"])
 def test_a_child_meets_an_error_and_never_a_lock(tmp_path, which):
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path), which]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -46,7 +46,7 @@ def test_any_log_wakes_it(logs, number):
     thread.join(300)
     assert answers == [True]
     # Nobody rings a bell that has been taken away.
-    assert all(log._end_mark(ALL)._bells == () for log in logs)
+    assert all(log._end_mark(ALL)._notifiers == () for log in logs)
     assert not notifier.wait(0)
 
 
