@@ -10,7 +10,8 @@ from logstore._index cimport OffsetIndex, TimeIndex
 cdef enum:
     WINDOW_BYTES = 16_384         # what finding an offset reads at once: an index interval and a batch
 
-cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t position, int64_t bound) noexcept nogil
+cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expected, int64_t position,
+                   int64_t bound) noexcept nogil
 cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil
 cdef object header_fields(bytes data, str path, int64_t position)
 

@@ -20,7 +20,7 @@ from logstore.batch._batch cimport (
     parse_header,
     raise_batch_status,
 )
-from logstore.batch._bytes cimport OK
+from logstore.batch._bytes cimport OK, load64
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore.io._files cimport OP_PREADV, File, FileOps, raise_status, read_upto
 from logstore._index cimport OffsetIndex, TimeIndex
@@ -30,22 +30,27 @@ from logstore.errors import CorruptRecordError, RecordError, StorageError
 logstore_crc32c_init()
 
 
-cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t position, int64_t bound) noexcept nogil:
+cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expected, int64_t position,
+                   int64_t bound) noexcept nogil:
     """BAD_OFFSET if a batch behind a gap overlaps the batch behind it, else OK.
 
     The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its
-    batch and an overlap behind it, so whoever finds a gap looks one batch further.
+    batch and an overlap behind it, so the reader that finds a gap looks one batch further. Of a batch there
+    that is damaged itself, the base offset is still believed if it lies between ``expected``, the offset
+    before the gap, and the end of the batch behind it: any other damage gives such a number by chance only.
     """
     cdef uint8_t window[HEADER_BYTES]
     cdef BatchHeader following
     cdef int64_t at = position + header.size, got
     if at >= bound:
         return OK
-    # What cannot be read or parsed here is met, and named, by whoever goes on to it.
+    # What cannot be read here is met, and named, by the read that goes on to it.
     got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - at), at)
-    if got < HEADER_BYTES or parse_header(window, window + got, &following) != OK:
+    if got < HEADER_BYTES:
         return OK
-    return BAD_OFFSET if following.base_offset <= last_offset_of(header) else OK
+    if parse_header(window, window + got, &following) == OK:
+        return BAD_OFFSET if following.base_offset <= last_offset_of(header) else OK
+    return BAD_OFFSET if expected <= load64(window) <= last_offset_of(header) else OK
 
 
 cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil:
@@ -243,7 +248,7 @@ cdef class Indexed:
                                          (limit >= 0 and last_offset_of(&header) >= limit)):
                         status = BAD_OFFSET
                     if status == OK and header.base_offset > seen + 1:
-                        status = check_gap(ops, fd, &header, position, bound)
+                        status = check_gap(ops, fd, &header, seen + 1, position, bound)
                 raise_status(got, "read", self.path, position)
                 raise_batch_status(status, window, window + got, self.path, position)
                 fresh._note(window, position)
@@ -418,7 +423,7 @@ cdef class Indexed:
                         header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
                     status = BAD_OFFSET
                 if status == OK and follows and header.base_offset > seen + 1:
-                    status = check_gap(ops, fd, &header, position, bound)
+                    status = check_gap(ops, fd, &header, seen + 1, position, bound)
                     if status == OK and before >= 0:
                         status = check_sum(ops, fd, before, bound)
                 if status != OK:

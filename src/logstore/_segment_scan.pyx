@@ -165,7 +165,7 @@ cdef class Scanned(Indexed):
                                              or last_offset_of(&header) - self.base_offset > INT32_MAX):
                             status = BAD_OFFSET
                         if status == OK and header.base_offset > next_offset:
-                            status = check_gap(ops, fd, &header, position, file_bytes)
+                            status = check_gap(ops, fd, &header, next_offset, position, file_bytes)
                         if status != OK:
                             break
                         if check:
@@ -299,7 +299,7 @@ cdef class Scanned(Indexed):
                 if (status != OK or header.base_offset < self.next_offset
                         or last_offset_of(&header) >= end_offset or header.size > file_bytes - position
                         or (header.base_offset > self.next_offset
-                            and check_gap(ops, fd, &header, position, INT64_MAX) != OK)):
+                            and check_gap(ops, fd, &header, self.next_offset, position, INT64_MAX) != OK)):
                     # Published and not there: damaged. What is behind it can be read all the same; what the file
                     # has lost behind this place is looked for once.
                     if file_bytes - position < HEADER_BYTES or file_bytes == self._searched:

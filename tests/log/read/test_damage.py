@@ -236,6 +236,21 @@ def test_whatever_is_damaged_what_is_handed_out_and_what_is_left_out_are_all(tmp
             Path(path).write_bytes(data)
 
 
+@pytest.mark.parametrize("kind", ["length negative", "length huge", "magic", "records", "last offset delta"])
+def test_records_are_at_no_other_offset_though_the_batch_behind_them_is_damaged_too(
+    tmp_path: Path, kind: str
+) -> None:
+    """A base offset is in no checksum: one too high shows by the next batch, whatever else of that is wrong."""
+    batches = written(tmp_path / "flights-0")
+    pairs = list(itertools.pairwise(batches))
+    shifted, behind = next((a, b) for a, b in pairs if a.path == b.path and a.first % 2 == 0 and a.position)
+    changed(shifted, KINDS["base offset down"])  # of an even one, up
+    changed(behind, KINDS[kind])
+    with Log.open(tmp_path / "flights-0", read_only=True, **SETTINGS) as log:
+        check_salvaged(log, batches, set(range(shifted.first, behind.next)))
+        check_told(log, batches)
+
+
 def test_a_segment_that_is_cut_in_a_batch_is_left_out_up_to_the_next(tmp_path: Path) -> None:
     batches = written(tmp_path / "flights-0")
     paths = list(dict.fromkeys(batch.path for batch in batches))

@@ -40,7 +40,8 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
                 or header.size > bound - position or header.base_offset < next_offset[0]
                 or last_offset_of(&header) >= end_offset):
             break
-        if header.base_offset > next_offset[0] and check_gap(ops, fd, &header, position, INT64_MAX) != OK:
+        if header.base_offset > next_offset[0] and (
+                check_gap(ops, fd, &header, next_offset[0], position, INT64_MAX) != OK):
             break
         if not header.attributes & CONTROL_FLAG:
             records += header.record_count
