@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import sys
 import threading
 
 import pytest
@@ -865,3 +866,25 @@ def test_a_closed_store_says_so(tmp_path):
         store.create_topic("flights")
     with pytest.raises(StoreClosedError):
         store.consumer()
+
+
+def test_an_empty_poll_of_a_hundred_partitions_makes_few_calls(tmp_path):
+    with logstore.open(tmp_path / "many", environ={}) as many:
+        many.create_topic("flights", 100)
+        with many.consumer(auto_offset_reset="earliest") as consumer:
+            consumer.assign(["flights"])
+            assert consumer.poll() == []
+            calls = 0
+
+            def count(frame, event, argument):
+                nonlocal calls
+                calls += event == "call"
+
+            sys.setprofile(count)
+            try:
+                assert consumer.poll() == []
+            finally:
+                sys.setprofile(None)
+            assert calls <= 300
+            many.topic("flights").append(b"there")
+            assert [record.value for record in consumer.poll()] == [b"there"]

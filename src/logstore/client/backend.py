@@ -49,6 +49,9 @@ class Source(Protocol):
     def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
         """As `partition`, for callers that have the store in hand: it does not keep that open."""
 
+    def _topics_known(self) -> object:
+        """What is known of all topics: another object after each change."""
+
     def topic_id(self, topic: str) -> str:
         """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""
 

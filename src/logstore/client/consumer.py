@@ -89,6 +89,7 @@ class Consumer(Subscription):
         self._committed_s = self._clock.monotonic_s()
         self._renew_s = self._committed_s + offsets.retention_ms / 4000
         self._look_again_s = self._committed_s + LOOK_AROUND_S
+        self._found_there: object = None  #: what was known of topics when every assigned one was there
 
     # -- reading
 
@@ -123,8 +124,13 @@ class Consumer(Subscription):
 
     def _take(self, limit: int) -> list[Record]:
         records: list[Record] = []
-        for _ in range(len(self._turns)):
-            place = self._next_turn()
+        turns = self._turns
+        for at, place in enumerate(turns, 1):
+            # An idle partition costs a poll no more than this.
+            if place.end is not None and place.run is None and place.end.value == place.offset:
+                continue
+            # In one step: an interrupt between two would leave a partition out for good.
+            self._turns = [*turns[at:], *turns[:at]]
             try:
                 while len(records) < limit:
                     run = self._reading.run_of(place, self._read_bytes())
@@ -170,8 +176,12 @@ class Consumer(Subscription):
 
     def _check_there(self) -> None:
         """Raise if a topic was deleted, whose log would never have news."""
-        for place in self._turns:
+        known = self._store._topics_known()
+        # As long as nothing is known that was not when all were there, one is asked for: the store may be closed.
+        turns = self._turns[:1] if known is self._found_there else self._turns
+        for place in turns:
             self._reading.check_there(place)
+        self._found_there = known
 
     def _look_for_partitions(self) -> None:
         # Nobody tells this process what the writer does with its topics.

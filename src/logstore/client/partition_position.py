@@ -15,6 +15,8 @@ from logstore.client.offsets import CommittedOffsets
 from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.groups.resume import not_behind_its_epoch
+from logstore.log import Log
+from logstore.log.watermark import Watermark
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ class PartitionPosition:
     topic before this partition was there.
     """
 
-    __slots__ = ("added", "done", "log", "name", "offset", "paused", "run", "stored", "topic_id")
+    __slots__ = ("added", "done", "end", "log", "name", "offset", "paused", "run", "stored", "topic_id")
 
     def __init__(self, name: TopicPartition, log: Opened, topic_id: str, *, added: bool = False) -> None:
         self.name = name
@@ -39,6 +41,8 @@ class PartitionPosition:
         self.offset = self.done = self.stored = -1
         self.run: RecordIterator | None = None
         self.paused = False
+        #: The end of what may be read, of a log that this process writes; set once the position has come to it.
+        self.end: Watermark | None = None
 
     @property
     def position(self) -> int:
@@ -86,8 +90,9 @@ class PartitionFetcher:
                 place.offset, place.run = run.position, None
             self.find(place)
             try:
-                # In an idle partition this is all that a poll costs.
                 if place.log.end_offset(self._isolation) == place.offset:
+                    if place.end is None and isinstance(place.log, Log):
+                        place.end = place.log._end_mark(self._isolation)
                     return None
                 batches = place.log.read(place.offset, max_bytes=max_bytes, isolation=self._isolation)
             except OffsetOutOfRangeError as error:
