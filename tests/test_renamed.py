@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import logstore
+import logstore.aio
 from logstore.renamed import NAMES
 
 SPARKS = {name for name in NAMES if name.startswith("logstore.spark")}
@@ -38,6 +39,13 @@ def test_an_old_name_of_the_package_is_the_new_one(old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=rf"logstore\.{old} is logstore\.{new} now"):
         assert getattr(logstore, old) is getattr(logstore, new)
     assert old not in dir(logstore)
+
+
+def test_an_old_name_of_aio_is_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match=r"logstore\.aio\.Coming is logstore\.aio\.Pending now"):
+        assert logstore.aio.Coming is logstore.aio.Pending
+    with pytest.raises(AttributeError, match="Surprise"):
+        logstore.aio.Surprise  # noqa: B018
 
 
 def test_what_was_never_there_is_not_found() -> None:

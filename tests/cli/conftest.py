@@ -64,7 +64,7 @@ def flights(run: Line) -> Line:
                 key=b"AA",
                 partition=number % 2,
                 timestamp=1_700_000_000_000 + number * 1_000,
-                headers=[("quota", b"B2")],
+                headers=[("gate", b"B2")],
             )
     return run
 

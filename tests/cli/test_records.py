@@ -313,7 +313,7 @@ def test_what_was_exported_is_imported_as_it_was(flights, tmp_path):
         "timestamp": 1_700_000_000_000,
         "key": "AA",
         "value": "value 0",
-        "headers": [["quota", "B2"]],
+        "headers": [["gate", "B2"]],
     }
     flights("topic", "create", "copy", "-p", 2)
     flights("import", "copy", "--keep-partitions", input=lines)

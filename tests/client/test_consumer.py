@@ -286,10 +286,10 @@ def test_a_loop_ends_when_the_consumer_is_closed_in_it(store):
 
 
 def test_a_record_is_known_by_its_place(store):
-    at = store.topic("flights").append(b"AA 1141", key=b"AA", headers=[("quota", b"B2")], partition=1)
+    at = store.topic("flights").append(b"AA 1141", key=b"AA", headers=[("gate", b"B2")], partition=1)
     (record,) = earliest(store).poll()
     assert (record.topic, record.partition, record.offset) == (at.topic, at.partition, at.offset)
-    assert (record.key, record.value, record.headers) == (b"AA", b"AA 1141", (("quota", b"B2"),))
+    assert (record.key, record.value, record.headers) == (b"AA", b"AA 1141", (("gate", b"B2"),))
     assert record.timestamp_ms == at.timestamp_ms
 
 

@@ -28,6 +28,8 @@ come again, and what a cancelled `open` has opened is closed.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from logstore.aio.clients import Consumer, Producer
 from logstore.aio.store import Store
 from logstore.aio.store import open as open
@@ -36,3 +38,14 @@ from logstore.aio.topics import Scan, Topic
 
 #: Without `open`: ``from logstore.aio import *`` must not take Python's own away from the program.
 __all__ = ["Consumer", "Pending", "Producer", "Scan", "Store", "Topic"]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "Coming":
+            from logstore.renamed import warn
+
+            warn("logstore.aio.Coming", "logstore.aio.Pending")
+            return Pending
+        raise AttributeError(f"module 'logstore.aio' has no attribute {name!r}")
