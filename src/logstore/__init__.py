@@ -6,8 +6,8 @@
 ...     flights.append(b"AA 1141", key=b"AA", ack="synced").offset
 0
 
-Names are imported when they are first used, so that a program which only may need a log pays for
-none: most of the cost is `dataclasses` and `logging`, which its other parts may bring along anyway.
+Names are imported when they are first used, so a program that never opens a log does not pay for them.
+Most of the cost is `dataclasses` and `logging`, which its other parts may import anyway.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _HOMES = {
     "rebuild": "logstore.store.admin.rebuild",
 }
 
-#: Names of before, for one release.
+#: Old name -> new name, kept for one release.
 _RENAMED = {
     "Owner": "HighWatermarkPolicy",
     "SoloOwner": "StandalonePolicy",
@@ -94,7 +94,7 @@ _RENAMED = {
     "hand_back": "release_to_kafka",
 }
 
-#: Without `open`: ``from logstore import *`` must not take Python's own away from the program.
+#: Without `open`: ``from logstore import *`` would hide Python's own `open` from the program.
 __all__ = [
     "AbortedTransaction",
     "Ack",
@@ -136,12 +136,12 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, to which a name that does not exist must stay an error.
+    # A type checker that sees it accepts every name of the module.
     def __getattr__(name: str) -> object:
         from importlib import import_module
 
         if name == "__version__":
-            # Not kept in the code: the distribution says what was installed.
+            # A copy in the code could differ from the distribution that is installed.
             from importlib.metadata import version
 
             return version("logstore")
@@ -163,7 +163,7 @@ def __dir__() -> list[str]:
 
 
 class _Renamed:
-    """Asked by Python for modules that it does not find: see `logstore.renamed`, which few programs need."""
+    """Finder of modules by their old names: it imports `logstore.renamed` only when Python finds no other."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> object:

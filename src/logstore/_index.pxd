@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The two sparse indexes as the segment uses them; `_index.pyx` draws their bytes."""
+"""Two sparse indexes, as the segment uses them; `_index.pyx` shows their bytes."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The sparse offset index and time index of one segment.
+"""Sparse offset index and time index of one segment.
 
 Bytes, big-endian, no header (Kafka's `OffsetIndex` and `TimeIndex`)::
 
@@ -7,10 +7,10 @@ Bytes, big-endian, no header (Kafka's `OffsetIndex` and `TimeIndex`)::
     .timeindex 12 bytes an entry:  largest timestamp so far  i64 | last offset of its batch - base offset  i32
 
 Offsets and positions rise from entry to entry, timestamps do not fall. Kafka preallocates the
-indexes of its active segment, so a tail of zeros is no entries. The entries of an active segment
-live in memory and are written behind the log's bytes; those of a sealed one are a read-only map of
-the file. Either way an index is a hint: `is_sound` looks at its shape, and whoever follows an
-entry compares it with the batch that it finds there.
+indexes of its active segment, so a tail of zeros holds no entries. The entries of an active segment
+are in memory and are written after the log's bytes; those of a sealed one are a read-only map of
+the file. Either way an index is a hint: `is_sound` checks its shape, and a search that uses an
+entry compares it with the batch at its position.
 """
 
 from libc.stdlib cimport free, realloc
@@ -34,7 +34,7 @@ cdef class Entries:
         free(self._memory)
 
     def load(self, bytes data not None):
-        """Take the entries of an index file into memory; a part of an entry at its end is dropped."""
+        """Load the entries of an index file into memory; a partial entry at its end is dropped."""
         cdef int64_t count = PyBytes_GET_SIZE(data) // self._entry_bytes
         self._mapping = None
         self.count = 0
@@ -80,7 +80,7 @@ cdef class Entries:
         if memory == NULL:
             raise MemoryError
         if self._mapping is not None:
-            # The first entry behind a mapped file: it becomes an index in memory again.
+            # The first entry after a mapped file: the index moves to memory again.
             memcpy(memory, self.data, <size_t>(self.count * self._entry_bytes))
             self._mapping = None
         self._memory = memory
@@ -89,14 +89,14 @@ cdef class Entries:
         return 0
 
     cdef uint8_t *_append(self) except NULL:
-        """Room for one more entry, which the caller fills."""
+        """Add space for one entry, which the caller fills; return its address."""
         if self._memory == NULL or self.count == self._capacity:
             self._grow(self.count + (self.count >> 1) + 8)
         self.count += 1
         return self._memory + (self.count - 1) * self._entry_bytes
 
     cdef int cut(self, int64_t count) except -1:
-        """Keep the first entries only."""
+        """Keep only the first ``count`` entries."""
         if count < self.count:
             self.count = count
         if self.saved > self.count:
@@ -104,7 +104,7 @@ cdef class Entries:
         return 0
 
     def unsaved(self):
-        """The entries that the file does not hold yet, as its bytes."""
+        """Return the entries that the file does not hold yet, as its bytes."""
         return PyBytes_FromStringAndSize(<const char *>self.data + self.saved * self._entry_bytes,
                                          <Py_ssize_t>((self.count - self.saved) * self._entry_bytes))
 
@@ -112,11 +112,11 @@ cdef class Entries:
         self.saved = self.count
 
     def unmark_saved(self):
-        """The file is gone or empty: all entries have to be written again."""
+        """Mark all entries as not saved: the file is deleted or empty."""
         self.saved = 0
 
     def to_bytes(self):
-        """All entries, as the bytes of their file."""
+        """Return all entries, as the bytes of their file."""
         if self.count == 0:
             return b""
         return PyBytes_FromStringAndSize(<const char *>self.data,
@@ -136,7 +136,7 @@ cdef class Entries:
 
 
 cdef class OffsetIndex(Entries):
-    """Last offset of a batch -> where it starts."""
+    """Offset index: last offset of a batch -> its position."""
 
     def __cinit__(self):
         self._entry_bytes = OFFSET_ENTRY_BYTES
@@ -148,7 +148,7 @@ cdef class OffsetIndex(Entries):
         return 0
 
     def append(self, int32_t relative_offset, int32_t position):
-        """Add an entry; it has to rise over the last one."""
+        """Add an entry, which must rise over the last one."""
         if self.count and (relative_offset <= self.offset_at(self.count - 1)
                            or position <= self.position_at(self.count - 1)):
             raise ValueError(f"entry ({relative_offset}, {position}) does not rise over "
@@ -162,11 +162,11 @@ cdef class OffsetIndex(Entries):
         return load32(self.data + entry * OFFSET_ENTRY_BYTES + 4)
 
     cdef int64_t floor_entry(self, int64_t relative_offset) noexcept nogil:
-        """The last entry whose offset is at most relative_offset, or -1.
+        """Return the last entry whose offset is at most relative_offset, or -1.
 
-        Offsets mostly rise evenly, so the search begins where the entry would then be and doubles its steps
-        from there until it has passed it; what is left is searched without branches on the data, each
-        step a load and a conditional move. A large index costs one or two misses of the cache so, not ten.
+        Offsets mostly rise evenly, so the search begins at the entry estimated by this and doubles its steps
+        until it has passed the offset. The rest is a binary search without branches on the data, each step a
+        load and a conditional move. So a large index costs one or two cache misses instead of ten.
         """
         cdef int64_t first = 0, behind = self.count, step = 8, guess, last
         cdef const uint8_t *base
@@ -177,7 +177,7 @@ cdef class OffsetIndex(Entries):
         last = self.offset_at(behind - 1)
         if relative_offset >= last:
             return behind - 1
-        # Both are below 2^31, so the product fits; entries that do not rise may lead anywhere.
+        # Both are below 2^31, so the product fits; damaged entries may not rise, so the guess is bounded.
         guess = max(<int64_t>0, min(relative_offset * (behind - 1) // last if last else 0, behind - 1))
         if self.offset_at(guess) <= relative_offset:
             first = guess
@@ -201,18 +201,18 @@ cdef class OffsetIndex(Entries):
         return (base - self.data) // OFFSET_ENTRY_BYTES
 
     def entry(self, int64_t number):
-        """(relative offset, position) of an entry."""
+        """Return (relative offset, position) of an entry."""
         if not 0 <= number < self.count:
             raise IndexError(f"entry {number} of {self.count}")
         return self.offset_at(number), self.position_at(number)
 
     def floor(self, int64_t relative_offset):
-        """(relative offset, position) of the last entry at or below relative_offset, or None."""
+        """Return (relative offset, position) of the last entry at or below relative_offset, or None."""
         cdef int64_t found = self.floor_entry(relative_offset)
         return None if found < 0 else self.entry(found)
 
     def is_sound(self, int64_t log_bytes):
-        """Whether offsets and positions rise and every position lies in the log."""
+        """Return whether offsets and positions rise and every position is in the log."""
         cdef int64_t i, offset = -1, position = -1
         with nogil:
             for i in range(self.count):
@@ -225,7 +225,7 @@ cdef class OffsetIndex(Entries):
         return i == self.count and position < log_bytes
 
     def cut_to(self, int64_t position):
-        """Drop the entries of batches that start at or behind a position."""
+        """Drop the entries of batches that start at or after a position."""
         cdef int64_t count = self.count
         while count and self.position_at(count - 1) >= position:
             count -= 1
@@ -233,13 +233,13 @@ cdef class OffsetIndex(Entries):
 
 
 cdef class TimeIndex(Entries):
-    """Largest timestamp so far -> last offset of its batch."""
+    """Time index: largest timestamp so far -> last offset of its batch."""
 
     def __cinit__(self):
         self._entry_bytes = TIME_ENTRY_BYTES
 
     cdef int add(self, int64_t timestamp, int32_t relative_offset) except -1:
-        """Add an entry unless it tells nothing new."""
+        """Add an entry unless its timestamp or offset does not rise."""
         cdef uint8_t *entry
         if self.count and (timestamp <= self.timestamp_at(self.count - 1)
                            or relative_offset <= self.offset_at(self.count - 1)):
@@ -260,7 +260,7 @@ cdef class TimeIndex(Entries):
         return load32(self.data + entry * TIME_ENTRY_BYTES + 8)
 
     cdef int64_t below(self, int64_t timestamp) noexcept nogil:
-        """The last entry whose timestamp is below timestamp, or -1."""
+        """Return the last entry whose timestamp is below timestamp, or -1."""
         cdef const uint8_t *base = self.data
         cdef const uint8_t *middle
         cdef int64_t left = self.count, half
@@ -274,18 +274,18 @@ cdef class TimeIndex(Entries):
         return (base - self.data) // TIME_ENTRY_BYTES
 
     def entry(self, int64_t number):
-        """(timestamp, relative offset) of an entry."""
+        """Return (timestamp, relative offset) of an entry."""
         if not 0 <= number < self.count:
             raise IndexError(f"entry {number} of {self.count}")
         return self.timestamp_at(number), self.offset_at(number)
 
     def last_below(self, int64_t timestamp):
-        """(timestamp, relative offset) of the last entry below timestamp, or None."""
+        """Return (timestamp, relative offset) of the last entry below timestamp, or None."""
         cdef int64_t found = self.below(timestamp)
         return None if found < 0 else self.entry(found)
 
     def is_sound(self):
-        """Whether timestamps and offsets rise."""
+        """Return whether timestamps and offsets rise."""
         cdef int64_t i, timestamp = -2, offset = -1
         with nogil:
             for i in range(self.count):
@@ -298,7 +298,7 @@ cdef class TimeIndex(Entries):
         return i == self.count
 
     def cut_to(self, int64_t relative_offset):
-        """Drop the entries at or behind an offset."""
+        """Drop the entries at or after an offset."""
         cdef int64_t count = self.count
         while count and self.offset_at(count - 1) >= relative_offset:
             count -= 1

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One segment as other compiled modules see it; `_segment.pyx` says what it answers for."""
+"""Segment, as other compiled modules see it; `_segment.pyx` describes it."""
 
 from libc.stdint cimport int64_t, uint8_t
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""One segment: a `.log` file of whole batches with its offset index and time index.
+"""Segment: a `.log` file of whole batches with its offset index and time index.
 
-This module appends, reads and cuts the bytes of one segment, and hands slices of it to sockets;
-`_indexed` finds batches, `_scan` judges them. It decides nothing: when to roll, sync or remove is
-the business of `log/`. The log's lock serialises every method that changes a segment; any thread
-may read at any time, bounded by the `size` that is published after the bytes it promises.
+This module appends, reads and truncates the bytes of one segment, and passes slices of it to sockets;
+`_indexed` finds batches, `_scan` checks them. `log/` decides when to roll, sync or remove a segment.
+The log's lock serialises every method that changes a segment; any thread may read at any time, up to
+`size`, which is published after the bytes below it.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -44,14 +44,14 @@ cdef Growth _EXTEND = Growth()
 
 cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t room,
                        int64_t limit) noexcept nogil:
-    """Whether a batch holds offset, ends at named (-1: anywhere), and lies in room bytes and below limit."""
+    """Return whether a batch holds offset, ends at named (-1: anywhere), and fits in room bytes and below limit."""
     cdef int64_t last = last_offset_of(header)
     return (header.base_offset <= offset <= last and (last == named or named < 0) and header.size <= room
             and (last < limit or limit < 0))
 
 
 cdef int32_t skip_records(const uint8_t **cursor, const uint8_t *end, int32_t count) noexcept nogil:
-    """Step over count records by their lengths alone; 1 if the next one may be read, 0 if they are malformed."""
+    """Skip count records by their lengths; return 1 if the next one may be read, 0 if they are malformed."""
     cdef const uint8_t *p = cursor[0]
     cdef int32_t size
     while count > 0:
@@ -64,7 +64,7 @@ cdef int32_t skip_records(const uint8_t **cursor, const uint8_t *end, int32_t co
 
 
 cdef class Segment(Scanned):
-    """One `.log` file with its indexes, as the log writes and reads it.
+    """Segment of a log: one `.log` file with its indexes.
 
     Owns: its `File` and its index entries. The index files belong to `log.segments`.
     """
@@ -75,15 +75,15 @@ cdef class Segment(Scanned):
     # -- writing ---------------------------------------------------------------------------------
 
     def append(self, batches, int64_t next_offset, int32_t leader_epoch):
-        """Write whole batches behind the segment and index them.
+        """Append whole batches to the segment and index them.
 
-        Base offsets from ``next_offset`` on and ``leader_epoch`` are set in the buffer, which has to
+        Base offsets from ``next_offset`` on and ``leader_epoch`` are set in the buffer, which must
         be writable; with ``leader_epoch`` -1 both are kept as they are. Returns the next offset.
         Nothing is synced.
 
         Raises:
-            DiskFullError: there is no room; the file is cut back and nothing has changed.
-            StorageFailedError: the write or the cut-back failed; bytes behind `size` are unknown.
+            DiskFullError: the disk is full; the file is truncated again and nothing has changed.
+            StorageFailedError: the write or this truncation failed; bytes after `size` are unknown.
         """
         cdef Py_buffer view
         cdef const uint8_t *end
@@ -118,7 +118,7 @@ cdef class Segment(Scanned):
             self.file.files.calls[OP_PWRITE] += 1
             with nogil:
                 status = self._growth.put(ops, fd, <const uint8_t *>view.buf, view.len, position)
-            # Again: a sync beside it may have begun before the bytes were there, and has cleared the mark.
+            # Again: a concurrent sync may have started before the write, and cleared the mark.
             self.file.dirty = True
             self.file.release()
             if status < 0:
@@ -128,7 +128,7 @@ cdef class Segment(Scanned):
                 self._note(p, position + (p - <uint8_t *>view.buf))
                 parse_header(p, end, &header)
                 p += header.size
-            # Published last: a reader that sees the new size finds bytes, indexes and times behind it.
+            # Published last: a reader that sees the new size must find its bytes, index and time entries.
             self.next_offset = next_offset
             self.size = position + view.len
         finally:
@@ -136,7 +136,7 @@ cdef class Segment(Scanned):
         return next_offset
 
     cdef int _cut_back(self, int status) except -1:
-        """Take away what a failed write may have left, then say what failed."""
+        """Truncate the bytes that a failed write may have left, then raise its error."""
         try:
             raise_status(status, "write", self.path, self.size)
         except StorageError as error:
@@ -154,20 +154,20 @@ cdef class Segment(Scanned):
                                      path=self.path, position=self.size) from error
 
     def seal(self):
-        """No more appends: the time index gets its final entry."""
+        """Seal the segment: the time index gets its final entry, and no more appends follow."""
         self.ensure_indexes()
         if self.size:
             self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
         self.sealed = True
 
     def cut(self, int64_t position, int64_t next_offset):
-        """Cut the file of an active segment to ``position``, where ``next_offset`` would begin.
+        """Truncate the file of an active segment to ``position``, where ``next_offset`` would begin.
 
         Raises:
-            StorageFailedError: the file could not be cut.
+            StorageFailedError: the file could not be truncated.
         """
         self.ensure_indexes()
-        # Readers are turned away before the bytes go.
+        # Lowered first: a reader with the old size would read truncated bytes.
         self.next_offset = next_offset
         self.size = position
         self.index.cut_to(position)
@@ -180,14 +180,14 @@ cdef class Segment(Scanned):
             raise StorageFailedError(f"could not cut the segment: {error}", path=self.path) from error
         self._growth.was_cut(position)
         if position == 0:
-            # The age of the segment counts from the batch that comes next.
+            # The age of the segment counts from its next batch.
             self.first_timestamp_ms = -1
         self._measure_times()
 
     # -- reading ---------------------------------------------------------------------------------
 
     def locate(self, int64_t offset, int64_t max_bytes, int64_t end_offset, int64_t hint=-1):
-        """The `FileRegion` of whole batches from the one that holds ``offset`` on, or None if there is none.
+        """Return the `FileRegion` of whole batches from the one that holds ``offset`` on, or None if there is none.
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
         """
@@ -227,7 +227,7 @@ cdef class Segment(Scanned):
                     if status != OK or header.base_offset >= end_offset:
                         break
                     if header.base_offset > next_offset:
-                        # Behind a gap: the next search looks at it more closely.
+                        # After a gap: the next search checks the batch more closely.
                         break
                     if end > position and end + header.size - position > max_bytes:
                         break
@@ -241,7 +241,7 @@ cdef class Segment(Scanned):
         return FileRegion(self.file, position, end - position, first, next_offset)
 
     cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1:
-        """Read into out; how many bytes there were."""
+        """Read into out; return the number of bytes read."""
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t got
         cdef int fd = self.file.acquire()
@@ -253,14 +253,14 @@ cdef class Segment(Scanned):
         return got
 
     def read(self, int64_t offset, int64_t max_bytes, int64_t end_offset, int64_t hint=-1):
-        """(bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None.
+        """Read (bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None.
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
         ``hint`` is a position where that batch may begin: the end of the read before.
 
         Raises:
             CorruptRecordError: the CRC, length or offset of the first batch is wrong; names file and position.
-                Where a later one is, the answer ends before it.
+                If a later batch is wrong, the result ends before it.
         """
         cdef uint8_t window[WINDOW_BYTES]
         cdef BatchHeader header
@@ -272,9 +272,9 @@ cdef class Segment(Scanned):
         cdef const uint8_t *first
         cdef const uint8_t *p
         cdef const uint8_t *end
-        cdef const uint8_t *newest = NULL      # the last whole batch, and the offset that it was to begin at
+        cdef const uint8_t *newest = NULL      # the last whole batch, and its expected base offset
         cdef int64_t before_newest = offset
-        # Where the batch should be, by the hint or the index, so that one read brings all.
+        # The expected position, by the hint or the index, so that one read is enough.
         if 0 <= hint < bound:
             position = hint
         elif offset == self.base_offset:
@@ -292,7 +292,7 @@ cdef class Segment(Scanned):
             if parse_header(out, out + got, &header) != OK or not holds(
                     &header, offset, named, bound - position, limit) or (
                     named < 0 and header.base_offset != offset):
-                # Not where that offset is: the search tells where it is, or what is wrong.
+                # Another batch is here: the search finds the right one, or the damage.
                 position = -1
             if position < 0 or header.size > got:
                 data = None
@@ -325,13 +325,13 @@ cdef class Segment(Scanned):
         seen = header.base_offset - 1
         status = OK
         with nogil:
-            # Behind the end that was published there may be half a batch: nothing of it is looked at.
+            # After the published end there may be a partial batch, which must not be read.
             while p < end and seen + 1 < end_offset:
                 status = parse_header(p, end, &header)
                 if status == OK and header.size > end - p:
                     status = SHORT
                 if status == SHORT and p > first:
-                    # The byte limit, or the end that was published, cuts here.
+                    # The byte limit, or the published end, falls inside this batch.
                     status = OK
                     break
                 if status == OK and header.base_offset >= end_offset:
@@ -344,7 +344,7 @@ cdef class Segment(Scanned):
                 if status != OK:
                     break
                 if header.base_offset > seen + 1:
-                    # Behind a gap: the next search looks at it more closely.
+                    # After a gap: the next search checks the batch more closely.
                     break
                 newest = p
                 before_newest = next_offset
@@ -353,9 +353,9 @@ cdef class Segment(Scanned):
                 p += header.size
         if p == first:
             raise_batch_status(status, p, end, self.path, position)
-        # Behind whole batches damage waits: the read that begins there tells of it.
+        # Damage after whole batches is raised by the read that begins there.
         want = p - first
-        # The CRC does not cover base offsets, so the last one is held against the segment's end.
+        # The CRC does not cover base offsets, so the last one is checked against the segment's end.
         if position + want == bound == self.size and self.next_offset >= 0 and (
                 next_offset > self.next_offset or (next_offset < self.next_offset and not self.sealed)):
             if newest == first:
@@ -369,10 +369,10 @@ cdef class Segment(Scanned):
         return data, position, next_offset
 
     def record_at(self, int64_t offset, name, int64_t limit):
-        """The record at ``offset``, with no more of its batch than itself, or None.
+        """Return the record at ``offset``, without the rest of its batch, or None.
 
         None if the batch that the index names does not hold it, if it is a control record, or if a
-        compaction has taken it: `read` then says which. ``name`` is (topic, partition), ``limit``
+        compaction has deleted it: `read` then tells which. ``name`` is (topic, partition), ``limit``
         bounds a decompressed batch.
 
         Raises:
@@ -420,7 +420,7 @@ cdef class Segment(Scanned):
             p += HEADER_BYTES
         left = header.record_count
         if left == <int64_t>header.last_offset_delta + 1:
-            # None is missing, so the ones before it are only stepped over.
+            # No record of the batch is missing, so those before ``offset`` are skipped by their lengths.
             left = skip_records(&p, end, <int32_t>(offset - header.base_offset))
         while True:
             begin = p
@@ -430,7 +430,7 @@ cdef class Segment(Scanned):
                 break
         if status != OK or view.offset != offset or left < 0:
             return None
-        # Only its own bytes are kept, not those of the whole batch, which live until the end of this call.
+        # A view would keep the bytes of the whole batch alive: the bytes of the record are copied.
         record = Record.__new__(Record)
         kept = PyBytes_FromStringAndSize(<const char *>begin, <Py_ssize_t>(view.end - begin))
         own = <const uint8_t *>PyBytes_AS_STRING(kept)
@@ -450,12 +450,12 @@ cdef class Segment(Scanned):
         return record
 
     def set_end(self, int64_t next_offset):
-        """Tell where a sealed segment ends, which its own last batch need not reach."""
+        """Set the end offset of a sealed segment, which its own last batch need not reach."""
         self.next_offset = next_offset
         self.joined = False
 
     def release(self):
-        """Give back the room that was taken ahead of the end.
+        """Release the space preallocated past the end.
 
         Raises:
             StorageError: the file system refused; nothing has changed.
@@ -463,7 +463,7 @@ cdef class Segment(Scanned):
         self._growth.release(self.file, self.size)
 
     def close(self):
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
 
     def __repr__(self):

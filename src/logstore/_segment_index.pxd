@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A segment's file and its indexes as other compiled modules see them; `_indexed.pyx` says what it answers for."""
+"""Segment file with its indexes, as other compiled modules see it; `_indexed.pyx` describes it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -8,7 +8,7 @@ from logstore.io._files cimport File, FileOps
 from logstore._index cimport OffsetIndex, TimeIndex
 
 cdef enum:
-    WINDOW_BYTES = 16_384         # what finding an offset reads at once: an index interval and a batch
+    WINDOW_BYTES = 16_384         # bytes that a search reads at once: an index interval and a batch
 
 cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expected, int64_t position,
                    int64_t bound) noexcept nogil

@@ -8,7 +8,7 @@ from logstore.io._files import File
 
 @disjoint_base
 class Indexed:
-    """One `.log` file with its index entries."""
+    """Segment's `.log` file with its index entries."""
 
     def __new__(
         cls,
@@ -49,46 +49,46 @@ class Indexed:
     index_stale: bool
 
     def follow_name(self) -> None:
-        """Take over the name that the file was given since."""
+        """Update the path after the file was renamed."""
 
     def set_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
 
     def ensure_indexes(self) -> None:
-        """Load or rebuild the indexes, if that has not happened."""
+        """Load or rebuild the indexes, if they are not loaded."""
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes anew from the batch headers."""
+        """Rebuild both indexes from the batch headers."""
 
     def largest_timestamp(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the newest record by time, or None for an empty segment."""
+        """Return (timestamp, offset) of the newest record by time, or None for an empty segment."""
 
     def first_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch, or None: the age of a segment counts from it."""
+        """Return the largest timestamp of the first batch, or None: the age of a segment counts from it."""
 
     def offset_for_time(self, timestamp_ms: int) -> int | None:
-        """Position to begin looking for the first record with at least that timestamp, or None."""
+        """Return the offset from which to search for the first record with at least that timestamp, or None."""
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, int, int, int, int, int]]:
         """Yield (base offset, last offset, position, size, max timestamp, leader epoch) of each batch."""
 
     def begins_batch(self, position: int, offset: int) -> bool:
-        """Whether a batch with that base offset has its header at a position."""
+        """Return whether the header of a batch with that base offset is at a position."""
 
     def ends_at(self, offset: int) -> bool:
-        """Whether the last batch of the file ends right before an offset."""
+        """Return whether the last batch of the file ends right before an offset."""
 
     def indexed_floor(self, offset: int) -> int:
-        """Position of a batch that ends below an offset, near it if the index is sound; or 0."""
+        """Return the position of a batch that ends below an offset, near it if the index is sound; or 0."""
 
     def is_joined(self) -> bool:
-        """Whether the last batch of a sealed segment ends where the next segment begins; looked up once."""
+        """Return whether the last batch of a sealed segment ends where the next one begins; True is cached."""
 
     def batches_end(self) -> int:
-        """The offset behind the last batch, by its header, whatever the next segment is named for."""
+        """Return the offset after the last batch, by its header, not by the next segment's base offset."""
 
     def holding(self, offset: int, position: int) -> tuple[int, int] | None:
-        """(position, base offset) of the first batch that ends at or behind ``offset``, from a batch on; or None."""
+        """Return (position, base offset) of the first batch that ends at or after ``offset``, or None."""
 
     def position_of(self, offset: int) -> int:
-        """Position of the batch that holds or follows ``offset``; the size if there is none."""
+        """Return the position of the batch that holds or follows ``offset``; the size if there is none."""

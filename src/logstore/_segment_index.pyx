@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""A segment's file with its two indexes: where in it is the batch of an offset, of a time.
+"""Segment file with its two indexes: search for a batch by offset or time.
 
-This module loads, checks, builds and follows the entries. An index is followed only as a hint: the
-batch at its position must have the last offset that the entry names, else the index is rebuilt from
-the batch headers. What is in the batches is the business of `_scan` and `_segment`, which build on it.
+This module loads, checks, builds and uses the entries. An entry is only a hint: the batch at its
+position must have the last offset that the entry names, else the index is rebuilt from the batch
+headers. `_scan` and `_segment`, which build on this module, read the contents of batches.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -32,19 +32,19 @@ logstore_crc32c_init()
 
 cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expected, int64_t position,
                    int64_t bound) noexcept nogil:
-    """BAD_OFFSET if a batch behind a gap overlaps the batch behind it, else OK.
+    """Return BAD_OFFSET if a batch after a gap overlaps the batch that follows it, else OK.
 
     The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its
-    batch and an overlap behind it, so the reader that finds a gap looks one batch further. Of a batch there
-    that is damaged itself, the base offset is still believed if it lies between ``expected``, the offset
-    before the gap, and the end of the batch behind it: any other damage gives such a number by chance only.
+    batch and an overlap after it, so a reader that finds a gap looks one batch further. If that batch is
+    damaged itself, its base offset still counts if it is between ``expected``, the offset before the gap,
+    and the end of the batch after the gap: any other damage gives such a number by chance only.
     """
     cdef uint8_t window[HEADER_BYTES]
     cdef BatchHeader following
     cdef int64_t at = position + header.size, got
     if at >= bound:
         return OK
-    # What cannot be read here is met, and named, by the read that goes on to it.
+    # A read error here is met again, and reported, by the read that continues there.
     got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - at), at)
     if got < HEADER_BYTES:
         return OK
@@ -54,10 +54,10 @@ cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expe
 
 
 cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil:
-    """OK if the batch at position is whole; of a read error the caller learns when it reads on.
+    """Return OK if the batch at position is whole; the caller meets a read error when it reads on.
 
-    Its length is not covered by its CRC, but a wrong length does not fit it either: a batch that
-    has grown over the next one makes a gap behind it.
+    The CRC does not cover the length, but does not match the bytes of a wrong length: a batch that
+    has grown over the next one makes a gap after it.
     """
     cdef uint8_t chunk[4096]
     cdef BatchHeader header
@@ -77,14 +77,14 @@ cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexce
 
 
 cdef class Indexed:
-    """One `.log` file with its index entries.
+    """Segment's `.log` file with its index entries.
 
     Owns: its `File` and its index entries. The index files belong to `log.segments`.
     """
 
     def __cinit__(self, File file not None, int64_t base_offset, *, int32_t index_interval_bytes=4096,
                   int64_t size=0, int64_t next_offset=-1, bint sealed=False, growth=None):
-        # next_offset -1: not known, as in a reader beside the writer's process.
+        # next_offset -1: unknown, as in a reader beside the writer's process.
         self.file = file
         self.path = file.path
         self.base_offset = base_offset
@@ -97,11 +97,11 @@ cdef class Indexed:
         self._interval = index_interval_bytes
         self.index = OffsetIndex()
         self.times = TimeIndex()
-        # A new segment has nothing to load; one that is found on disk loads when it is first asked.
+        # A new segment has no indexes to load; one found on disk loads them at the first search.
         self._ready = size == 0
 
     cdef int _note(self, const uint8_t *p, int64_t position) except -1:
-        """Index one batch at position: the only place that decides which batches get an entry."""
+        """Index one batch at position; only this method decides which batches get an entry."""
         cdef BatchHeader header
         cdef int64_t last
         parse_header(p, p + HEADER_BYTES, &header)
@@ -119,11 +119,11 @@ cdef class Indexed:
         return 0
 
     def _measure_times(self):
-        """Largest timestamp and the bytes since the last index entry, from the tail of the log.
+        """Find the largest timestamp and the bytes since the last index entry, from the tail of the log.
 
-        The last entry of the time index is the largest timestamp up to the batch that it names, and
-        of nothing behind it: the file may have lost entries, or hold a wrong one. Any thread may be
-        in here beside another: what is found is told as a whole, at the end.
+        The last entry of the time index holds the largest timestamp up to the batch that it names, not
+        later ones: the file may have lost entries, or hold a wrong one. Several threads may run this
+        concurrently: the results are set together, at the end.
         """
         cdef uint8_t window[HEADER_BYTES]
         cdef BatchHeader header
@@ -146,7 +146,7 @@ cdef class Indexed:
         self._unindexed = bound - (self.index.position_at(self.index.count - 1) if self.index.count else 0)
 
     cdef int _hop(self, int64_t position, int64_t bound) except -1:
-        """Take the largest timestamp from the headers between a position and the end."""
+        """Find the largest timestamp in the headers between a position and the end."""
         cdef BatchHeader header
         cdef uint8_t window[HEADER_BYTES]
         cdef FileOps *ops = &self.file.files.ops
@@ -165,7 +165,7 @@ cdef class Indexed:
         self.file.release()
         raise_status(got, "read", self.path, position)
         raise_batch_status(status, window, window + got, self.path, position)
-        # Appends may have gone on meanwhile.
+        # An append may have set a larger one meanwhile.
         if largest > self.max_timestamp_ms:
             self.max_timestamp_ms = largest
             self.max_timestamp_offset = offset
@@ -174,12 +174,12 @@ cdef class Indexed:
     # -- indexes ---------------------------------------------------------------------------------
 
     def follow_name(self):
-        """Take over the name that the file was given since."""
+        """Update the path after the file was renamed."""
         self.path = self.file.path
 
     def set_indexes(self, OffsetIndex index, TimeIndex times):
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
-        # Entries of bytes that are gone, or not judged yet, are not wrong: they are not there.
+        # Entries beyond the known end are no damage: their batches were truncated or not checked yet.
         index.cut_to(self.size)
         if self.next_offset >= 0:
             times.cut_to(self.next_offset - self.base_offset)
@@ -191,7 +191,7 @@ cdef class Indexed:
             self._rebuild_hint()
 
     def ensure_indexes(self):
-        """Load or rebuild the indexes, if that has not happened."""
+        """Load or rebuild the indexes, if they are not loaded."""
         self._load_indexes()
 
     cdef int _load_indexes(self) except -1:
@@ -205,14 +205,14 @@ cdef class Indexed:
             self._load_one(index, ".index")
             self._load_one(times, ".timeindex")
         except StorageError:
-            # Missing or unreadable: a hint that is not there.
+            # A missing or unreadable index is only a missing hint.
             self._rebuild_hint()
             return 0
         self.set_indexes(index, times)
         return 0
 
     def _load_one(self, entries, suffix):
-        # A sealed index file is mapped, since nobody cuts it; a growing one is read.
+        # A growing file is read, not mapped: reading a map past a truncation would be a bus error.
         file = self.file.files.open(self.path[:len(self.path) - 4] + suffix)
         try:
             if self.sealed:
@@ -223,10 +223,10 @@ cdef class Indexed:
             file.close()
 
     cdef int _rebuild(self) except -1:
-        """Make the indexes anew from the batch headers; `index_stale` tells to write them.
+        """Rebuild the indexes from the batch headers; `index_stale` marks them for saving.
 
-        They are made aside and put in place at the end, so that nobody beside this thread takes the
-        entries or times of a part for those of the whole, and no append notes into what is half made.
+        They are built aside and set at the end: another thread could otherwise take partial entries or
+        times for complete ones, or an append could add to a half built index.
         """
         cdef int64_t position = 0, got, seen = self.base_offset - 1
         cdef int64_t bound = self.size, limit = self.next_offset
@@ -255,16 +255,16 @@ cdef class Indexed:
                 seen = last_offset_of(&header)
                 position += header.size
                 if position >= bound and self.size > bound:
-                    # Appended meanwhile. No thread runs between this look and the end of the loop.
+                    # Appended meanwhile. No other thread runs between this check and the end of the loop.
                     bound, limit = self.size, self.next_offset
         except BaseException:
-            # What stands before the damage can be found; the times of a part are not those of the whole.
+            # Batches before the damage stay searchable; the times of a part would be wrong for the whole.
             fresh.max_timestamp_ms = -1
             raise
         finally:
             self.file.release()
             if self.size < position:
-                # Cut meanwhile.
+                # Truncated meanwhile.
                 fresh.index.cut_to(self.size)
                 fresh.times.cut_to(self.next_offset - self.base_offset)
                 fresh.max_timestamp_ms = -1
@@ -281,7 +281,7 @@ cdef class Indexed:
         return 0
 
     cdef int _rebuild_hint(self) except -1:
-        """As `_rebuild`, for a reader: entries up to the first bad header, which fails who reads there."""
+        """Rebuild as `_rebuild` does, up to the first bad header; a reader that reads there gets the error."""
         try:
             self._rebuild()
         except RecordError:
@@ -289,7 +289,7 @@ cdef class Indexed:
         return 0
 
     def rebuild_indexes(self):
-        """Make both indexes anew from the batch headers.
+        """Rebuild both indexes from the batch headers.
 
         Raises:
             CorruptRecordError: a header is wrong; names file and position.
@@ -297,7 +297,7 @@ cdef class Indexed:
         self._rebuild()
 
     def largest_timestamp(self):
-        """(timestamp, offset) of the newest record by time, or None for an empty segment."""
+        """Return (timestamp, offset) of the newest record by time, or None for an empty segment."""
         self._load_indexes()
         if self.max_timestamp_ms < 0:
             self._measure_times()
@@ -306,7 +306,7 @@ cdef class Indexed:
         return self.max_timestamp_ms, self.max_timestamp_offset
 
     def first_timestamp(self):
-        """The largest timestamp of the first batch, or None: the age of a segment counts from it."""
+        """Return the largest timestamp of the first batch, or None: the age of a segment counts from it."""
         if self.first_timestamp_ms < 0 and self.size:
             for _, _, _, _, max_timestamp, _ in self.headers(0):
                 self.first_timestamp_ms = max_timestamp
@@ -317,12 +317,12 @@ cdef class Indexed:
 
     cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
                        int64_t *got) except -2:
-        """Position of the first batch whose last offset is at least offset, or -1; window as in _walk."""
+        """Return the position of the first batch that ends at or after offset, or -1; window as in _walk."""
         cdef int64_t entry, position, named
         cdef int wrong = 0
         cdef OffsetIndex index
         self._load_indexes()
-        # This one to the end: another thread may put a shorter one in its place.
+        # One reference until the end: another thread may replace the index by a shorter one.
         index = self.index
         entry = index.floor_entry(offset - self.base_offset)
         while entry >= 0:
@@ -335,23 +335,23 @@ cdef class Indexed:
                 found = -3
             if found != -3:
                 break
-            # The entry does not name the batch that it points to. Index or log: what stands before it will
-            # tell, the next entry if it is right, else the log from its beginning.
+            # The entry does not match the batch at its position. The index or the log is wrong: a walk from the
+            # entry before decides, or from the beginning of the log if that entry is wrong too.
             wrong += 1
             entry = entry - 1 if wrong == 1 else -1
         if entry < 0:
             found = self._walk(offset, 0, bound, window, room, start, got)
         if wrong:
-            # The log is sound up to here, so it was the index.
+            # The log is sound up to here, so the index was wrong.
             self._rebuild_hint()
         return found
 
     cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2:
-        """Position of the batch that must hold offset, by the index alone, or -1 if the index cannot say.
+        """Return the position of the batch that must hold offset, by the index alone, or -1 if it is not certain.
 
-        It can where every batch is large enough for an entry of its own: one read then answers what takes
-        two from the entry before. The batch counts only if `holds` says so of its header, with named for
-        its last offset. room is what lies before the next entry.
+        It is certain where every batch is large enough for an entry of its own: one read then replaces the
+        two from the entry before. The caller must check the header with `holds`, with named as last offset.
+        room is the number of bytes before the next entry.
         """
         cdef OffsetIndex index
         cdef int64_t entry, position, before, relative = offset - self.base_offset
@@ -361,7 +361,7 @@ cdef class Indexed:
         before = index.position_at(entry) if entry >= 0 else 0
         if entry < 0 or index.offset_at(entry) != relative:
             entry += 1
-            # Between entries no further apart there may be smaller batches, which have none.
+            # Between entries this close there may be smaller batches, which have no entries.
             if entry >= index.count or index.position_at(entry) - before <= 2 * <int64_t>self._interval:
                 return -1
         position = index.position_at(entry)
@@ -373,7 +373,7 @@ cdef class Indexed:
 
     def _walk_checked(self, int64_t named, int64_t offset, int64_t position, int64_t bound, size_t window,
                       int64_t room, size_t start, size_t got):
-        """_walk from an index entry that names the last offset `named`; -3 if it does not fit the log."""
+        """Call _walk from an index entry that names the last offset `named`; -3 if it does not match the log."""
         cdef BatchHeader header
         cdef int64_t *first = <int64_t *>start
         cdef int64_t *count = <int64_t *>got
@@ -393,16 +393,16 @@ cdef class Indexed:
 
     cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, uint8_t *window, int64_t room,
                        int64_t *start, int64_t *got) except -2:
-        """Step from batch to batch until one ends at or behind offset; -1 if there is none below bound.
+        """Step from batch to batch until one ends at or after offset; -1 if there is none below bound.
 
-        The window then holds got[0] bytes of the file from start[0] on, the found header among them.
+        The window then holds got[0] bytes of the file from start[0] on, including the found header.
         """
         cdef BatchHeader header
         cdef FileOps *ops = &self.file.files.ops
         cdef int status = OK, fd
         cdef int64_t seen = self.base_offset - 1, limit = self.next_offset
-        cdef int64_t before = -1                # where the batch before begins
-        cdef bint follows = position == 0       # what has to come first is known
+        cdef int64_t before = -1                # position of the batch before
+        cdef bint follows = position == 0       # the expected base offset is known
         if bound < self.size:
             limit = -1
         fd = self.file.acquire()
@@ -435,11 +435,11 @@ cdef class Indexed:
                     break
                 position += header.size
                 if header.size > room:
-                    # Batches are large here: what stands behind the next header would not be used.
+                    # Batches are large here: bytes after the next header would not be used.
                     room = HEADER_BYTES
             if status == OK and got[0] >= 0 and position >= bound and before >= 0 and seen + 1 < limit:
-                # A gap at the end of the segment, as a compaction leaves it, or a last batch whose
-                # length has swallowed the ones behind it.
+                # A gap at the end of the segment, as a compaction leaves it, or a last batch whose damaged
+                # length includes the batches after it.
                 status = check_sum(ops, fd, before, bound)
         self.file.release()
         if got[0] < 0:
@@ -454,9 +454,9 @@ cdef class Indexed:
         return position if position < bound else -1
 
     def offset_for_time(self, int64_t timestamp_ms):
-        """Position to begin looking for the first record with at least that timestamp, or None.
+        """Return the offset from which to search for the first record with at least that timestamp, or None.
 
-        None: no record of this segment is that new.
+        None: every record of this segment is older.
         """
         cdef int64_t entry
         cdef uint8_t window[HEADER_BYTES]
@@ -472,8 +472,8 @@ cdef class Indexed:
             return self.base_offset
         offset = self.base_offset + times.offset_at(entry)
         named = times.timestamp_at(entry)
-        # The batch that the entry names must have its timestamp; a wrong entry could skip records. By
-        # now the entries may be others: the search makes them anew where it finds a wrong one.
+        # The batch that the entry names must have its timestamp; a wrong entry could skip records. The
+        # entries may have changed: the search rebuilds them when it finds a wrong one.
         position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)
         if position >= 0:
             parse_header(window + (position - start), window + got, &header)
@@ -488,7 +488,7 @@ cdef class Indexed:
         while position < self.size:
             data = self.file.read(position, HEADER_BYTES)
             base, last, size, max_timestamp, epoch = header_fields(data, self.path, position)
-            # A header that is whole says nothing about the batch behind it: the file may end inside.
+            # A valid header does not show that its batch is complete: the file may end inside the batch.
             if size > self.size - position:
                 raise CorruptRecordError(
                     f"the batch at base offset {base} takes {size} bytes, the file ends after "
@@ -501,14 +501,14 @@ cdef class Indexed:
             position += size
 
     def begins_batch(self, int64_t position, int64_t offset):
-        """Whether a batch with that base offset has its header at a position."""
+        """Return whether the header of a batch with that base offset is at a position."""
         cdef BatchHeader header
         cdef bytes data = self.file.read(position, HEADER_BYTES)
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
         return parse_header(p, p + len(data), &header) == OK and header.base_offset == offset
 
     def ends_at(self, int64_t offset):
-        """Whether the last batch of the file ends right before an offset."""
+        """Return whether the last batch of the file ends right before an offset."""
         next_offset, position = self.base_offset, 0
         try:
             for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):
@@ -518,7 +518,7 @@ cdef class Indexed:
         return next_offset == offset and position == self.size
 
     def indexed_floor(self, int64_t offset):
-        """Position of a batch that ends below an offset, near it if the index is sound; 0 if none is known."""
+        """Return the position of a batch that ends below an offset, near it if the index is sound; or 0."""
         cdef int64_t entry, named
         cdef OffsetIndex index
         self._load_indexes()
@@ -533,13 +533,13 @@ cdef class Indexed:
                         return position
                     break
             except RecordError:
-                # The entry is wrong or the log is: whoever walks there from an earlier one will see.
+                # The entry or the log is wrong: the walk from an earlier entry will find out.
                 pass
             entry -= 1
         return 0
 
     def is_joined(self):
-        """Whether the last batch of a sealed segment ends where the next segment begins; looked up once.
+        """Return whether the last batch of a sealed segment ends where the next one begins; True is cached.
 
         Raises:
             CorruptRecordError: a batch near its end is damaged.
@@ -552,14 +552,16 @@ cdef class Indexed:
         return self.joined
 
     def batches_end(self):
-        """The offset behind the last batch, by its header, whatever the next segment is named for."""
+        """Return the offset after the last batch, by its header, not by the next segment's base offset."""
         end = self.base_offset
         for _, last, _, _, _, _ in self.headers(self.indexed_floor(max(self.next_offset, end))):
             end = last + 1
         return end
 
     def holding(self, int64_t offset, int64_t position):
-        """(position, base offset) of the first batch that ends at or behind ``offset``, from a batch on; or None.
+        """Return (position, base offset) of the first batch that ends at or after ``offset``, or None.
+
+        The search starts at ``position``, where a batch must begin.
 
         Raises:
             CorruptRecordError, UnsupportedFormatError: damage on the way; names file and position.
@@ -574,7 +576,7 @@ cdef class Indexed:
         return position, header.base_offset
 
     def position_of(self, int64_t offset):
-        """Position of the batch that holds or follows ``offset``; the size if there is none."""
+        """Return the position of the batch that holds or follows ``offset``; the size if there is none."""
         cdef uint8_t window[HEADER_BYTES]
         cdef int64_t start = 0, got = 0
         position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)

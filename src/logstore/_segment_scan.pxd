@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The walk over a segment's file as other compiled modules see it; `_scan.pyx` says what it answers for."""
+"""Scan of a segment's file, as other compiled modules see it; `_scan.pyx` describes it."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -21,9 +21,9 @@ cdef class Extent:
 
 
 cdef class Scanned(Indexed):
-    cdef int64_t _damaged_at            # where damage was met last, and where the file goes on behind it
+    cdef int64_t _damaged_at            # position of the last damage met, and of the first valid batch after it
     cdef int64_t _goes_on_at
-    cdef int64_t _searched              # how long the file was when nothing whole was found behind damage
+    cdef int64_t _searched              # size of the file when no whole batch was found after damage
     cdef void _count(self, Extent extent, const BatchHeader *header) noexcept nogil
     cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
                           int64_t position)

@@ -12,7 +12,7 @@ _Produced: TypeAlias = tuple[int, int, int, int, int, int, int, bool, bool, Mark
 
 @disjoint_base
 class Extent:
-    """What a scan found: how far the segment is whole, and what the state above is rebuilt from."""
+    """Result of a scan: the end of the valid part, and the batches from which state is rebuilt."""
 
     @property
     def valid_bytes(self) -> int: ...
@@ -39,7 +39,7 @@ class Extent:
 
 @disjoint_base
 class Scanned(Indexed):
-    """A segment's file that can be walked from a batch to its end."""
+    """Segment's file with a scan from a batch to the end of the file."""
 
     def scan(
         self,
@@ -50,10 +50,10 @@ class Scanned(Indexed):
         check: bool = True,
         adopt: bool = False,
     ) -> Extent:
-        """Walk the batches from ``position`` to the end of the file; an `Extent` says what is whole."""
+        """Scan the batches from ``position`` to the end of the file; return the valid part as an `Extent`."""
 
     def behind(self, position: int, limit: int, since: int = -1) -> tuple[int, int] | None:
-        """(position, base offset) of the first batch behind damage that can be believed, or None."""
+        """Return (position, base offset) of the first trustworthy batch after damage, or None."""
 
     def extend(self, end_offset: int) -> None:
-        """Take batches that another process has appended, up to an end that it has published."""
+        """Add batches that another process has appended, up to an end that it has published."""

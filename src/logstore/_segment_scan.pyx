@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""How much of a segment's file is true: the walk over its batches that recovery and readers rest on."""
+"""Scan of a segment's file: finds its valid part, for recovery and readers."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, uint32_t
@@ -32,11 +32,11 @@ from logstore.errors import CorruptRecordError, RecordError, StorageError
 logstore_crc32c_init()
 
 cdef enum:
-    CHUNK_BYTES = 1 << 20         # what a scan reads at once
+    CHUNK_BYTES = 1 << 20         # bytes that a scan reads at once
 
 
 cdef int64_t candidate(const uint8_t *p, const uint8_t *end, int64_t least, int64_t limit) noexcept nogil:
-    """Bytes from p to where a header may stand whose base offset lies in [least, limit); -1 if there is none."""
+    """Return the bytes from p to a possible header with its base offset in [least, limit); -1 if none."""
     cdef const uint8_t *at = p
     cdef int64_t base
     while end - at >= HEADER_BYTES:
@@ -50,9 +50,9 @@ cdef int64_t candidate(const uint8_t *p, const uint8_t *end, int64_t least, int6
 
 cdef int64_t whole_batch(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t least, int64_t limit,
                          BatchHeader *out) noexcept nogil:
-    """1 if a whole batch with its checksum stands at a position and its offsets lie in [least, limit), else 0.
+    """Return 1 if a whole batch with valid checksum and offsets in [least, limit) is at a position, else 0.
 
-    Below 0 a read has failed. ``out`` holds no size where there is no header.
+    A negative result means that a read failed. Without a header, ``out`` holds no size.
     """
     cdef uint8_t window[HEADER_BYTES]
     cdef int64_t got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - position), position)
@@ -66,7 +66,7 @@ cdef int64_t whole_batch(FileOps *ops, int fd, int64_t position, int64_t bound, 
 
 cdef bint is_anchored(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t limit,
                       const BatchHeader *header) noexcept nogil:
-    """Whether what follows a batch vouches for its offsets, which no checksum covers: the next one, or the end."""
+    """Return whether the next batch or the end confirms a batch's offsets, which no checksum covers."""
     cdef uint8_t window[HEADER_BYTES]
     cdef BatchHeader following
     cdef int64_t got, next_offset = last_offset_of(header) + 1
@@ -79,9 +79,9 @@ cdef bint is_anchored(FileOps *ops, int fd, int64_t position, int64_t bound, int
 
 
 cdef class Extent:
-    """What a scan found: how far the segment is whole, and what the state above is rebuilt from.
+    """Result of a scan: the end of the valid part, and the batches from which state is rebuilt.
 
-    ``problem`` is None for a whole segment, else the sentence that says what is wrong at
+    ``problem`` is None for a whole segment, else a sentence that describes the damage at
     ``valid_bytes``. ``produced`` lists the batches that carry a producer id, as tuples
     (base offset, last offset, producer id, producer epoch, base sequence, last sequence,
     max timestamp, is transactional, is control, marker, coordinator epoch); ``epochs`` lists
@@ -98,11 +98,11 @@ cdef class Extent:
 
 
 cdef class Scanned(Indexed):
-    """A segment's file that can be walked from a batch to its end."""
+    """Segment's file with a scan from a batch to the end of the file."""
 
     def scan(self, int64_t position=0, *, int64_t next_offset=-1, int64_t end=-1, bint check=True,
              bint adopt=False):
-        """Walk the batches from ``position`` to the end of the file; an `Extent` says what is whole.
+        """Scan the batches from ``position`` to the end of the file; return the valid part as an `Extent`.
 
         At the top of the loop the bytes below the cursor are batches with good headers (and, with
         ``check``, good checksums) whose offsets rise from ``next_offset`` and end below the extent's
@@ -110,7 +110,7 @@ cdef class Scanned(Indexed):
         times are set from it. Memory does not grow with the batches.
 
         Raises:
-            StorageError: a read failed, which is never taken for the end of the file.
+            StorageError: a read failed, which never counts as the end of the file.
         """
         cdef Extent extent = Extent()
         cdef FileOps *ops = &self.file.files.ops
@@ -145,7 +145,7 @@ cdef class Scanned(Indexed):
                 self._measure_times()
         fd = self.file.acquire()
         try:
-            # Behind everything that may fail: nothing would free it.
+            # Allocated inside the try block: an error before it would leak the memory.
             window = <uint8_t *>malloc(<size_t>room)
             if window == NULL:
                 raise MemoryError
@@ -177,8 +177,8 @@ cdef class Scanned(Indexed):
                             if position + header.size <= start + got:
                                 crc = batch_crc(window + (position - start), header.size)
                             else:
-                                # A batch larger than the window: its sum is taken part by part, behind
-                                # the header, which stays for what follows.
+                                # A batch larger than the window: its checksum is computed in parts, read into
+                                # another buffer, as the code below needs the header.
                                 crc = logstore_crc32c(0, window + CHECKED_FROM, <size_t>(got - CHECKED_FROM))
                                 done = got
                                 if spill == NULL:
@@ -250,7 +250,7 @@ cdef class Scanned(Indexed):
 
     cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
                           int64_t position):
-        """One entry of Extent.produced; a marker that is not at hand is read for its few bytes."""
+        """Return one entry of Extent.produced; a marker that is not in the window is read from the file."""
         cdef bytes small
         cdef object marker = None
         cdef int32_t coordinator_epoch = -1
@@ -272,9 +272,9 @@ cdef class Scanned(Indexed):
                 marker, coordinator_epoch)
 
     def extend(self, int64_t end_offset):
-        """Take batches that another process has appended, up to an end that it has published.
+        """Add batches that another process has appended, up to an end that it has published.
 
-        For readers beside a writer's process. Ends early where the file does not hold that much.
+        For readers beside a writer's process. Ends early if the file is shorter.
         """
         cdef int64_t position, got, file_bytes
         cdef BatchHeader header
@@ -282,12 +282,12 @@ cdef class Scanned(Indexed):
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
         if not self._ready:
-            # The index that the writer has saved leads near the end; what is wrong in it is left out.
+            # The writer's saved index gives a position near the end; wrong entries are not used.
             self._start_from_saved_index(end_offset)
-        # An empty segment ends where it begins, also while nothing is published in it.
+        # An empty segment ends at its base offset, even before anything is published in it.
         self.next_offset = max(self.next_offset, self.base_offset)
         position = self.size
-        # A header that is whole says nothing about the batch behind it: the file may end inside.
+        # A valid header does not show that its batch is complete: the file may end inside the batch.
         file_bytes = self.file.size() if self.next_offset < end_offset else 0
         fd = self.file.acquire()
         try:
@@ -300,14 +300,14 @@ cdef class Scanned(Indexed):
                         or last_offset_of(&header) >= end_offset or header.size > file_bytes - position
                         or (header.base_offset > self.next_offset
                             and check_gap(ops, fd, &header, self.next_offset, position, INT64_MAX) != OK)):
-                    # Published and not there: damaged. What is behind it can be read all the same; what the file
-                    # has lost behind this place is looked for once.
+                    # A published batch that is missing is damage. Batches after it can still be read; a search for
+                    # them that finds none is not repeated.
                     if file_bytes - position < HEADER_BYTES or file_bytes == self._searched:
                         break
                     found = self.behind(position, end_offset)
                     if found is None or found[0] <= position:
-                        # The damage may begin before the place where it is met: back there, the same lengths
-                        # would lead here again, without end.
+                        # The damage may begin before this position: from there, the same lengths would lead
+                        # here again, in an endless loop.
                         self._searched = file_bytes
                         break
                     position, self.next_offset = found
@@ -321,17 +321,17 @@ cdef class Scanned(Indexed):
             self.file.release()
 
     def behind(self, int64_t position, int64_t limit, int64_t since=-1):
-        """(position, base offset) of the first batch behind damage that can be believed, or None.
+        """Return (position, base offset) of the first trustworthy batch after damage, or None.
 
-        ``position`` is where a damaged batch begins; -1 asks for the first batch of the file. ``since`` is where a
-        batch stands that was believed before: no damage before it is meant. Offsets of what is believed rise over
-        those before the damage and end below ``limit``.
+        ``position`` is the start of a damaged batch; -1 asks for the first batch of the file. ``since`` is the
+        position of a batch trusted before: damage before it is ignored. Offsets of trusted batches rise over those
+        before the damage and end below ``limit``.
 
-        Bytes in the midst of a batch may look like another one, for a value can hold one. So a batch is believed
-        where the damaged one ends, if its offsets follow on; where the index points, if it names its last offset;
-        and elsewhere only if whole batches lead from it to one of these, or to the end. No checksum covers base
-        offsets, so but for the index the next batch has to follow on. At the top of the last loop no bytes below
-        ``at`` are believed. Every byte is looked at a few times at most: the work is bounded by the file.
+        Bytes inside a batch may look like another one, because a value can hold one. So a batch is trusted only
+        in three cases: at the end of the damaged one, if its offsets follow; at the position of an index entry
+        that names its last offset; elsewhere, if whole batches lead from it to one of these, or to the end. No
+        checksum covers base offsets, so without an index entry the next batch must follow. At the top of the last
+        loop no bytes below ``at`` are trusted. Each byte is read a few times at most: the file bounds the work.
 
         Raises:
             StorageError: a read failed.
@@ -346,7 +346,7 @@ cdef class Scanned(Indexed):
         cdef int64_t budget = 4 * bound + CHUNK_BYTES
         cdef int fd
         if position > 0 and position == self._damaged_at:
-            # Met again by the next read, or by another reader; without an index there is much to look through.
+            # Cached result: without an index, each read that meets the damage would search many bytes again.
             fd = self.file.acquire()
             got = whole_batch(ops, fd, self._goes_on_at, bound, least, limit, &following)
             self.file.release()
@@ -356,8 +356,8 @@ cdef class Scanned(Indexed):
         self._load_indexes()
         index = self.index
         if position > 0:
-            # A search goes by lengths, which no checksum covers: the damage may begin before the place where it
-            # was met, with a batch that led there.
+            # A search steps by lengths, which no checksum covers: the damage may begin before the position where
+            # it was met, with a batch whose length led there.
             entry = index.count - 1
             start = max(since, <int64_t>0)
             fd = self.file.acquire()
@@ -424,8 +424,8 @@ cdef class Scanned(Indexed):
                         self._damaged_at = position
                         self._goes_on_at = at
                         return at, header.base_offset
-                    # Nothing in the midst of these is the beginning of a batch. A scan asks more than a checksum,
-                    # and may take none of it: without a step forward the search would never end.
+                    # No batch begins inside the scanned ones. A scan checks more than the checksum, and may accept
+                    # no batch: without a step forward the search would never end.
                     at = max(extent.valid_bytes, at + 1)
                 else:
                     budget -= header.size
@@ -472,6 +472,6 @@ cdef class Scanned(Indexed):
         try:
             self._measure_times()
         except RecordError:
-            # Damage on the way: who reads there, or asks for a time, is told. The rest can be read, by
-            # the entries of the file, which lead behind it.
+            # Damage on the way: a read there, or a search by time, raises it. The entries of the file lead
+            # past it, so that the rest can be read.
             self.index, self.times, self.max_timestamp_ms = index, times, -1

@@ -1,7 +1,7 @@
-"""Time, handed in by argument so that a test can own it.
+"""Time, passed as an argument so that a test can control it.
 
-A `Clock` tells wall-clock milliseconds, which go into records and may jump either way, and a
-monotonic second count, which drives waiting. Nothing in logstore reads the time elsewhere.
+A `Clock` returns wall-clock milliseconds, which are stored in records and may jump either way, and
+monotonic seconds, which drive waiting. Nothing in logstore reads the time elsewhere.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ __all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "seconds_of"]
 
 
 def seconds_of(timeout_s: float | None, name: str = "timeout_s") -> float | None:
-    """Check how long a call may wait: seconds, or None for a wait without end, which infinity is too.
+    """Check how long a call may wait: seconds, or None for a wait without end. Infinity becomes None.
 
-    A negative number is a time that is over already: nothing is waited for.
+    A negative number is a time that has passed: the call does not wait.
 
     >>> seconds_of(1), seconds_of(float("inf"))
     (1.0, None)
 
     Raises:
-        InvalidSettingError: not a number, a bool, or no number at all. No comparison with NaN is true, so that
-            a wait for it would never end.
+        InvalidSettingError: NaN, a bool, or not a number. No comparison with NaN is true, so a wait for it
+            would never end.
     """
     if timeout_s is None:
         return None
@@ -37,23 +37,23 @@ def seconds_of(timeout_s: float | None, name: str = "timeout_s") -> float | None
         from logstore.errors import InvalidSettingError  # the fixtures for pytest import nothing but this module
 
         raise InvalidSettingError({name: f"expected seconds, or None, found {timeout_s!r}"}) from None
-    # Longer than a lock can wait, centuries, is without end.
+    # A lock refuses to wait longer than TIMEOUT_MAX, which is centuries.
     return None if seconds > threading.TIMEOUT_MAX else seconds
 
 
 class Clock(ABC):
-    """What time it is. Safe from any thread."""
+    """A source of time. Safe from any thread."""
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC. May go back."""
+        """Return milliseconds since 1970-01-01 UTC. May go back."""
 
     @abstractmethod
     def monotonic_s(self) -> float:
-        """Seconds from an unspecified start. Never goes back."""
+        """Return seconds from an unspecified start. Never goes back."""
 
     def deadline_s(self, timeout_s: float | None, name: str = "timeout_s") -> float | None:
-        """When a wait that begins now is over, by `monotonic_s`; None if never. Checked by `seconds_of`."""
+        """Return when a wait that begins now ends, by `monotonic_s`; None if never. Checked by `seconds_of`."""
         seconds = seconds_of(timeout_s, name)
         return None if seconds is None else self.monotonic_s() + seconds
 

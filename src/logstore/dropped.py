@@ -1,12 +1,12 @@
-"""What was dropped without `close`: handed over by finalizers, released by one thread.
+"""Objects dropped without `close`: finalizers hand them over, one thread releases them.
 
-A finalizer runs in the middle of anything: the collector of cycles may call it while the same thread holds the
-very lock that a close needs, or the ticker's. So a finalizer of logstore does nothing but `hand_over`, which takes
-no lock, waits for nothing and runs no code of the program's. A thread begins with the first object that is handed
-over and ends with the last; a program that closes what it opens never has it. A caller in whose way a dropped
-object stands releases it itself, with `release_all`.
+A finalizer can run in any thread, inside any call. The garbage collector may call it while the same thread holds
+the lock that a close needs, or the ticker's. So a finalizer of logstore only calls `hand_over`, which takes no
+lock, does not wait and runs no code of the program. The thread starts with the first object that is handed over
+and ends after the last. A program that closes what it opens never starts it. A caller that is blocked by a dropped
+object releases it itself, with `release_all`.
 
-Any thread may call. A forked child forgets what was handed over: it is its parent's.
+Any thread may call. A forked child forgets what was handed over: it belongs to the parent.
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from collections.abc import Callable
 
 _queue: deque[Callable[[], None]] = deque()
 
-#: Held while objects are released, never by a finalizer. A release may drop, and wait for, other objects.
+#: Held while objects are released, never by a finalizer. Reentrant: a release may drop, and wait for, others.
 _turn = threading.RLock()
 
 _has_thread = False
 
-#: Finalizers of one collection run within milliseconds of each other, unless the machine stands still.
+#: Finalizers of one collection run within milliseconds of each other, unless the machine is stalled.
 _FINALIZERS_S = 10.0
 
 
 def hand_over(release: Callable[[], None]) -> None:
-    """Have a thread call ``release`` soon, once: for finalizers. It holds what it releases, which lives until then.
+    """Have a thread call ``release`` soon, once: for finalizers.
 
-    What it raises goes to `threading.excepthook`, as a thread's error does.
+    ``release`` keeps the object alive until then. An error of it is passed to `threading.excepthook`, as a
+    thread's error is.
     """
     global _has_thread
     _queue.append(release)
     if not _has_thread:
         _has_thread = True
         try:
-            # Not `Thread.start`, which waits for the thread and takes locks.
+            # `Thread.start` would wait for the thread and take locks, which can deadlock in a finalizer.
             _thread.start_new_thread(_begin, ())
         except (RuntimeError, MemoryError):
-            # The next object tries again; the end of the program releases what is left.
+            # The next object tries again; `atexit` releases the rest.
             _has_thread = False
 
 
 def release_all(timeout_s: float = -1) -> bool:
-    """Release what was handed over, in this thread, and wait for what another thread is releasing.
+    """Release in this thread what was handed over, and wait for releases under way in another thread.
 
-    False if the wait takes longer than ``timeout_s`` (-1: for ever): a caller that holds a lock which a release
-    may want gives one. The main thread calls it inside `shielded`: an interrupt could leave the lock taken.
+    Returns False if the wait takes longer than ``timeout_s`` (-1: for ever). A caller that holds a lock which a
+    release may need gives a timeout. The main thread calls it inside `shielded`: an interrupt could leave the
+    lock taken.
     """
     turn = _turn
     if not turn.acquire(timeout=timeout_s):
@@ -66,7 +68,7 @@ def release_all(timeout_s: float = -1) -> bool:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait for finalizers of the same collection to have handed over what belongs to an object; not for ever."""
+    """Wait until finalizers of the same collection have handed over an object's parts; at most ten seconds."""
     until_s = time.monotonic() + _FINALIZERS_S
     while not is_so() and time.monotonic() < until_s:
         time.sleep(0.001)
@@ -78,13 +80,13 @@ def _release(release: Callable[[], None]) -> None:
     except Exception:  # noqa: BLE001  a warning that filters make an error, too: there is no caller to raise it to
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
     except BaseException:
-        # An interrupt of the thread that waits: another one, or the next call, releases it.
+        # An interrupt would lose the object: another thread, or the next call, releases it.
         _queue.appendleft(release)
         raise
 
 
 def _begin() -> None:
-    """Start the thread, from one that holds no lock."""
+    """Start the releasing thread, from a thread that holds no lock."""
     global _has_thread
     try:
         threading.Thread(target=_run, name="logstore-dropped", daemon=True).start()
@@ -97,14 +99,14 @@ def _run() -> None:
     while True:
         release_all()
         _has_thread = False
-        # Looked at again: whoever came in between has seen a thread that was about to end.
+        # A `hand_over` since the last pop saw `_has_thread` set and started no thread.
         if not _queue or _has_thread:
             return
         _has_thread = True
 
 
 def _forget() -> None:
-    """In a forked child: the objects are the parent's, and a thread that is gone may hold the lock."""
+    """Forget the parent's objects in a forked child; a thread that the fork ended may hold the lock."""
     global _turn, _has_thread
     _queue.clear()
     _turn = threading.RLock()

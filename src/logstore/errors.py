@@ -1,12 +1,12 @@
-"""Every error that logstore raises on purpose, with Kafka's number for it.
+"""Errors that logstore raises on purpose, with Kafka's error codes.
 
-One class for each thing a caller would do differently. `code` is the number that a broker
-answers with (Kafka protocol guide, "Error Codes"); `retriable` says whether the same call may
-succeed later without a change by the caller. A class also inherits the builtin that a Python
-programmer would catch (`LookupError`, `ValueError`, `BlockingIOError` and so on).
+There is one class for each different reaction of a caller. `code` is the number that a broker answers with
+(Kafka protocol guide, "Error Codes"). `retriable` says whether the same call may succeed later without a change
+by the caller. A class also inherits the builtin that a Python programmer would catch (`LookupError`,
+`ValueError`, `BlockingIOError` and so on).
 
-An error can be pickled and copied, so it comes whole out of a worker process: its message, attributes and notes.
-Its ``__cause__`` and traceback stay behind, as those of every Python exception do.
+An error can be pickled and copied with its message, attributes and notes, so a worker process can return it.
+Its ``__cause__`` and traceback are lost, as with every Python exception.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-#: What the length field of a record batch can say (Kafka protocol guide, "Record Batch"), near enough for advice.
+#: Largest length of a record batch (Kafka protocol guide, "Record Batch"), approximate: used only for advice.
 _LARGEST_BATCH = 2**31 - 1
 
 
@@ -50,19 +50,20 @@ class LogstoreError(Exception):
         super().__init__(f"{message} [{', '.join(places)}]" if places else message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Python makes an exception again by calling its class with `args`, which here hold the finished message and
-        # no keywords. One that cannot be made kills the thread of a `multiprocessing.Pool` that takes results, and
-        # the caller waits for ever.
+        # Python unpickles an exception by calling its class with `args`, which here hold the finished message and
+        # no keywords. If that call fails, the result thread of a `multiprocessing.Pool` dies and the caller waits
+        # for ever.
         state = dict(self.__dict__)
         if "__notes__" in state:
-            state["__notes__"] = list(state["__notes__"])  # a copy that shared it would pass its notes on
+            # A copy that shared the list would add its notes to the original.
+            state["__notes__"] = list(state["__notes__"])
         return made_again, (type(self), self.args), state
 
 
 def made_again(
     kind: type[LogstoreError], args: tuple[Any, ...], attributes: dict[str, Any] | None = None
 ) -> LogstoreError:
-    """An error as it was before it was pickled, copied or sent; no ``__init__`` of a subclass is called."""
+    """Return an error as it was before it was pickled, copied or sent; no subclass's ``__init__`` is called."""
     error: LogstoreError = kind.__new__(kind)
     error.args = args
     for name, value in (attributes or {}).items():
@@ -74,10 +75,10 @@ def made_again(
 
 
 class RecordError(LogstoreError):
-    """The bytes of a record or batch cannot be taken.
+    """The bytes of a record or batch are not accepted.
 
-    Where stored records cannot be read, ``offset`` is the first of them and ``next_offset`` the offset at which
-    the next batch that can be read begins: the log's end if none follows, None if it is not known.
+    If stored records cannot be read, ``offset`` is the first of them and ``next_offset`` is the offset of the
+    next readable batch: the log end offset if none follows, None if it is not known.
     """
 
     def __init__(
@@ -91,10 +92,10 @@ class RecordError(LogstoreError):
     ) -> None:
         super().__init__(message, path=path, position=position, offset=offset)
         self.next_offset = next_offset
-        self.reason = str(self.args[0])  #: the message, without how to go on
+        self.reason = str(self.args[0])  #: the message, without the advice that `bound` adds
 
     def bound(self, offset: int, next_offset: int | None) -> None:
-        """Name the offsets that cannot be read, and how to read on; the message says both."""
+        """Set the offsets that cannot be read, and add them and how to read on to the message."""
         self.offset, self.next_offset = offset, next_offset
         if next_offset is None:
             how = f"cannot be read from offset {offset} on; where the next whole batch begins is not known"
@@ -113,9 +114,9 @@ class CorruptRecordError(RecordError, ValueError):
 
 
 class DamagedLogError(CorruptRecordError):
-    """A file of a log is damaged or missing below its recovery point, where every byte was promised.
+    """A file of a log is damaged or missing below its recovery point, where every byte had been flushed.
 
-    Nothing was cut. Restore the file from a copy, or open the log read-only to save what is whole.
+    Nothing was truncated. Restore the file from a copy, or open the log read-only to copy the undamaged records.
     """
 
     code = 56
@@ -123,7 +124,7 @@ class DamagedLogError(CorruptRecordError):
 
 
 class InvalidRecordError(RecordError, ValueError):
-    """A batch is whole but breaks a rule of the log: its count, offset deltas or flags."""
+    """A batch is undamaged but breaks a rule of the log: its count, offset deltas or flags."""
 
     code = 87
 
@@ -135,7 +136,7 @@ class RecordTypeError(RecordError, TypeError):
 
 
 class SparkColumnsError(RecordTypeError):
-    """Columns that Spark should write are missing, unknown, or of wrong types. All are in ``problems``."""
+    """Columns for Spark to write are missing, unknown or of wrong types. All are in ``problems``."""
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
@@ -162,9 +163,9 @@ class RecordTooLargeError(RecordError, ValueError):
 
     @classmethod
     def over(cls, what: str, size: int, limits: Iterable[tuple[str, int]], ways: Iterable[str]) -> Self:
-        """The error for so many bytes, which names every setting that they are over: raising one of two is no help.
+        """Return the error for a size, naming every setting that it exceeds: raising one of two does not help.
 
-        One that they just reach is named too, since a record has a header besides.
+        A setting that the size equals is named too, since a record also has a header.
         """
         pairs = list(limits)
         passed = [pair for pair in pairs if size >= pair[1]] or [min(pairs, key=lambda pair: pair[1])]
@@ -182,13 +183,13 @@ class DecompressedTooLargeError(RecordTooLargeError):
 
 
 class InvalidTimestampError(RecordError, ValueError):
-    """A record's timestamp lies outside ``message.timestamp.before.max.ms`` or ``.after.max.ms``."""
+    """A record's timestamp is outside ``message.timestamp.before.max.ms`` or ``.after.max.ms``."""
 
     code = 32
 
 
 class PayloadError(RecordError, ValueError):
-    """A record's value is not what ``value_schema`` says. The record itself is whole."""
+    """A record's value does not match ``value_schema``. The record itself is undamaged."""
 
     code = 87
 
@@ -197,17 +198,17 @@ class PayloadError(RecordError, ValueError):
 
 
 class ProtocolError(LogstoreError, ValueError):
-    """Bytes and values of Kafka's protocol that cannot be turned into each other."""
+    """Bytes or values of Kafka's protocol cannot be decoded or encoded."""
 
 
 class MalformedMessageError(ProtocolError):
-    """Received bytes are no message of that version: a length, count or varint disagrees with them."""
+    """Received bytes are not a message of that version: a length, count or varint disagrees with them."""
 
     code = 42
 
 
 class UnsupportedVersionError(ProtocolError):
-    """There is no such message or version of it, or the version cannot carry a field that was given."""
+    """The message or its version does not exist, or the version cannot carry a field that was given."""
 
     code = 35
 
@@ -216,7 +217,7 @@ class UnsupportedVersionError(ProtocolError):
 
 
 class ProducerStateError(LogstoreError):
-    """What a producer sends does not fit what it has sent before."""
+    """A producer's batch does not fit the producer's state in the log."""
 
 
 class OutOfOrderSequenceError(ProducerStateError):
@@ -226,7 +227,7 @@ class OutOfOrderSequenceError(ProducerStateError):
 
 
 class DuplicateSequenceError(ProducerStateError):
-    """The batch was written before, longer ago than the last five whose offsets are known."""
+    """The batch was written before the last five batches, the only ones whose offsets are known."""
 
     code = 46
 
@@ -250,7 +251,7 @@ class CoordinatorFencedError(ProducerStateError):
 
 
 class _TimedOutError(LogstoreError, TimeoutError):
-    """Something took longer than a setting or an argument allows."""
+    """An operation took longer than a setting or an argument allows."""
 
     code = 7
     retriable = True
@@ -260,13 +261,13 @@ class _TimedOutError(LogstoreError, TimeoutError):
 
 
 class DeliveryTimeoutError(_TimedOutError):
-    """A record was not acknowledged in time. It is still gathered, and may be written later."""
+    """A record was not acknowledged in time. It is still buffered, and may be written later."""
 
 
 class BufferExhaustedError(_TimedOutError):
-    """``buffer.memory`` is full of records that wait to be written, and was so for ``max.block.ms``.
+    """``buffer.memory`` was full of records that wait to be written for all of ``max.block.ms``.
 
-    The record was not taken: send it again when there is room.
+    The record was not accepted: send it again when there is space.
     """
 
 
@@ -274,7 +275,7 @@ class BufferExhaustedError(_TimedOutError):
 
 
 class ConsumerError(LogstoreError):
-    """A consumer was asked for something that does not fit its state."""
+    """A call does not fit the state of the consumer."""
 
 
 class NotAssignedError(ConsumerError, LookupError):
@@ -288,7 +289,7 @@ class ConcurrentUseError(ConsumerError, RuntimeError):
 
 
 class WakeupError(ConsumerError):
-    """Another thread has called `wakeup`; nothing was lost, call again or close."""
+    """Another thread called `wakeup`; nothing was lost. Call again, or close."""
 
 
 class ConsumerClosedError(ConsumerError, ValueError):
@@ -300,7 +301,7 @@ class NoOffsetError(ConsumerError, LookupError):
 
 
 class InvalidGroupError(ConsumerError, ValueError):
-    """The group's name cannot be used, or there is none where one is needed."""
+    """The group's name is not valid, or a required one is missing."""
 
     code = 24
 
@@ -318,19 +319,19 @@ class OffsetMetadataTooLargeError(ConsumerError, ValueError):
 
 
 class NoTransactionError(ConsumerError, RuntimeError):
-    """The connection commits each statement by itself, so offsets and effects would not be kept together.
+    """The connection commits each statement by itself, so offsets and effects would not be atomic.
 
     Nothing was stored. Turn its autocommit off, or begin a transaction; `DatabaseOffsets.transaction` does.
     """
 
 
 class GroupFencedError(ConsumerError):
-    """Another consumer has taken over these partitions of the group. Nothing was stored; stop, or begin anew."""
+    """Another consumer has taken over these partitions of the group. Nothing was stored; stop, or start again."""
 
     code = 22
 
 
-# --- where a log stands ----------------------------------------------------------------------
+# --- offsets of a log ------------------------------------------------------------------------
 
 
 class OffsetOutOfRangeError(LogstoreError, LookupError):
@@ -340,13 +341,13 @@ class OffsetOutOfRangeError(LogstoreError, LookupError):
 
 
 class UnexpectedOffsetError(LogstoreError, ValueError):
-    """Records with offsets of their own do not follow on: a replicated batch, or rows that keep them."""
+    """Records with offsets of their own do not continue the log: a replicated batch, or rows with offsets."""
 
     code = 1
 
 
 class ExpectedOffsetError(UnexpectedOffsetError):
-    """A conditional append found the log at another offset: somebody wrote in between. Nothing is written.
+    """A conditional append found another log end offset: another writer appended first. Nothing is written.
 
     ``found`` is the log end offset, ``expected`` the one that the append named.
     """
@@ -374,11 +375,11 @@ class FencedLeaderEpochError(NotLeaderError):
 
 
 class TopicError(LogstoreError):
-    """What was asked does not fit the topics that there are."""
+    """A request does not fit the topics that exist."""
 
 
 class UnknownTopicError(TopicError, LookupError):
-    """There is no topic of that name, or it was deleted."""
+    """The topic does not exist, or was deleted."""
 
     code = 3
 
@@ -390,7 +391,7 @@ class UnknownPartitionError(TopicError, LookupError):
 
 
 class TopicExistsError(TopicError, ValueError):
-    """There is a topic of that name already. It was not changed."""
+    """A topic of that name exists already. It was not changed."""
 
     code = 36
 
@@ -402,7 +403,7 @@ class InvalidTopicError(TopicError, ValueError):
 
 
 class InvalidPartitionsError(TopicError, ValueError):
-    """A number of partitions that a topic cannot have, or cannot be brought to."""
+    """A topic cannot have this number of partitions, or cannot be changed to it."""
 
     code = 37
 
@@ -417,7 +418,7 @@ class PolicyViolationError(TopicError, ValueError):
 
 
 class StorageError(LogstoreError, OSError):
-    """The file system said no. The `OSError` behind it is the ``__cause__``."""
+    """A file operation failed. Its `OSError` is the ``__cause__``."""
 
     code = 56
 
@@ -436,15 +437,15 @@ class StorageError(LogstoreError, OSError):
 
 
 class StorageFailedError(StorageError):
-    """A write or flush failed, now or earlier; the log takes no more writes.
+    """A write or flush failed, now or earlier; the log accepts no more writes.
 
-    What was acknowledged as synced is on disk. Close the log and open it again: opening rewrites
+    Records acknowledged as synced are on disk. Close the log and open it again: opening rewrites
     what the kernel may have lost.
     """
 
 
 class DiskFullError(StorageError):
-    """There is no room for the batch. Nothing of it is left in the log; try again when there is."""
+    """The disk has no space for the batch. Nothing of it is left in the log; retry when there is space."""
 
     retriable = True
 
@@ -452,21 +453,21 @@ class DiskFullError(StorageError):
 class DiskBudgetError(DiskFullError):
     """The store has used up ``logstore.disk.budget``, and nothing more may be deleted. Nothing was written.
 
-    Reads go on, and so do appends once there is room: delete records or a topic, or raise the budget.
+    Reads continue, and appends resume once there is space: delete records or a topic, or raise the budget.
     """
 
 
 class TooManyFilesError(StorageError):
-    """Neither the process nor the machine may open another file at this moment (EMFILE, ENFILE).
+    """The process or the machine cannot open another file at the moment (EMFILE, ENFILE).
 
-    Nothing was changed and nothing is lost. Close files or sockets, or raise the limit, and try again.
+    Nothing was changed and nothing is lost. Close files or sockets, or raise the limit, and retry.
     """
 
     retriable = True
 
     @classmethod
     def to(cls, action: str, cause: OSError, *, path: str | None = None, position: int | None = None) -> Self:
-        """The error for an action that needs a descriptor."""
+        """Return the error for an action that needs a descriptor."""
         return cls(
             f"no descriptor left to {action}: {cause.strerror}; close files or sockets, or raise the limit on open "
             "files (ulimit -n), and try again",
@@ -475,21 +476,21 @@ class TooManyFilesError(StorageError):
         )
 
 
-#: What fails for want of room, or of a descriptor, before anything is changed. The log goes on.
+#: Errors for lack of space or of a descriptor, raised before anything is changed. The log stays usable.
 NO_ROOM = (DiskFullError, TooManyFilesError)
 
 
 class NotSyncedError(StorageError):
-    """The records are in the log, but there was no room, or no descriptor, to bring them to the disk.
+    """The records are in the log, but space or a descriptor was missing to sync them to disk.
 
-    Do not append them again: make room, then call `flush`.
+    Do not append them again: free space, then call `flush`.
     """
 
 
 class PartialAppendError(StorageError):
-    """Some partitions of one append were written before another refused; its error is the ``__cause__``.
+    """Some partitions of one append were written before another failed; its error is the ``__cause__``.
 
-    ``results`` says where the records of which partition went: do not append those again.
+    ``results`` has the offsets of each partition that was written: do not append those records again.
     """
 
     def __init__(self, message: str, *, results: Mapping[int, tuple[int, int, int, bool]]) -> None:
@@ -498,13 +499,13 @@ class PartialAppendError(StorageError):
 
 
 class ImageMovedError(StorageError):
-    """Segments were deleted or exchanged again and again while they were copied. Nothing is left of the copy."""
+    """Segments were deleted or swapped during every attempt to copy them. Nothing is left of the copy."""
 
     retriable = True
 
 
 class DirectoryLockedError(StorageError, BlockingIOError):
-    """Another process, or another open log of this one, writes the directory."""
+    """Another process, or another open log of this process, writes the directory."""
 
 
 class ReadOnlyError(StorageError, PermissionError):
@@ -522,15 +523,15 @@ class DamagedCatalogueError(StorageError):
 
 
 class LaterCatalogueError(DamagedCatalogueError):
-    """``logstore.topics`` is whole, and was written by a later program. Nothing was changed."""
+    """``logstore.topics`` is undamaged but was written by a later version. Nothing was changed."""
 
 
 class MissingLibraryError(LogstoreError, ImportError):
-    """A library that logstore does not need itself is not installed; the message names the extra that brings it."""
+    """An optional library is not installed; the message names the extra that installs it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         again, made_of, state = super().__reduce__()
-        # What an ImportError keeps beside its attributes.
+        # An ImportError keeps these outside its `__dict__`; a copy would lose them.
         return again, made_of, {**state, "msg": self.msg, "path": self.path}
 
 
@@ -554,7 +555,7 @@ class ForkedError(LogstoreError, RuntimeError):
 
 
 class ConfigError(LogstoreError, ValueError):
-    """Settings are wrong. Every wrong one is named in the message and in ``problems``."""
+    """Settings are not valid. Every such setting is named in the message and in ``problems``."""
 
     code = 40
 
@@ -565,37 +566,37 @@ class ConfigError(LogstoreError, ValueError):
 
 
 class UnknownSettingError(ConfigError):
-    """At least one key is none of Kafka's and none of logstore's."""
+    """At least one key is unknown to Kafka and to logstore."""
 
 
 class InvalidSettingError(ConfigError):
-    """Every key is known, at least one value is not allowed."""
+    """At least one value is not allowed; every key is known."""
 
 
 class BudgetTooSmallError(InvalidSettingError):
-    """``logstore.disk.budget`` is below what the store must keep. Nothing was changed."""
+    """``logstore.disk.budget`` is smaller than the data that the store must keep. Nothing was changed."""
 
 
 # --- brokers -----------------------------------------------------------------------------------
 
 
 class BrokerError(LogstoreError):
-    """A broker has refused a request.
+    """A broker refused a request.
 
-    ``code`` and ``name`` are Kafka's number and name for the reason, ``retriable`` is as Kafka's own
-    clients have it.
+    ``code`` and ``name`` are Kafka's number and name for the reason; ``retriable`` is the same as in Kafka's
+    own clients.
     """
 
     def __init__(self, message: str, *, code: int = -1, name: str = "", retriable: bool = False) -> None:
         super().__init__(message)
-        # Of the answer, not of the class: a broker knows more reasons than a caller does different things for.
+        # From the answer, not the class: a broker has more reasons than a caller has reactions.
         self.code = code  # type: ignore[misc]
         self.name = name
         self.retriable = retriable  # type: ignore[misc]
 
 
 class BrokerUnreachableError(LogstoreError, ConnectionError):
-    """No broker can be reached, or a connection to one was lost. Nothing is known of what it was asked last."""
+    """No broker can be reached, or a connection was lost. The outcome of its last requests is unknown."""
 
     code = 13
     retriable = True
@@ -605,15 +606,15 @@ class BrokerUnreachableError(LogstoreError, ConnectionError):
 
 
 class BrokerTimeoutError(_TimedOutError):
-    """A broker did not answer in ``request.timeout.ms``, or a call was not done in the time it has."""
+    """A broker did not answer in ``request.timeout.ms``, or a call did not complete within its timeout."""
 
 
 class UnsupportedSecurityError(InvalidSettingError):
-    """A connection was asked for that is not plain."""
+    """The settings ask for a connection that is not plaintext."""
 
 
 class TopicRecreatedError(UnknownTopicError):
-    """The topic was deleted, and there is another one of the same name now: what is known of the old is void."""
+    """The topic was deleted and created again with the same name: state of the old topic is not valid."""
 
     code = 100
 
@@ -626,7 +627,7 @@ class ClientClosedError(LogstoreError, ValueError):
 
 
 class SparkOptionError(ConfigError):
-    """Options of the Spark source or sink are wrong. Every wrong one is named, nothing was read or written."""
+    """Options of the Spark source or sink are not valid. All are named; nothing was read or written."""
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
@@ -635,58 +636,58 @@ class SparkOptionError(ConfigError):
 
 
 class DataLossError(LogstoreError, LookupError):
-    """Records that a query should read are gone: deleted, cut off, or of a topic that was made anew."""
+    """Records that a query should read no longer exist: deleted, truncated, or of a topic created again."""
 
     code = 1
 
 
 class ArchiveIncompleteError(LogstoreError):
-    """An archive of topics lacks files, or has others than were written. Nothing of it was restored."""
+    """An archive of topics lacks files, or has files other than those written. Nothing was restored."""
 
 
 class SparkNotReadyError(LogstoreError, RuntimeError):
-    """Java, PySpark or the workers' Python is missing, too old or another; the message says how to get it."""
+    """Java, PySpark or the workers' Python is missing or the wrong version; the message says how to get it."""
 
 
 class CheckpointMismatchError(LogstoreError, ValueError):
-    """A pipeline's checkpoint is not that of its output, or of another day; going on would lose or double rows.
+    """A pipeline's checkpoint and output do not match, or are from different times.
 
-    Nothing was read or written. The message names both, and what to do.
+    Continuing would lose or duplicate rows. Nothing was read or written. The message names both, and what to do.
     """
 
 
 class SparkQueryError(LogstoreError, RuntimeError):
-    """A query of a pipeline has failed; the message is what failed it, without Spark's plans and stack traces."""
+    """A query of a pipeline failed; the message is the cause, without Spark's plans and stack traces."""
 
 
 # --- sinks -----------------------------------------------------------------------------------
 
 
 class InvalidManifestError(LogstoreError, ValueError):
-    """A manifest of staged files breaks a rule of its own, whatever the files are. Nothing was changed."""
+    """A manifest of staged files breaks a rule of manifests, regardless of the files. Nothing was changed."""
 
     code = 42
 
 
 class StagedFileError(LogstoreError, ValueError):
-    """A staged file is missing, or is not what its manifest says. Nothing was changed: stage it again."""
+    """A staged file is missing or differs from its manifest. Nothing was changed: stage it again."""
 
     code = 2
 
 
 class OldBatchError(LogstoreError, ValueError):
-    """A query commits a batch that is older than the newest that is in. Nothing was changed.
+    """A query commits a batch that is older than the newest committed one. Nothing was changed.
 
-    Its checkpoint was restored from a copy, or two queries share one: which rows are in already cannot be told.
+    Its checkpoint was restored from a copy, or two queries share one. Which rows are already committed is unknown.
     """
 
     code = 42
 
 
 class OwnerTimeoutError(_TimedOutError):
-    """The process that writes the store did not do in time what was asked of it; it is named.
+    """The process that writes the store did not complete a request in time; the message names the process.
 
-    The request was withdrawn, unless the message says otherwise: asking again is safe.
+    The request was withdrawn, unless the message says otherwise: retrying is safe.
     """
 
 
@@ -694,4 +695,4 @@ class OwnerTimeoutError(_TimedOutError):
 
 
 class RetentionWarning(UserWarning):
-    """Records are appended that are older than ``retention.ms``: the next round of retention deletes them."""
+    """Appended records are older than ``retention.ms``: the next round of retention deletes them."""

@@ -1,4 +1,4 @@
-"""What a log counts. Plain numbers, no exporter; reading them costs nothing on the write path."""
+"""Counters and metrics of a log. Plain numbers, no exporter; reading them costs nothing on the write path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Counters:
-    """Counted by one log since it was opened. Changed under its lock."""
+    """Counters of one log since it was opened. Changed under its lock."""
 
     __slots__ = (
         "appended_batches",
@@ -31,15 +31,15 @@ class Counters:
         self.rolls = 0
         self.truncations = 0
         self.deleted_segments = 0
-        self.disk_full = 0  #: writes that found no room
+        self.disk_full = 0  #: writes that failed for lack of space
 
     def snapshot(self) -> dict[str, int]:
-        """The counts at this moment, by name."""
+        """Return the current counts by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Taken(NamedTuple):
-    """What appends have taken of a disk and a core since a log was opened: sums, of one log or of several."""
+    """Appends, their bytes and their sync time since a log was opened: sums over one log or several."""
 
     appends: int
     size: int  #: bytes
@@ -47,7 +47,7 @@ class Taken(NamedTuple):
 
 
 class LogMetrics(NamedTuple):
-    """A log at one moment. Offsets are offsets, sizes are bytes."""
+    """Metrics of a log at one moment. Sizes are bytes."""
 
     log_start_offset: int
     high_watermark: int
@@ -60,6 +60,6 @@ class LogMetrics(NamedTuple):
     producer_count: int
     open_transactions: int
     was_clean: bool  #: the log had been closed cleanly before this open
-    recovered_bytes: int  #: scanned when it was opened
-    cut_bytes: int  #: of an unsynced tail, cut when it was opened
+    recovered_bytes: int  #: bytes scanned when it was opened
+    cut_bytes: int  #: bytes of an unsynced tail, truncated when it was opened
     counters: dict[str, int]  #: see `Counters`

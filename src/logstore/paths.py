@@ -1,7 +1,7 @@
-"""Paths as callers give them: which directory of this machine one means, or that it means none.
+"""Local paths from paths that callers give: plain paths, ``~`` and ``file:`` URLs.
 
-This module alone decides that; every path that a caller, a command line or a file of settings gives comes
-through it before it is used. No I/O, but for the home directories of users. Any thread may call.
+Every path from a caller, a command line or a settings file passes through this module before it is used. No I/O
+except the lookup of users' home directories. Any thread may call.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?:/|$)")
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path that is meant: of ``file:`` URLs the local one, with ``~`` and ``~user`` expanded.
+    """Return the absolute local path; ``file:`` URLs are decoded, ``~`` and ``~user`` expanded.
 
     >>> local_path("file:///data/a%20shop"), local_path("/data/../shop/")
     ('/data/a shop', '/shop')
 
     Raises:
-        NotALogError: the path is empty, another URL, or of a user without a home directory.
+        NotALogError: the path is empty, another kind of URL, or of a user without a home directory.
     """
     given = os.fsdecode(os.fspath(path))
     if not given:
@@ -46,7 +46,7 @@ def _of_url(given: str, scheme: str) -> str:
             f"{given} is a URL; a store is a directory of this machine: mount what it names and give that path (or "
             f"./{given}, if the directory has this very name)"
         )
-    from urllib.parse import unquote_to_bytes  # what few need
+    from urllib.parse import unquote_to_bytes  # few programs need it
 
     rest = given[len("file:") :]
     if rest.startswith("//"):

@@ -1,4 +1,4 @@
-"""The values that pass between a log and its callers: enumerations and small tuples.
+"""Values that pass between a log and its callers: enumerations and small tuples.
 
 Pure data, no I/O. `Record` itself is compiled (`logstore.batch._batch.Record`), since a scan makes one for
 every record.
@@ -13,7 +13,7 @@ from logstore.errors import InvalidSettingError, UnsupportedCodecError
 
 
 class Codec(enum.IntEnum):
-    """How the records of a batch are compressed: bits 0-2 of its attributes."""
+    """Compression codec of a batch: bits 0-2 of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -31,14 +31,14 @@ class Codec(enum.IntEnum):
 
 
 class TimestampType(enum.IntEnum):
-    """Who gave a record its timestamp: bit 3 of the batch's attributes."""
+    """Source of a record's timestamp, the producer or the log: bit 3 of the batch's attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class _Word(enum.Enum):
-    """A choice that callers may also give as its word, in an argument named like the class."""
+    """An enumeration whose members callers may give as words, in an argument named like the class."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -47,21 +47,21 @@ class _Word(enum.Enum):
 
 
 class Ack(_Word):
-    """What an append has reached when it returns."""
+    """Durability of an append when it returns."""
 
     WRITTEN = "written"  #: the page cache: survives the process, not the machine
     SYNCED = "synced"  #: the disk: survives power loss
 
 
 class Isolation(_Word):
-    """What a reader sees of transactions (Kafka's isolation.level)."""
+    """Visibility of transactions to a reader (Kafka's isolation.level)."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
 
 class Origin(enum.Enum):
-    """Who hands a batch to the log, which decides what is checked and what is set."""
+    """Source of an appended batch; it decides which fields the log checks and sets."""
 
     CLIENT = "client"  #: a producer: everything is checked, base offset and epoch are set
     COORDINATOR = "coordinator"  #: a transaction marker: control batches are allowed
@@ -69,7 +69,7 @@ class Origin(enum.Enum):
 
 
 class Marker(enum.IntEnum):
-    """How a transaction ended: the type in the key of a control record."""
+    """Outcome of a transaction: the type in the key of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -86,7 +86,7 @@ class TopicPartition(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went: what a producer is told (Kafka's class of the same name).
+    """Partition, offset and timestamp of a written record (Kafka's class of the same name).
 
     ``timestamp_ms`` is the record's own, or the append time of a log with log-append time.
     """
@@ -98,10 +98,10 @@ class RecordMetadata(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """Where an append went.
+    """Offsets of an append.
 
     ``timestamp_ms`` is the append time of a log with log-append time, else -1. With
-    ``duplicate`` the batch had been written before and the offsets are those of then.
+    ``duplicate`` the batch had been written before, and the offsets are those of that write.
     """
 
     first_offset: int
@@ -113,7 +113,7 @@ class AppendResult(NamedTuple):
 class AbortedTransaction(NamedTuple):
     """Offsets ``[first_offset, last_offset]`` of one producer that a committed reader skips.
 
-    ``last_offset`` is the offset of the abort marker; ``last_stable_offset`` is what it was
+    ``last_offset`` is the offset of the abort marker; ``last_stable_offset`` is the log's
     once the transaction had ended.
     """
 

@@ -1,7 +1,7 @@
-"""Modules by the names that they had before they stood in folders, for one release, each with a warning.
+"""Old module names, from before the modules moved into folders: kept for one release, each with a warning.
 
-Python asks `Renamed` only for modules that it has not found otherwise: `logstore` stands last on `sys.meta_path`
-for it. An old module is a new one's names under the old name: classes are the same objects.
+Python asks `Renamed` only for modules that it has not found otherwise: `logstore` adds its finder last to
+`sys.meta_path`. An old module has the names of the new one: classes are the same objects.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-#: Old name -> new name, for what the pages have named. `logstore.wire` was the folder of three of them.
+#: Old name -> new name, for the modules that the documentation named. `logstore.wire` was a folder.
 NAMES = {
     "logstore.client_config": "logstore.config.client",
     "logstore.log.appender": "logstore.log.append.appender",
@@ -52,13 +52,13 @@ def warn(old: str, new: str) -> None:
 
 
 class Renamed:
-    """Finds and loads modules by their old names."""
+    """Finder and loader of modules by their old names."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name not in NAMES:
             return None
-        # A package, so that what it held is looked for below its name.
+        # Python imports `logstore.wire.client` and others only below a package.
         return ModuleSpec(name, Renamed, is_package=name == "logstore.wire")  # type: ignore[arg-type]
 
     @staticmethod

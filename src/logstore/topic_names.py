@@ -1,8 +1,8 @@
-"""What a topic may be called, and which names belong to the store itself.
+"""Topic names: which are valid, and which are reserved for the store.
 
 Kafka's rule (`org.apache.kafka.common.internals.Topic`): 1 to 249 ASCII letters, digits, dots, underscores and
-dashes, and neither "." nor "..": so a name never leaves the root. Names that differ only in dots and
-underscores look the same in metrics, so only one of them may exist. No I/O.
+dashes, and neither "." nor "..", so a topic's directory is always inside the root. Names that differ only in
+dots and underscores look the same in metrics, so only one of them may exist. No I/O.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ TRANSACTION_STATE: Final = "__transaction_state"
 SINKS: Final = "__logstore_sinks"
 CLUSTER_METADATA: Final = "__cluster_metadata"
 
-#: Kept by Kafka or by the store for its own ends; listed only on request.
+#: Topics that Kafka or the store keeps for internal use; listed only on request.
 INTERNAL: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS, CLUSTER_METADATA})
 
-#: So that ten thousand directories are the caller's wish and no slip of the pen.
+#: A mistyped number would otherwise create more than ten thousand directories.
 MOST_PARTITIONS: Final = 10_000
 
 _LONGEST = 249
@@ -29,7 +29,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def check_name(name: object, existing: Iterable[str] = ()) -> str:
-    """The name, if a topic may have it beside the ``existing`` ones.
+    """Return the name if a topic may have it beside the ``existing`` ones.
 
     Raises:
         InvalidTopicError: it breaks the rule, or looks the same as another.
@@ -51,10 +51,10 @@ def check_name(name: object, existing: Iterable[str] = ()) -> str:
 
 
 def check_is_name(name: object) -> str:
-    """What is given for a topic's name, if it can be one.
+    """Return the name if it is a `str`.
 
     Raises:
-        InvalidTopicError: it is no str, such as the topic itself.
+        InvalidTopicError: it is not, such as the topic itself.
     """
     if not isinstance(name, str):
         kind = type(name).__name__
@@ -64,20 +64,20 @@ def check_is_name(name: object) -> str:
 
 
 def check_writable_by_users(name: str) -> None:
-    """Refuse a topic that the store, or Kafka, writes for itself: what it does not understand there stops it.
+    """Refuse an internal topic of the store or Kafka: records that its owner cannot read would stop the owner.
 
     Raises:
-        InvalidTopicError: it is one of those.
+        InvalidTopicError: the topic is internal.
     """
     if name in INTERNAL:
         raise InvalidTopicError(f"topic {name!r} is the store's own; commit offsets, or write to a topic of yours")
 
 
 def check_partition_count(count: object) -> int:
-    """The number, if a topic may have so many partitions.
+    """Return the number if a topic may have so many partitions.
 
     Raises:
-        InvalidPartitionsError: it is no whole number from 1 to `MOST_PARTITIONS`.
+        InvalidPartitionsError: it is not a whole number from 1 to `MOST_PARTITIONS`.
     """
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_PARTITIONS:
         raise InvalidPartitionsError(f"a topic has 1 to {MOST_PARTITIONS} partitions, found {count!r}")

@@ -1,4 +1,4 @@
-"""Found by Spark through its name: ``format("logstore")`` without a call of `logstore.spark.register`."""
+"""Module that Spark finds by its name: ``format("logstore")`` works without `logstore.spark.register`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from logstore.spark.jvm import pyspark_version
 
 
 class TooOld(DataSource):
-    """Stands in where PySpark is too old, and says so when it is used.
+    """Data source for a PySpark that is too old; raises when it is used.
 
-    Were importing this module to fail instead, Spark would find nobody's sources any more.
+    If importing this module failed instead, Spark would find no Python data source at all.
     """
 
     @classmethod

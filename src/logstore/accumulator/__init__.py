@@ -1,1 +1,1 @@
-"""What a producer gathers before it is written: batches, memory, and its records' futures."""
+"""The accumulator of a producer: batches before they are written, their memory, and their records' futures."""

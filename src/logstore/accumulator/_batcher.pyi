@@ -11,7 +11,7 @@ from logstore.records import RecordMetadata
 
 @final
 class BatchResult:
-    """What becomes of one batch: where it went, or why it did not."""
+    """Delivery result of one batch, shared by its records' futures."""
 
     def __new__(
         cls, topic: str, partition: int, *, clock: Clock = ..., failures: list[BatchResult] | None = None
@@ -29,10 +29,10 @@ class BatchResult:
     @property
     def is_answered(self) -> bool: ...
     def claim(self, encoder: Encoder, timestamp_ms: int | None) -> SendFuture:
-        """The future of the record that was added last."""
+        """Return the future of the record that was added last."""
 
     def appended(self, first_offset: int, append_time_ms: int, drive: Callable[[], None]) -> None:
-        """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        """Note that the batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
 
     def acknowledge(self, first_offset: int, append_time_ms: int = -1) -> None:
         """Answer every future with its offset, once."""
@@ -47,14 +47,14 @@ class _Plain: ...
 
 @final
 class SendFuture(_Plain, Future[RecordMetadata]):
-    """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`."""
+    """Delivery result of one record that was sent: `result()` waits for its `RecordMetadata`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def done(self) -> bool:
-        """Whether the record is acknowledged or has failed."""
+        """Tell whether the record is acknowledged or has failed."""
 
     def running(self) -> bool:
-        """Whether the record is neither acknowledged nor has failed."""
+        """Tell whether the record is neither acknowledged nor has failed."""
 
     def cancel(self) -> bool:
         """Do nothing and return False: a record that was sent cannot be taken back."""
@@ -63,13 +63,13 @@ class SendFuture(_Plain, Future[RecordMetadata]):
         """Return False: see `cancel`."""
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp."""
+        """Wait for the acknowledgement; return `RecordMetadata` of topic, partition, offset and timestamp."""
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """As `result`: kafka-python's name for it."""
+        """Return `result`: kafka-python's name for it."""
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait as `result` does; the error, or None if the record is acknowledged."""
+        """Wait as `result` does; return the error, or None if the record is acknowledged."""
 
     def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
         """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
@@ -87,14 +87,14 @@ class SendFuture(_Plain, Future[RecordMetadata]):
 
 @disjoint_base
 class SendBatcher(FastBatcher):
-    """The quick half of what a producer keeps for one partition: the open batch and its batch result."""
+    """The fast half of a producer's batcher for one partition: the open batch and its batch result."""
 
     def open_for(self, encoder: Encoder, batch_result: BatchResult, full_bytes: int, ahead_ms: int) -> None:
-        """Let records go straight into an encoder, whose batch has this batch result."""
+        """Open the fast path: records are encoded directly into a batch with this batch result."""
 
 @final
 class TopicBatchers:
-    """The batchers of one topic, and how its records choose among them."""
+    """The batchers of one topic, and how its records are divided among them."""
 
     def __new__(
         cls,
@@ -120,21 +120,21 @@ class TopicBatchers:
     @property
     def partition(self) -> int: ...
     def take(self, size: int) -> int:
-        """The partition of a record of this size whose key does not decide."""
+        """Return the partition of a record of this size whose key does not decide."""
 
 @disjoint_base
 class FastSend:
-    """The quick half of a producer."""
+    """The fast half of a producer."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def use(self, topic: str, batchers: TopicBatchers) -> None:
         """Send a topic's records through these batchers from now on."""
 
     def forget(self) -> None:
-        """Ask anew for the batchers of every topic."""
+        """Drop the batchers of every topic, so that they are asked for again."""
 
     def known(self, topic: str) -> TopicBatchers | None:
-        """The batchers of a topic, or None."""
+        """Return the batchers of a topic, or None."""
 
     def send(
         self,
@@ -146,7 +146,7 @@ class FastSend:
         timestamp: int | datetime.datetime | None = None,
         headers: Any = None,
     ) -> SendFuture:
-        """Send one record: gather it, and return the future that tells where it went."""
+        """Send one record: add it to a batch, and return the future of its delivery."""
 
     def offer(
         self,
@@ -158,7 +158,7 @@ class FastSend:
         timestamp: int | datetime.datetime | None = None,
         headers: Any = None,
     ) -> SendFuture | None:
-        """As `send` where that takes no lock and no system call, else None and nothing is done."""
+        """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
 
     def _send_slowly(
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any

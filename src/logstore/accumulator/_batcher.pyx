@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""What a producer does for every record: choose a partition, gather the record, hand back its future.
+"""Work of a producer for every record: choose a partition, add the record to a batch, return its future.
 
-A `FastSend` knows for each topic one `SendBatcher` for each partition. A record of plain bytes whose batcher has an
-open batch with room is gathered under the GIL alone; everything else goes to `_send_slowly` of the
+A `FastSend` has for each topic one `SendBatcher` for each partition. A record of plain bytes whose batcher has an
+open batch with room is added under the GIL alone; everything else is passed to `_send_slowly` of the
 subclass, which locks, opens and writes batches. All futures of one batch share one `BatchResult`, so an
-acknowledgement costs the same for one record and for a thousand, and a future that nobody keeps costs
+acknowledgement costs the same for one record and for a thousand, and a dropped future costs
 little more than its call.
 
-Any thread may send, and wait for a future. A batch result is answered once, by whoever holds its batch.
+Any thread may send, and wait for a future. A batch result is answered once, by the owner of its batch.
 """
 
 cimport cython
@@ -71,9 +71,9 @@ cdef enum State:
 
 @cython.final
 cdef class BatchResult:
-    """What becomes of one batch: where it went, or why it did not. Its records' futures share it.
+    """Delivery result of one batch, shared by its records' futures.
 
-    Threads: answered by one, asked by any. `waiter` is made by the first that waits.
+    Threads: answered by one, queried by any. `waiter` is created by the first thread that waits.
     """
 
     cdef readonly str topic
@@ -82,20 +82,20 @@ cdef class BatchResult:
     cdef int64_t _append_time_ms             # -1: each record has its own
     cdef readonly object error
     cdef int64_t _claimed                    # futures that were made
-    cdef int64_t _kept                       # and live
+    cdef int64_t _kept                       # and are still referenced
     cdef State _state
-    cdef readonly bint seen                  # somebody was told the error
+    cdef readonly bint seen                  # a caller has seen the error
     cdef object _clock
     cdef object _fork
-    cdef list _failures                      # where a failure goes that a dropped future would have told
-    cdef object _drive                       # called by who waits for what is appended already
+    cdef list _failures                      # for errors that a dropped future would have raised
+    cdef object _drive                       # called by a thread that waits for an appended batch
     cdef object _waiter                      # a Condition
-    cdef list _callbacks                     # (what to call, with which future)
+    cdef list _callbacks                     # (function to call, its future)
     cdef list _watched                       # futures that `concurrent.futures.wait` or `as_completed` looks at
-    cdef list _loops                         # (event loop, what is awaited in it)
+    cdef list _loops                         # (event loop, its futures to complete)
 
     def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
-        """With ``failures``, a failure that a dropped future should have raised goes there; None forgives it."""
+        """Add errors that a dropped future should have raised to ``failures``; None discards them."""
         self.topic = topic
         self.partition = partition
         self._failures = failures
@@ -115,7 +115,7 @@ cdef class BatchResult:
         return future
 
     def claim(self, Encoder encoder not None, timestamp_ms):
-        """The future of the record that was added last."""
+        """Return the future of the record that was added last."""
         return self.claim_next(encoder, encoder._default_timestamp if timestamp_ms is None else timestamp_ms)
 
     @property
@@ -123,18 +123,18 @@ cdef class BatchResult:
         return self._state >= ACKNOWLEDGED
 
     def appended(self, int64_t first_offset, int64_t append_time_ms, drive):
-        """The batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        """Note that the batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
         if self._state != GATHERED:
             return
         self.first_offset = first_offset
         self._append_time_ms = append_time_ms
         self._drive = drive
         self._state = APPENDED
-        # Whoever waited for the batch to be written may drive the sync now.
+        # A thread that waited for the write may drive the sync now.
         self._wake()
 
     def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
-        """Answer every future with its offset, once. Who answers calls `tell` when it holds no lock any more."""
+        """Answer every future with its offset, once. The caller calls `tell` after releasing its locks."""
         if self._state < ACKNOWLEDGED:
             self.first_offset = first_offset
             self._append_time_ms = append_time_ms
@@ -143,7 +143,7 @@ cdef class BatchResult:
     def fail(self, error not None):
         """Answer every future with an error, once; as `acknowledge`.
 
-        Nobody is told of the failure of a batch result that has no place for it: its futures give offset -1.
+        Without a list of failures the error is discarded: the futures give offset -1.
         """
         if self._failures is None:
             self.acknowledge(-1)
@@ -165,12 +165,12 @@ cdef class BatchResult:
         cdef list loops
         loops, self._loops = self._loops, None
         if loops is not None:
-            # One call for all that wait in a loop: each costs it a system call.
+            # One call for all coroutines of a loop: each call costs the loop a system call.
             for loop, awaited in loops:
                 try:
                     loop.call_soon_threadsafe(_let_go, awaited)
                 except RuntimeError:
-                    pass      # it is closed, and with it everybody who could wait
+                    pass      # a closed loop has no coroutine left that could wait
         self._tell_watched()
         self.run_callbacks()
 
@@ -190,7 +190,7 @@ cdef class BatchResult:
                 _call(call, future)
 
     cdef await_in(self, loop):
-        """What a coroutine of this loop waits for until the batch result is answered."""
+        """Return the asyncio future that a coroutine of this loop awaits until the batch result is answered."""
         answered = loop.create_future()
         if self._loops is None:
             self._loops = []
@@ -200,7 +200,7 @@ cdef class BatchResult:
                 break
         else:
             self._loops.append((loop, [answered]))
-        # Asked last: whoever has answered in between saw a list without this one.
+        # Checked last: a thread that answered in between saw a list without this future.
         if self._state >= ACKNOWLEDGED and not answered.done():
             answered.set_result(None)
         return answered
@@ -211,14 +211,14 @@ cdef class BatchResult:
                 self._waiter.notify_all()
 
     cdef _await(self, timeout_s):
-        """Return when the batch result is answered, having synced if nothing else is missing."""
+        """Wait until the batch result is answered, and sync if nothing else is missing."""
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
         deadline_s = self._clock.deadline_s(timeout_s, "timeout")
         if self._waiter is None:
             waiter = Condition()
-            if self._waiter is None:          # a Condition takes more than one step to make
+            if self._waiter is None:          # checked again: another thread may run while a Condition is created
                 self._waiter = waiter
         while self._state < ACKNOWLEDGED:
             drive = self._drive
@@ -251,7 +251,7 @@ cdef _call(call, future):
 cdef class _Plain:
     """The first base of `SendFuture`: Cython wants a compiled one there.
 
-    It has the room for weak references: under the stable ABI Cython gives a class room for these, or for a dict.
+    It has the slot for weak references: under the stable ABI Cython gives a class a slot for these, or for a dict.
     """
 
     cdef object __weakref__
@@ -259,11 +259,11 @@ cdef class _Plain:
 
 @cython.final
 cdef class _Watch:
-    """What `concurrent.futures.wait` and `as_completed` use of one future, made when they ask for it."""
+    """State of one future for `concurrent.futures.wait` and `as_completed`, created on demand."""
 
     cdef readonly object condition
     cdef readonly list waiters
-    cdef bint told                           # that the future is done: what it says of itself to them
+    cdef bint told                           # the waiters know that the future is done
 
     def __cinit__(self):
         self.condition = threading.Condition()
@@ -271,7 +271,7 @@ cdef class _Watch:
 
     cdef tell(self, future, bint failed):
         with self.condition:
-            # Under the lock: a waiter that is put in counts the futures that are not done yet, and hears of those.
+            # Under the lock: a waiter added before counts this future as pending, and is notified.
             self.told = True
             for waiter in self.waiters:
                 if failed:
@@ -284,23 +284,23 @@ cdef class _Watch:
 @cython.final
 @cython.no_gc
 cdef class SendFuture(_Plain, Future):
-    """What becomes of one record that was sent: `result()` waits for its `RecordMetadata`.
+    """Delivery result of one record that was sent: `result()` waits for its `RecordMetadata`.
 
     A `concurrent.futures.Future`, so `wait`, `as_completed` and `asyncio.wrap_future` take it. Has `get` as in
-    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be taken back, so
+    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be withdrawn, so
     `cancel` returns False: the future counts as running until it is done.
 
     Owns: a share of its batch's batch_result, and a watch once one is asked for. Both are plain pointers, since
     `new_future` sets what Cython would, and its dict and weak references are made when they are first used. Not
-    tracked by the garbage collector: a cycle through a callback ends when the batch is answered, as every batch is
-    when its producer closes; one through an attribute that a program sets is never collected.
+    tracked by the garbage collector. A cycle through a callback ends when the batch is answered, at the latest
+    when its producer closes; a cycle through an attribute that a program sets is never collected.
     """
 
-    cdef PyObject *_batch_result                   # a Ticket
+    cdef PyObject *_batch_result                   # a BatchResult
     cdef PyObject *_watch                    # a _Watch, or NULL
     cdef int32_t _index
     cdef int64_t _timestamp_ms
-    cdef dict __dict__                       # of the base: without room for it Python would not let us derive
+    cdef dict __dict__                       # of the base: without its slot Python would refuse the subclass
 
     def __init__(self):
         raise TypeError("a SendFuture comes from Producer.send")
@@ -312,11 +312,11 @@ cdef class SendFuture(_Plain, Future):
         Py_CLEAR(self._watch)
 
     def done(self):
-        """Whether the record is acknowledged or has failed."""
+        """Tell whether the record is acknowledged or has failed."""
         return batch_result_of(self)._state >= ACKNOWLEDGED
 
     def running(self):
-        """Whether the record is neither acknowledged nor has failed."""
+        """Tell whether the record is neither acknowledged nor has failed."""
         return batch_result_of(self)._state < ACKNOWLEDGED
 
     def cancel(self):
@@ -328,14 +328,14 @@ cdef class SendFuture(_Plain, Future):
         return False
 
     def result(self, timeout=None):
-        """Wait for the acknowledgement; `RecordMetadata` of topic, partition, offset and timestamp.
+        """Wait for the acknowledgement; return `RecordMetadata` of topic, partition, offset and timestamp.
 
-        ``timeout`` is in seconds; None waits for ever. A record that is still gathered is waited for
-        until its batch is full, has lingered, or somebody flushes.
+        ``timeout`` is in seconds; None waits for ever. A record in an open batch is waited for
+        until the batch is full, has lingered, or is flushed.
 
         Raises:
             DeliveryTimeoutError: ``timeout`` has passed first; the record may still be written.
-            LogstoreError: the record was not written, and why.
+            LogstoreError: the record was not written; the error is the reason.
         """
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._state < ACKNOWLEDGED:
@@ -346,11 +346,11 @@ cdef class SendFuture(_Plain, Future):
         return metadata_of(self)
 
     def get(self, timeout=None):
-        """As `result`: kafka-python's name for it."""
+        """Return `result`: kafka-python's name for it."""
         return self.result(timeout)
 
     def exception(self, timeout=None):
-        """Wait as `result` does; the error, or None if the record is acknowledged."""
+        """Wait as `result` does; return the error, or None if the record is acknowledged."""
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._state < ACKNOWLEDGED:
             batch_result._await(timeout)
@@ -364,11 +364,11 @@ cdef class SendFuture(_Plain, Future):
         if batch_result._callbacks is None:
             batch_result._callbacks = []
         batch_result._callbacks.append((fn, self))
-        # Asked last: whoever has answered in between saw a list without this one.
+        # Checked last: a thread that answered in between saw a list without this callback.
         if batch_result._state >= ACKNOWLEDGED:
             batch_result.run_callbacks()
 
-    # -- for an executor, which this future has none of
+    # -- methods for an executor, which this future does not have
 
     def set_running_or_notify_cancel(self):
         """Raise: the producer answers it."""
@@ -382,7 +382,7 @@ cdef class SendFuture(_Plain, Future):
         """Raise: the producer answers it."""
         raise InvalidStateError(f"{self!r} is answered by its producer")
 
-    # -- what `wait` and `as_completed` read, and `asyncio.wrap_future` from Python 3.14 on
+    # -- read by `wait` and `as_completed`, and by `asyncio.wrap_future` from Python 3.14 on
 
     @property
     def _condition(self):
@@ -453,8 +453,8 @@ cdef object metadata_of(SendFuture future):
 
 
 # A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that
-# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. The memory of 256 is used
-# again.
+# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. The memory of up to 256
+# is reused.
 cdef enum:
     SPARE_FUTURES = 256
 
@@ -492,7 +492,7 @@ cdef int put(object made, Py_ssize_t index, object item) except -1:
 
 
 cdef object new_metadata(str topic, int32_t partition, int64_t offset, int64_t timestamp_ms):
-    """A `RecordMetadata`, filled in place: its constructor takes longer than all else that `result` does."""
+    """Return a `RecordMetadata`, filled in place: its constructor takes longer than the rest of `result`."""
     cdef object made = PyType_GenericAlloc(<PyTypeObject *>_RECORD_METADATA, 4)
     put(made, 0, topic)
     put(made, 1, partition)
@@ -512,17 +512,17 @@ def _let_go(list awaited):
 
 
 cdef class SendBatcher(FastBatcher):
-    """The quick half of what a producer keeps for one partition: the open batch and its batch result."""
+    """The fast half of a producer's batcher for one partition: the open batch and its batch result."""
 
     cdef BatchResult _batch_result
     cdef int64_t _ahead_ms
 
     def open_for(self, Encoder encoder not None, BatchResult batch_result not None, Py_ssize_t full_bytes,
                  int64_t ahead_ms):
-        """Let records go straight into an encoder, whose batch has this batch result.
+        """Open the fast path: records are encoded directly into a batch with this batch result.
 
-        A timestamp that is given may lie so far ahead of the time at which the batch was begun; -1: none may
-        be given, since the log has rules for them that only the slow way knows.
+        An explicit timestamp may be at most ``ahead_ms`` after the time at which the batch was begun; -1: none may
+        be given, since the log has rules for them that only the slow path knows.
         """
         self._full_bytes = full_bytes
         self._ahead_ms = ahead_ms
@@ -532,10 +532,10 @@ cdef class SendBatcher(FastBatcher):
 
 @cython.final
 cdef class TopicBatchers:
-    """The batchers of one topic, and how its records choose among them.
+    """The batchers of one topic, and how its records are divided among them.
 
-    With ``hashes`` a key decides by Kafka's hash. Who is left stays with a partition until a batch of it
-    is full (``sticks``), goes to the partitions ``in_turn``, or asks the slow way.
+    With ``hashes`` a key decides by Kafka's hash. The other records stay with a partition until a batch of it
+    is full (``sticks``), are sent to the partitions ``in_turn``, or take the slow path.
     """
 
     cdef readonly list batchers
@@ -543,7 +543,7 @@ cdef class TopicBatchers:
     cdef readonly bint sticks
     cdef readonly bint in_turn
     cdef readonly bint needs_key
-    cdef readonly int32_t partition          # to which the next record goes that is left
+    cdef readonly int32_t partition          # of the next record whose key does not decide
     cdef Py_ssize_t _sticky_bytes
     cdef Py_ssize_t _stuck_bytes
 
@@ -560,7 +560,7 @@ cdef class TopicBatchers:
         self._sticky_bytes = sticky_bytes
 
     def take(self, Py_ssize_t size):
-        """The partition of a record of this size whose key does not decide."""
+        """Return the partition of a record of this size whose key does not decide."""
         cdef int32_t chosen
         if self.sticks and self._must_move():
             self._move()
@@ -569,7 +569,7 @@ cdef class TopicBatchers:
         return chosen
 
     cdef bint _must_move(self):
-        # As Kafka since 3.3: on with a whole batch, and only by necessity in the middle of one.
+        # As Kafka since 3.3: switch after a whole batch, and within one only by necessity.
         cdef SendBatcher batcher = <SendBatcher>PyList_GET_ITEM(self.batchers, self.partition)
         if batcher._open is not None and batcher._full_bytes and batcher._open.size >= batcher._full_bytes:
             return True
@@ -578,7 +578,7 @@ cdef class TopicBatchers:
         return batcher._open is None or self._stuck_bytes >= 2 * self._sticky_bytes
 
     cdef int _move(self) except -1:
-        # The next one, where Kafka draws lots: over many batches the partitions get the same.
+        # The next partition, where Kafka draws at random: over many batches the partitions get the same.
         self.partition = (self.partition + 1) % <int32_t>len(self.batchers)
         self._stuck_bytes = 0
         return 0
@@ -591,9 +591,9 @@ cdef class TopicBatchers:
 
 
 cdef class FastSend:
-    """The quick half of a producer; see the head of this module."""
+    """The fast half of a producer; see the module docstring."""
 
-    cdef dict _topics                        # name -> Lanes
+    cdef dict _topics                        # name -> TopicBatchers
 
     def __cinit__(self, *args, **kwargs):
         self._topics = {}
@@ -603,29 +603,29 @@ cdef class FastSend:
         self._topics[topic] = batchers
 
     def forget(self):
-        """Ask anew for the batchers of every topic."""
+        """Drop the batchers of every topic, so that they are asked for again."""
         self._topics.clear()
 
     def known(self, str topic not None):
-        """The batchers of a topic, or None."""
+        """Return the batchers of a topic, or None."""
         return self._topics.get(topic)
 
     def send(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
-        """Send one record: gather it, and return the future that tells where it went.
+        """Send one record: add it to a batch, and return the future of its delivery.
 
         ``value`` and ``key`` are buffers or None, ``headers`` pairs of (str, bytes or None). Without
         ``partition`` the producer's partitioner chooses one. Without ``timestamp`` (ms or an aware
         datetime) the record gets the time at which its batch was begun, at most ``linger.ms`` ago. The
-        bytes are copied: a buffer may be used again on return.
+        bytes are copied: a buffer may be reused on return.
 
         Returns at once, except that the record that fills a batch waits while it is written to the page
-        cache, and while ``buffer.memory`` is full. Nothing is promised until the future is done: with
+        cache, and while ``buffer.memory`` is full. Nothing is durable until the future is done: with
         ``ack="written"`` the record then survives the process, with ``"synced"`` power loss.
 
         Raises:
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
                 cannot be written. It was not sent.
-            UnknownTopicError, UnknownPartitionError: there is no such place. It was not sent.
+                UnknownTopicError, UnknownPartitionError: there is no such partition. It was not sent.
             BufferExhaustedError: ``max.block.ms`` has passed without room. It was not sent.
             StoreClosedError: the producer is closed. It was not sent.
             LogstoreError: an earlier record, whose future was dropped, could not be written. This one
@@ -637,7 +637,7 @@ cdef class FastSend:
         return self._send_slowly(topic, value, key, partition, timestamp, headers)
 
     def offer(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
-        """As `send` where that takes no lock and no system call, else None and nothing is done."""
+        """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
         return self.gather(topic, value, key, partition, timestamp, headers)
 
     cdef SendFuture gather(self, object topic, object value, object key, object partition, object timestamp,

@@ -1,7 +1,7 @@
-"""The memory that a producer may fill with records that wait to be written: `buffer.memory`.
+"""Buffer memory of a producer, for records that wait to be written: `buffer.memory`.
 
-Counts bytes, owns none. A batch takes its share when it is opened and gives it back when it is
-written or given up, so no record of a batch asks here. Any thread may take, give back and wait.
+Counts bytes, owns none. A batch reserves its share when it is opened and releases it when it is
+written or given up, so single records do not reserve. Any thread may reserve, release and wait.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from logstore.io._interrupts import Condition, held
 
 
 class BufferMemory:
-    """A number of bytes of which shares are taken and given back.
+    """A number of bytes of which shares are reserved and released.
 
     Invariant: ``0 <= taken``, and ``taken <= limit`` unless one single batch is larger than the limit.
     """
@@ -29,11 +29,11 @@ class BufferMemory:
 
     @property
     def waiting(self) -> int:
-        """How many threads wait for room."""
+        """How many threads wait for memory."""
         return self._waiting
 
     def try_take(self, size: int) -> bool:
-        """Take a share if there is room; if nothing is taken at all, also one that is too large."""
+        """Reserve a share if there is room; if nothing is reserved, also one above the limit."""
         with held(self._changed):
             if self._taken and self._taken + size > self.limit:
                 return False
@@ -41,7 +41,7 @@ class BufferMemory:
             return True
 
     def give_back(self, size: int) -> None:
-        """Return a share and wake whoever waits for room."""
+        """Release a share and wake the threads that wait for memory."""
         with held(self._changed):
             self._taken -= size
             assert self._taken >= 0, "more was given back than was taken"
@@ -49,7 +49,7 @@ class BufferMemory:
                 self._changed.notify_all()
 
     def wait(self, seen: int, timeout_s: float) -> None:
-        """Wait until less is taken than ``seen``, at most ``timeout_s``."""
+        """Wait until less is reserved than ``seen``, at most ``timeout_s``."""
         with held(self._changed):
             if self._taken < seen:
                 return

@@ -1,12 +1,12 @@
-"""One partition as a producer sees it: the batch that is open, those that wait, and their order.
+"""Batcher of one partition in a producer: the open batch, the sealed batches, and their order.
 
-A record goes into the open batch under `_lock`, or without it the quick way (`_produce.SendBatcher`). Batches
-leave in order under `_writing`, which is held while one is appended, so records go on being gathered
-meanwhile. A batch gets its sequence when it is appended and keeps it until it is in the log: what is
-tried again is known again, and what is given up leaves no gap. Lock order: `_writing`, then `_lock`;
+A record is added to the open batch under `_lock`, or without it on the fast path (`_batcher.SendBatcher`). Batches
+are appended in order under `_writing`, so records can be added meanwhile. A batch gets its sequence when it
+is first appended and keeps it until it is in the log: the log recognizes a
+retried batch, and a batch that is given up leaves no gap. Lock order: `_writing`, then `_lock`;
 neither is held while a future is answered.
 
-Assumes that the log belongs to somebody else. Any thread may use a batcher.
+Assumes that the log has another owner. Any thread may use a batcher.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _logger = logging.getLogger(__name__)
 
 _INT32_MAX = 2**31 - 1
 _SPARE_ENCODERS = 8
-_RECORD_BYTES = 40  #: what a record takes beside its key, value and headers, at most
+_RECORD_BYTES = 40  #: the most bytes of a record beside its key, value and headers
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a batcher has done; counted by whoever holds its order."""
+    """Counters of a batcher; changed only under `_writing`."""
 
     records: int = 0
     batches: int = 0
@@ -54,17 +54,17 @@ class Counts:
 
 @dataclass(slots=True)
 class Shared:
-    """What all batchers of one producer have in common."""
+    """State that all batchers of one producer share."""
 
     config: ProducerConfig
     clock: Clock
     memory: BufferMemory
     syncing: Syncing
     stamp: tuple[int, int] | None  #: producer id and epoch; None: not idempotent
-    ack: Ack | None  #: None: what the topic says
+    ack: Ack | None  #: None: the topic's setting
     active: set[PartitionBatcher] = field(default_factory=set)  #: batchers that hold records
-    failures: list[BatchResult] = field(default_factory=list)  #: of which no future tells
-    spare: list[Encoder] = field(default_factory=list)  #: encoders with buffers that have grown
+    failures: list[BatchResult] = field(default_factory=list)  #: errors that no future has raised
+    spare: list[Encoder] = field(default_factory=list)  #: spare encoders with buffers that have grown
 
     def batch_result(self, name: TopicPartition) -> BatchResult:
         failures = None if self.config.acks == "0" else self.failures
@@ -79,7 +79,7 @@ class Shared:
 
 @dataclass(slots=True)
 class _Rules:
-    """What the settings of a log and of a producer come to."""
+    """Rules of a batch, derived from the settings of a log and of a producer."""
 
     config: LogConfig
     codec: Codec
@@ -89,7 +89,7 @@ class _Rules:
     full_bytes: int
     append_time: bool
     ack: Ack  #: the log's own
-    ahead_ms: int  #: how far ahead of its batch's time a timestamp may be given the quick way; -1: not at all
+    ahead_ms: int  #: how far after its batch's time a timestamp may be on the fast path; -1: not at all
 
     @classmethod
     def of(cls, log: LogConfig, producer: ProducerConfig) -> _Rules:
@@ -104,7 +104,7 @@ class _Rules:
             min(producer.batch_size, limit),
             log.timestamp_type is TimestampType.LOG_APPEND_TIME,
             log.default_ack,
-            # Of what lies behind, the bound moves on with the clock, and a batch's time does not.
+            # Past timestamps have a bound that moves with the clock, and a batch's time does not.
             log.message_timestamp_after_max_ms
             if log.message_timestamp_before_max_ms == INT64_MAX
             and log.timestamp_type is not TimestampType.LOG_APPEND_TIME
@@ -123,7 +123,7 @@ class _Batch:
 
 
 class PartitionBatcher(SendBatcher):
-    """Gathers records for one partition and appends them in order."""
+    """A batcher that collects records for one partition and appends them in order."""
 
     def __init__(self, name: TopicPartition, open_log: Callable[[], Log], shared: Shared) -> None:
         self.name = name
@@ -139,12 +139,12 @@ class PartitionBatcher(SendBatcher):
         self.counts = Counts()
         self._closed = False
         self._next_sequence = 0
-        self._retry_s = 0.0  #: after a full disk: not before
+        self._retry_s = 0.0  #: after a full disk: no retry before
         self._full_bytes_now = shared.config.batch_size
 
     @property
     def log(self) -> Log:
-        """The partition's log, opened when the first record comes."""
+        """The partition's log, opened when the first record is added."""
         log = self._log
         if log is None:
             log = self._log = self._open_log()
@@ -153,10 +153,10 @@ class PartitionBatcher(SendBatcher):
     # -- gathering
 
     def add(self, value: Any, key: Any, timestamp: Time | None, headers: Any) -> SendFuture | int:
-        """Gather one record; its future, or how many bytes of memory are missing for another batch.
+        """Add one record; return its future, or how many bytes of memory another batch needs.
 
         Raises:
-            RecordError: the record cannot be. Nothing was gathered.
+            RecordError: the record is invalid. Nothing was added.
             StoreClosedError: the batcher is closed.
         """
         if headers is not None and not isinstance(headers, list | tuple):
@@ -182,7 +182,7 @@ class PartitionBatcher(SendBatcher):
                 batch = self._batch
                 if batch is not None:
                     pending = batch.encoder.pending_bytes
-                    # A batch must stay one: it has one sequence. And what only a codec makes fit goes alone.
+                    # A batch has one sequence and is never split. A record that fits only compressed is sent alone.
                     if pending and (pending >= self._full_bytes_now or pending + size > limit):
                         self._seal_locked()
                         batch = None
@@ -195,7 +195,7 @@ class PartitionBatcher(SendBatcher):
                     batch.encoder.add(value, key, timestamp_ms, headers)
                 except BaseException:
                     if not batch.encoder.pending_records:
-                        # Left open, it would give its time to a record that comes much later.
+                        # An empty open batch would give its time to a record that is added much later.
                         self._batch = None
                         self._let_go(batch)
                     raise
@@ -207,7 +207,7 @@ class PartitionBatcher(SendBatcher):
                     )
 
     def _rules_now(self) -> _Rules:
-        """What the log's settings come to, worked out anew when they have changed."""
+        """Return the rules of the log's settings, derived again when they have changed."""
         config = self.log.config
         rules = self._rules
         if rules is None or rules.config is not config:
@@ -230,16 +230,16 @@ class PartitionBatcher(SendBatcher):
         return batch
 
     def _seal_locked(self) -> None:
-        """Let the open batch wait to be written; the next record opens another."""
+        """Seal the open batch, to be written; the next record opens another."""
         self.pause()
         if self._batch is not None:
-            # Both or none: a batch that is open and sealed would be written twice.
+            # Both or neither: a batch that is open and sealed would be written twice.
             together(partial(self._sealed.append, self._batch), partial(setattr, self, "_batch", None))
 
     # -- writing
 
     def is_due(self) -> bool:
-        """Whether there is something to write now, linger or not."""
+        """Tell whether there is something to write now, linger or not."""
         batch = self._batch
         return bool(self._sealed) or (batch is not None and self._is_full(batch))
 
@@ -250,7 +250,7 @@ class PartitionBatcher(SendBatcher):
         return (self._shared.clock.monotonic_s() - batch.opened_s) * 1000 >= self._config.linger_ms
 
     def must_go(self) -> bool:
-        """Whether something is full, has waited long enough, or waits to be tried again."""
+        """Tell whether a batch is full, has lingered, or waits for a retry."""
         batch = self._batch
         return self.is_due() or (batch is not None and self._has_lingered(batch))
 
@@ -259,15 +259,15 @@ class PartitionBatcher(SendBatcher):
         return self._batch is None and not self._sealed
 
     def newest_result(self) -> BatchResult | None:
-        """Of the batch that is written last of all that are gathered now; None if nothing is."""
+        """Return the result of the newest batch, which is written last; None if there is none."""
         with held(self._lock):
             batch = self._batch or (self._sealed[-1] if self._sealed else None)
             return None if batch is None else batch.batch_result
 
     def write(self, *, force: bool = False, wait: bool = True) -> bool:
-        """Append what is due, or with ``force`` all that is gathered; False if some of it has to wait for room.
+        """Append what is due, or with ``force`` all batches; return False if some have to wait for disk space.
 
-        Without ``wait`` a batcher that another thread writes is left to that one. Failures reach the futures.
+        Without ``wait`` a batcher that another thread is writing is skipped. Failures reach the futures.
         """
         answered: list[BatchResult] = []
 
@@ -289,8 +289,8 @@ class PartitionBatcher(SendBatcher):
         return True
 
     def _tell(self, answered: list[BatchResult]) -> None:
-        """Wake those who wait for what was written, and list the batcher if there is more to write."""
-        # In this order: who opens a batch meanwhile lists the batcher again.
+        """Wake the threads that wait for these results, and list the batcher if there is more to write."""
+        # In this order: a thread that opens a batch meanwhile lists the batcher again.
         self._shared.active.discard(self)
         if not self.is_empty:
             self._shared.active.add(self)
@@ -298,7 +298,7 @@ class PartitionBatcher(SendBatcher):
             batch_result.tell()
 
     def _append(self, batch: _Batch, answered: list[BatchResult]) -> bool:
-        """Append the oldest batch that waits; False: it goes on waiting for room."""
+        """Append the oldest sealed batch; return False if it still waits for disk space."""
         shared, encoder, batch_result = self._shared, batch.encoder, batch.batch_result
         stamp = None
         count = encoder.pending_records
@@ -317,15 +317,15 @@ class PartitionBatcher(SendBatcher):
                 return False
             self._give_up(batch, error, answered)
             return True
-        except Exception as error:  # noqa: BLE001  it is handed to whoever waits
+        except Exception as error:  # noqa: BLE001  passed to the futures
             self._give_up(batch, error, answered)
             return True
         except BaseException as error:
-            # An interrupt, perhaps after the write: with a sequence the log knows the batch again.
+            # An interrupt may come after the write: by its sequence the log recognizes the retried batch.
             if stamp is None:
                 self._give_up(batch, error, answered)
             raise
-        # Answered first: a batch that an interrupt leaves in its place is tried again, and known again.
+        # Answered first: a batch that an interrupt leaves in the queue is retried, and recognized by its sequence.
         if (shared.ack or self._rules_now().ack) is Ack.SYNCED:
             shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms)
         else:
@@ -354,13 +354,13 @@ class PartitionBatcher(SendBatcher):
         answered.append(batch.batch_result)
         self._sealed.popleft()
         if batch.sequence >= 0:
-            # The newest that was given: batches go in order. The next one takes its place.
+            # The newest sequence assigned, since batches are in order. The next batch reuses it.
             self._next_sequence = batch.sequence
         self.counts.failed_records += batch.encoder.pending_records
         self._let_go(batch)
 
     def abandon(self, error: BaseException) -> None:
-        """Give up what is gathered: every future of it is answered with ``error``."""
+        """Give up the collected records: each of their futures is answered with ``error``."""
         answered: list[BatchResult] = []
         with held(self._writing):
             with held(self._lock):
@@ -371,7 +371,7 @@ class PartitionBatcher(SendBatcher):
             batch_result.tell()
 
     def close(self) -> None:
-        """Take no more records. What is gathered stays, to be written or abandoned."""
+        """Refuse further records. Collected ones stay, to be written or abandoned."""
         with held(self._lock):
             self._closed = True
             self.pause()
@@ -387,7 +387,7 @@ class PartitionBatcher(SendBatcher):
 
 
 def _level(config: ProducerConfig, codec: Codec) -> int:
-    """The compression level of a codec; 0 for codecs without levels."""
+    """Return the compression level of a codec; 0 for codecs without levels."""
     levels = {
         Codec.GZIP: config.compression_gzip_level,
         Codec.LZ4: config.compression_lz4_level,
@@ -397,17 +397,17 @@ def _level(config: ProducerConfig, codec: Codec) -> int:
 
 
 def _size(data: Any) -> int:
-    """Bytes of a key or value; 0 for what is none, which the encoder refuses."""
+    """Return the bytes of a key or value; 0 for another type, which the encoder refuses."""
     if type(data) is bytes:
         return len(data)
     try:
         return 0 if data is None else memoryview(data).nbytes
-    except (TypeError, ValueError, BufferError):  # what numpy raises, too
+    except (TypeError, ValueError, BufferError):  # raised by numpy too
         return 0
 
 
 def _listed(headers: Any) -> Any:
-    """Headers that can be looked at twice; what are none is left for the encoder to refuse."""
+    """Return headers that can be iterated twice; an invalid value is left for the encoder to refuse."""
     try:
         return list(headers)
     except TypeError:
@@ -415,7 +415,7 @@ def _listed(headers: Any) -> Any:
 
 
 def _headers_size(headers: Any) -> int:
-    """Bytes that headers may take at most; 0 for what are none, which the encoder refuses."""
+    """Return the most bytes that headers may take; 0 for an invalid value, which the encoder refuses."""
     if not headers:
         return 0
     try:

@@ -1,9 +1,9 @@
-"""Batches that are in their log and wait for the disk: one sync answers many, of all partitions.
+"""Syncs of batches that are in their log and wait for the disk: one sync answers many, of all partitions.
 
 A thread, begun with the first batch that asks for it, syncs each log that has batches waiting, so that
-records go on being gathered meanwhile. Whoever waits for a future does not wait for that thread: it
-syncs that log itself, which shares the disk with all who want it at that moment (`log/append/group_commit.py`).
-Assumes that what is added is in its log. With a clock of its own nobody's thread runs: `sync` does it.
+records can be added meanwhile. A caller that waits for a future does not wait for that thread: it
+syncs that log itself, and concurrent callers share one sync (`log/append/group_commit.py`).
+Assumes that an added batch is in its log. With a clock of its own no thread runs: `sync` does the work.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class _Waiting(NamedTuple):
     """A batch in its log, whose futures wait for the disk."""
 
     result: BatchResult
-    end: int  #: the offset behind its last record
+    end: int  #: the offset after its last record
     first_offset: int
     append_time_ms: int
 
 
 class Syncing:
-    """Answers batch_results once their batches are on disk.
+    """A queue of batches that answers their batch results once they are on disk.
 
     Owns: the thread, which ends with `close`.
     """
@@ -43,7 +43,7 @@ class Syncing:
         self._waiting: dict[Log, deque[_Waiting]] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.sync_count = 0  #: of logs
+        self.sync_count = 0  # of single logs
 
     def add(self, log: Log, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int) -> None:
         """Answer a batch result when its batch, which is in the log, is on disk. Does not block."""
@@ -55,33 +55,33 @@ class Syncing:
                     self._thread = threading.Thread(target=self._run, name="logstore-syncing", daemon=True)
                     self._thread.start()
                 self._lock.notify()
-        # After it can be found: whoever waits for the batch result syncs the log from now on.
+        # After it is listed: a thread that waits for the batch result syncs the log from now on.
         result.appended(first_offset, append_time_ms, lambda: self.sync_log(log))
 
     def sync(self) -> None:
-        """Sync every log that has batches waiting, and answer them. Failures reach the batch_results."""
+        """Sync every log that has batches waiting, and answer them. Failures reach the batch results."""
         with held(self._lock):
             logs = list(self._waiting)
         for log in logs:
             self.sync_log(log)
 
     def sync_log(self, log: Log) -> None:
-        """Sync one log and answer what waits for it. A failure reaches the batch_results."""
+        """Sync one log and answer the batches that wait for it. A failure reaches the batch results."""
         error: Exception | None = None
         synced = log.log_end_offset
         try:
             self.sync_count += 1
             log.flush()
         except NO_ROOM as failure:
-            # Of a memory tail, or no file could be opened to be synced: the records are in the log, and must not
-            # be sent again.
+            # No room for a memory tail, or no file could be opened to sync. The records are in the log: sending
+            # them again would duplicate them.
             error = NotSyncedError(
                 f"{log.name}: appended, but not on the disk: {failure}; make room and flush the log, do not send "
                 "these records again",
                 path=log.path,
             )
             error.__cause__ = failure
-        except Exception as failure:  # noqa: BLE001  it is handed to whoever waits
+        except Exception as failure:  # noqa: BLE001  passed to the futures
             error = failure
             synced = log.synced_end
         answered = []
@@ -89,7 +89,7 @@ class Syncing:
             batches = self._waiting.get(log, deque())
             while batches and (error is not None or batches[0].end <= synced):
                 batch = batches.popleft()
-                # Under the lock: whoever finds nothing waiting may say that all is answered.
+                # Answered under the lock: a thread that finds nothing waiting may report that all is answered.
                 if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
                     batch.result.fail(error)
                 else:
@@ -110,12 +110,12 @@ class Syncing:
             try:
                 self.sync()
             except Exception:
-                # A thread's last line: its batch results are answered by `close`.
+                # The last line of the thread: `close` answers its batch results.
                 _logger.exception("records that wait for the disk are synced by flush and close only")
                 return
 
     def close(self) -> None:
-        """Sync what waits and end the thread. May be called again."""
+        """Sync the waiting batches and end the thread. May be called again."""
         with held(self._lock):
             self._closed = True
             self._lock.notify_all()

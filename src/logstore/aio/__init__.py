@@ -1,17 +1,17 @@
-"""The asynchronous twin: the same names, awaited. No call blocks the event loop.
+"""The asynchronous facade of a store: the same names, awaited. No call blocks the event loop.
 
-Each class here stands for one of the store and hands its calls to a few threads of its own, which spend
-their time in system calls and compiled code without the GIL. What takes no lock and no system call is done
-at once: most of what a producer sends. Whoever waits for records occupies no thread: the logs call the loop
-when they move. This module adds no rule of its own; meaning, errors and defaults are those of the twin,
-which is `sync` of every object here.
+Each class here stands for one of the store and runs its calls in a few threads of its own, which spend
+their time in system calls and compiled code without the GIL. Calls that take no lock and no system call run
+at once: most calls of `send`. A task that waits for records occupies no thread: the logs notify the loop
+of new records. This module adds no rule of its own; meaning, errors and defaults are those of the
+synchronous object, which is `sync` of every object here.
 
-What has no await is answered at once: ``name in store`` goes by what is in memory, but reads a small file where the
+Operations without an await run at once: ``name in store`` uses what is in memory, but reads a small file if the
 store is open read-only.
 
-A call that is cancelled is over for its caller at once, but a system call cannot be taken back: an append
-may still be written, a flush goes on. Nothing is lost by it: records that a cancelled `poll` was to give
-come again, and what a cancelled `open` has opened is closed.
+A cancelled call ends at once for its caller, but a system call cannot be withdrawn: an append
+may still be written, and a flush continues. Nothing is lost by it: records that a cancelled `poll` would have
+returned come again, and a store that a cancelled `open` has opened is closed.
 
 >>> import asyncio, logstore.aio
 >>> async def main():
@@ -36,7 +36,7 @@ from logstore.aio.store import open as open
 from logstore.aio.threads import Pending
 from logstore.aio.topics import Scan, Topic
 
-#: Without `open`: ``from logstore.aio import *`` must not take Python's own away from the program.
+#: Without `open`: ``from logstore.aio import *`` would hide Python's own `open` in the program.
 __all__ = ["Consumer", "Pending", "Producer", "Scan", "Store", "Topic"]
 
 

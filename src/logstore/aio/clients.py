@@ -1,8 +1,8 @@
-"""The asynchronous twins of a producer and of a consumer.
+"""Asynchronous facades of a producer and of a consumer.
 
-A producer takes most records at once, since that needs no lock; the others go through a thread. A consumer
-that waits is called by the logs it reads; its calls take turns, and nothing is handed out in a thread, so a
-poll that is cancelled has either given its records or left them where they were.
+A producer sends most records at once, since that needs no lock; the others use a thread. A waiting consumer
+is notified by the logs it reads. Its calls take turns, and no record is handed out in a thread, so a
+cancelled poll has either returned its records or left them in their runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Producer(AsyncFacade[_producer.Producer], Closing):
-    """As `Producer`. ``future = await producer.send(…)`` gathers, ``await future`` gives the `RecordMetadata`."""
+    """A `Producer` for tasks: ``future = await producer.send(…)`` sends, ``await future`` waits for the result."""
 
     @property
     def config(self) -> Any:
@@ -65,7 +65,7 @@ class Producer(AsyncFacade[_producer.Producer], Closing):
 
 
 class Consumer(AsyncFacade[_consumer.Consumer], Closing):
-    """As `Consumer`. Calls of several tasks take turns; `wakeup` and `close` end one that waits."""
+    """A `Consumer` for tasks. Calls of several tasks take turns; `wakeup` and `close` end one that waits."""
 
     def __init__(self, sync: _consumer.Consumer, threads: Threads) -> None:
         super().__init__(sync, threads)
@@ -73,12 +73,12 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         self._news = asyncio.Event()
 
     async def _call(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """Make a call in a thread, alone: the next one waits for that thread, also after a cancellation."""
+        """Run a call in a thread, exclusively: the next one waits for that thread, also after a cancellation."""
         await self._turn.acquire()
         return await self._begin(work, *args, **kwargs)
 
     def _begin(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> Awaitable[R]:
-        # Shielded: were it cancelled, nobody would know when its thread has left the consumer.
+        # Shielded: after a cancellation nothing would tell when its thread has left the consumer.
         try:
             future = self._threads.start(work, *args, **kwargs)
         except BaseException:
@@ -90,7 +90,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
     def _ended(self, future: asyncio.Future[Any]) -> None:
         self._turn.release()
         if not future.cancelled():
-            future.exception()  # that nobody may be left to ask for
+            future.exception()  # the task may be gone; an error not retrieved would be logged
 
     @property
     def config(self) -> Any:
@@ -133,7 +133,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
             try:
                 records.extend(run.allow(limit - len(records)))
             except Exception:
-                # What came before has been taken and must be handed out; the next call says it again.
+                # Records already taken must be returned first; the next call raises the error again.
                 if not records:
                     raise
             if len(records) >= limit:
@@ -149,14 +149,14 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         timeout_s = seconds_of(timeout_s)
         try:
             while runs := await self._runs(timeout_s):
-                # One at a time: what is left of the others comes again.
+                # One run at a time: the rest of the others comes again.
                 for record in runs[0].allow(each):
                     yield record
         except ConsumerClosedError:
             return
 
     async def _runs(self, timeout_s: float | None) -> list[Any]:
-        """Runs that have records; none once there was nothing new for ``timeout_s``."""
+        """Return runs that have records; none once nothing new has come for ``timeout_s``."""
         loop = asyncio.get_running_loop()
         until = None if timeout_s is None else loop.time() + timeout_s
         while True:
@@ -170,14 +170,14 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
             await self._wait(left, loop)
 
     async def _wait(self, left: float | None, loop: asyncio.AbstractEventLoop) -> None:
-        """Until a log moves, somebody wakes the consumer, or the time is over. Occupies no thread."""
+        """Wait for a new record, a wakeup or the deadline. Occupies no thread."""
         news = self._news
 
         def notify() -> None:
             try:
                 loop.call_soon_threadsafe(news.set)
             except RuntimeError:
-                pass  # the loop is closed, and nobody waits any more
+                pass  # a closed loop has no task left that waits
 
         listening = self.sync.listen(notify)
         listening.begin()
@@ -194,7 +194,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
             listening.end()
 
     def wakeup(self) -> None:
-        """As `Consumer.wakeup`; at once, and inside the loop's own thread."""
+        """Wake the consumer as `Consumer.wakeup` does; at once, and inside the loop's own thread."""
         self.sync.wakeup()
         self._news.set()
 

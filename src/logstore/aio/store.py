@@ -1,4 +1,4 @@
-"""The asynchronous twin of a store, and its opening."""
+"""Asynchronous facade of a store, and its opening."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _THREADS = 8
 
 
 class Store(AsyncFacade[_store.Store], Closing):
-    """As `Store`."""
+    """A `Store` for tasks."""
 
     @property
     def path(self) -> str:
@@ -44,7 +44,7 @@ class Store(AsyncFacade[_store.Store], Closing):
 
     topics = async_method(_store.Store.topics)
     describe_topic = async_method(_store.Store.describe_topic)
-    alter_topic = async_method(_store.Store.alter_topic)  # type: ignore[arg-type]  # its settings might be named self
+    alter_topic = async_method(_store.Store.alter_topic)  # type: ignore[arg-type]  # a setting may be named self
     delete_topic = async_method(_store.Store.delete_topic)
     commit_offsets = async_method(_store.Store.commit_offsets)
     committed = async_method(_store.Store.committed)
@@ -75,7 +75,7 @@ class Store(AsyncFacade[_store.Store], Closing):
         return self.topic(name)
 
     def __contains__(self, name: object) -> bool:
-        """As ``name in`` a `Store`, at once: of one that is open read-only, it reads a small file."""
+        """Test ``name in`` a `Store`, at once; if it is open read-only, that reads a small file."""
         return name in self.sync
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -103,7 +103,7 @@ class Store(AsyncFacade[_store.Store], Closing):
         if self.sync.closed:
             self._threads.end()
         else:
-            # Shielded: a store that is half closed could not be closed again.
+            # Shielded: a half-closed store could not be closed again.
             closing = self._threads.start(self.sync.close)
             closing.add_done_callback(lambda _done: self._threads.end())
             await asyncio.shield(closing)
@@ -119,11 +119,11 @@ def open(*args: Any, threads: int = _THREADS, wait_s: float | None = 0.0, **kwar
                 try:
                     return Store(await pool.make(_store.open_store, _store.Store.close, *args, **kwargs), pool)
                 except DirectoryLockedError as error:
-                    # Waited for here: a thread that waits would go on after its caller has given up.
+                    # Waited for here: a waiting thread would continue after its caller has given up.
                     pause_s = patience.pause_s(error)
                 await asyncio.sleep(pause_s)
         except BaseException:
-            # What is under way, closing again among it, is still finished.
+            # Running calls still finish, and so does closing after a cancellation.
             pool.end()
             raise
 

@@ -1,7 +1,7 @@
-"""What every asynchronous twin stands on: a few threads for one store, and how a blocking call is awaited.
+"""Threads and base classes of the asynchronous facades: how a blocking call is awaited.
 
-A call that has begun in a thread cannot be taken back; its future can be cancelled. What such a call
-would have handed over is given back (`Threads.make`) or stays where it was.
+A call that has begun in a thread cannot be withdrawn; its future can be cancelled. The result of such a call
+is closed again (`Threads.make`) or stays where it was.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class Threads:
         self._ended = False
 
     def start(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> asyncio.Future[R]:
-        """Begin a call. Its future may be cancelled; the call, once it runs, goes on."""
+        """Start a call. Its future may be cancelled; a running call continues."""
         return asyncio.wrap_future(self._submit(work, *args, **kwargs))
 
     async def make(self, work: Callable[..., R], undo: Callable[[R], object], *args: Any, **kwargs: Any) -> R:
-        """Make a call whose result has to be given back: if nobody is there to take it, ``undo`` gets it."""
+        """Make a call whose result needs an owner: after a cancellation ``undo`` gets the result."""
         making = self._submit(work, *args, **kwargs)
         try:
             return await asyncio.wrap_future(making)
         except asyncio.CancelledError:
-            # Also one that was made a moment ago, and was not handed over yet.
+            # Also undone if it was made a moment ago, and not yet returned.
             pool = _pool(1)
             pool.submit(_give_back, making, undo)
             pool.shutdown(wait=False)
             raise
 
     def _submit(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> Future[R]:
-        # What is called after the store was closed is told so, in a thread for that call alone.
+        # A call after the store was closed raises that error, in a thread for this call only.
         pool = _pool(1) if self._ended else self._pool
         taken = pool.submit(functools.partial(work, *args, **kwargs))
         if self._ended:
@@ -56,7 +56,7 @@ class Threads:
         return taken
 
     def end(self) -> None:
-        """Let the threads end, once they have done what was begun."""
+        """End the threads once the calls already begun have returned."""
         self._ended = True
         self._pool.shutdown(wait=False)
 
@@ -64,7 +64,7 @@ class Threads:
 def _give_back(making: Future[R], undo: Callable[[R], object]) -> None:
     try:
         made = making.result()
-    except BaseException:  # noqa: BLE001  there is nothing to give back, and nobody to tell
+    except BaseException:  # noqa: BLE001  nothing was made, and the caller is gone
         return
     undo(made)
 
@@ -74,10 +74,10 @@ def _pool(count: int) -> ThreadPoolExecutor:
 
 
 class Worded:
-    """Says what is to be written where a program forgot that it is asynchronous."""
+    """Error messages for a program that has forgotten to await."""
 
     if not TYPE_CHECKING:
-        # Hidden from type checkers, to which these must stay errors.
+        # Hidden from type checkers, which must still report these as errors.
         def __iter__(self):
             raise TypeError(f"{self!r} is iterated with `async for`, not with `for`")
 
@@ -85,11 +85,11 @@ class Worded:
             raise TypeError(f"{self!r} is entered with `async with`, not with `with`")
 
         def __exit__(self, *exc_info):
-            """Never called; without it Python has words of its own for `with`."""
+            """Do nothing; without this method Python would raise its own error for `with`."""
 
 
 class AsyncFacade(Worded, Generic[S]):
-    """Stands for one object of the store, named `sync`, whose calls block."""
+    """A facade of one object of the store, named `sync`, whose calls block."""
 
     sync: S  #: the object of the store
 
@@ -108,7 +108,7 @@ class AsyncFacade(Worded, Generic[S]):
 
 
 class Late(AsyncFacade[S]):
-    """A twin of what is made in a thread: when it is awaited, or else when it is first used."""
+    """A facade of an object that is made in a thread when it is awaited, or else first used."""
 
     def __init__(self, make: Callable[[], S], threads: Threads) -> None:
         self._make = make
@@ -119,13 +119,13 @@ class Late(AsyncFacade[S]):
         return "sync" in self.__dict__
 
     def __getattr__(self, name: str) -> Any:
-        # Called for what is not there, and for a property that asks for what is not there.
+        # Called for a missing attribute, and for a property that reads one.
         if self._is_made or (not hasattr(type(self), name) and name != "sync"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise AttributeError(f"nothing is known of {self!r} before it is awaited: write `await` in front of it")
 
     def _get(self) -> S:
-        """As `sync`, made if it is not yet. Blocks: for a thread."""
+        """Return `sync`, made if needed. Blocks: for a thread."""
         if not self._is_made:
             self.sync = self._make()
         return self.sync
@@ -139,14 +139,14 @@ class Late(AsyncFacade[S]):
 
 
 def document_as(twin: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a function the name, the text and, for who looks, the signature of its twin."""
+    """Give a function the name, the docstring and the visible signature of its synchronous twin."""
     return functools.wraps(twin)  # type: ignore[return-value]  # which says less of it
 
 
 def async_method(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """A method of the twin, made in a thread."""
+    """Return an asynchronous version of a method, which runs in a thread."""
 
     @document_as(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -157,7 +157,7 @@ def async_method(
 
 
 def sync_property(attribute: property) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-    """A property whose value may have to be waited for: a method here."""
+    """Return a method for a property whose value may have to be awaited."""
     get = attribute.fget
     assert get is not None
 
@@ -169,7 +169,7 @@ def sync_property(attribute: property) -> Callable[[Any], Coroutine[Any, Any, An
 
 
 class Pending(Worded, Generic[T]):
-    """Something that is opened when it is awaited, or entered by ``async with`` and closed behind it."""
+    """An object that is opened when it is awaited, or by ``async with``, which also closes it."""
 
     def __init__(self, opening: Callable[[], Awaitable[T]], call: str) -> None:
         self._opening = opening
@@ -208,11 +208,11 @@ class Pending(Worded, Generic[T]):
 
 
 class Closing(ABC):
-    """What is closed at the end of an ``async with``."""
+    """An object that is closed at the end of an ``async with``."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Close the object and release what it holds."""
 
     async def __aenter__(self) -> Self:
         return self

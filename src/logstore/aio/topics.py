@@ -1,4 +1,4 @@
-"""The asynchronous twins of a topic and of a scan of it."""
+"""Asynchronous facades of a topic and of a scan of it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ R = TypeVar("R")
 
 
 class Scan(Late[_scans.TopicScan]):
-    """As `TopicScan`. Iterate it for records, or its `chunks`, `values` and `batches`, with ``async for``.
+    """A `TopicScan` for tasks. Iterate it for records, or its `chunks`, `values` and `batches`, with ``async for``.
 
-    ``await topic.scan(...)`` fixes the range; a scan that is used without it, as in ``async for record in
-    topic.scan(...)``, does so with its first use. Its attributes (`bounds`, `columns`) are known from then on.
+    ``await topic.scan(...)`` fixes the range; a scan used without it, as in ``async for record in
+    topic.scan(...)``, fixes it at its first use. Its attributes (`bounds`, `columns`) are known from then on.
     """
 
     def __init__(self, make: Callable[[], _scans.TopicScan], threads: Threads, topic: str) -> None:
@@ -65,15 +65,15 @@ class Scan(Late[_scans.TopicScan]):
                 under_way.cancel()
 
     def chunks(self) -> AsyncIterator[Any]:
-        """As `TopicScan.chunks`."""
+        """Iterate as `TopicScan.chunks` does."""
         return self._each(_scans.TopicScan.chunks)
 
     def values(self) -> AsyncIterator[list[bytes | None]]:
-        """As `TopicScan.values`."""
+        """Iterate as `TopicScan.values` does."""
         return self._each(_scans.TopicScan.values)
 
     def batches(self) -> AsyncIterator[Any]:
-        """As `TopicScan.batches`."""
+        """Iterate as `TopicScan.batches` does."""
         return self._each(_scans.TopicScan.batches)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
@@ -86,7 +86,7 @@ _END: Any = object()
 
 
 class Topic(Late[_topic.Topic]):
-    """As `Topic`. ``store[name]`` is one that looks for its topic when it is awaited, or first used.
+    """A `Topic` for tasks. ``store[name]`` looks for its topic when it is awaited, or first used.
 
     There is no ``topic[0]``: the calls of a log block.
     """
@@ -102,7 +102,7 @@ class Topic(Late[_topic.Topic]):
     def id(self) -> str:
         return self.sync.id
 
-    # A property, seen from the class, is no property to the type checker.
+    # Read from the class, these are properties, which the type checker rejects here.
     partition_count = sync_property(_topic.Topic.partition_count)  # type: ignore[arg-type]
     config = sync_property(_topic.Topic.config)  # type: ignore[arg-type]
     append = async_method(_topic.Topic.append)

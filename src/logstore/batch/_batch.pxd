@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Record batch v2 as bytes: the header's places, its checks, one record at a time.
+"""Record batch v2 as bytes: positions of the header fields, checks, iteration over records.
 
-Leaves shared by everything compiled that looks into a batch. `_batch.pyx` draws the format.
+Leaves shared by all compiled modules that read a batch. `_batch.pyx` draws the format.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -26,7 +26,7 @@ from logstore.batch._crc32c cimport logstore_crc32c
 
 cdef enum:
     HEADER_BYTES = 61
-    LENGTH_END = 12               # the length field counts the bytes behind it
+    LENGTH_END = 12               # the length field counts the bytes after it
     CHECKED_FROM = 21             # the CRC covers from the attributes on
     AT_BASE_OFFSET = 0
     AT_LENGTH = 8
@@ -49,7 +49,7 @@ cdef enum:
     CONTROL_FLAG = 0x20
     DELETE_HORIZON_FLAG = 0x40
 
-# Statuses behind SHORT and MALFORMED.
+# Statuses after SHORT and MALFORMED.
 cdef enum:
     BAD_MAGIC = -3
     BAD_LENGTH = -4
@@ -83,16 +83,16 @@ cdef struct RecordView:
 
 
 cdef inline int refuse_header(BatchHeader *out, int status) noexcept nogil:
-    # A header that is none holds no numbers that anybody could take for true.
+    # A failed header is zeroed, so that no caller uses its numbers.
     memset(out, 0, sizeof(BatchHeader))
     return status
 
 
 cdef inline int parse_header(const uint8_t *p, const uint8_t *end, BatchHeader *out) noexcept nogil:
-    """Read a batch header; the batch itself may reach behind end (compare size with end - p)."""
+    """Read a batch header; the batch itself may end after `end` (compare size with end - p)."""
     cdef int32_t length
     if end - p < HEADER_BYTES:
-        # What there is of it may already tell that this is no batch.
+        # The bytes present may already show that this is no batch.
         if end - p > AT_MAGIC and p[AT_MAGIC] != 2:
             return refuse_header(out, BAD_MAGIC)
         return refuse_header(out, SHORT)
@@ -115,10 +115,10 @@ cdef inline int parse_header(const uint8_t *p, const uint8_t *end, BatchHeader *
     out.record_count = load32(p + AT_RECORD_COUNT)
     if out.base_offset < 0 or out.last_offset_delta < 0 or out.record_count < 0:
         return refuse_header(out, BAD_COUNT)
-    # No delta of a record then leads past the last offset, whatever its bytes say.
+    # Without this bound a record's delta could lead past the last offset.
     if out.base_offset > INT64_MAX - 1 - INT32_MAX:
         return refuse_header(out, BAD_COUNT)
-    # Compaction drops records and keeps the last delta, so there may be fewer than the span.
+    # Compaction removes records and keeps the last delta, so there may be fewer than the span.
     if <int64_t>out.record_count > <int64_t>out.last_offset_delta + 1:
         return refuse_header(out, BAD_COUNT)
     return OK
@@ -129,7 +129,7 @@ cdef inline uint32_t batch_crc(const uint8_t *p, int64_t size) noexcept nogil:
 
 
 cdef inline int check_batch(const uint8_t *p, const uint8_t *end, BatchHeader *out) noexcept nogil:
-    """A whole batch with a good CRC at p: OK, else why not."""
+    """Check that a whole batch with a good CRC is at p; return OK, or the status of the failure."""
     cdef int status = parse_header(p, end, out)
     if status != OK:
         return status
@@ -145,7 +145,7 @@ cdef inline int64_t last_offset_of(const BatchHeader *header) noexcept nogil:
 
 
 cdef inline void seal_batch(uint8_t *p, int64_t size) noexcept nogil:
-    """Set length and CRC of a batch whose other fields stand."""
+    """Set length and CRC of a batch whose other fields are set."""
     store32(p + AT_LENGTH, <int32_t>(size - LENGTH_END))
     logstore_put32(p + AT_CRC, batch_crc(p, size))
 
@@ -154,7 +154,7 @@ cdef inline int next_record(const uint8_t **cursor, const uint8_t *end, int64_t 
                             int64_t base_timestamp, RecordView *out) noexcept nogil:
     """Read one record at *cursor and step over it.
 
-    On a status below OK *cursor is left as it was. The headers are not looked into.
+    On a status below OK *cursor is left as it was. The headers are not checked.
     """
     cdef const uint8_t *p = cursor[0]
     cdef const uint8_t *stop
@@ -219,7 +219,7 @@ cdef inline int next_header(const uint8_t **cursor, const uint8_t *end, const ui
 
 
 cdef inline bint is_utf8(const uint8_t *p, int32_t size) noexcept nogil:
-    """Whether bytes are UTF-8 (RFC 3629), as the keys of headers are."""
+    """Tell whether bytes are UTF-8 (RFC 3629), as the keys of headers are."""
     cdef const uint8_t *end = p + size
     cdef uint32_t first
     cdef int more
@@ -238,7 +238,7 @@ cdef inline bint is_utf8(const uint8_t *p, int32_t size) noexcept nogil:
             return False
         if more > end - p:
             return False
-        # Neither longer than needed, nor a surrogate, nor above U+10FFFF.
+        # Overlong forms, surrogates and code points above U+10FFFF are invalid.
         if ((first == 0xE0 and p[0] < 0xA0) or (first == 0xED and p[0] > 0x9F)
                 or (first == 0xF0 and p[0] < 0x90) or (first == 0xF4 and p[0] > 0x8F)):
             return False
@@ -257,7 +257,7 @@ cdef struct Bounds:
     int64_t until_ms              # exclusive; INT64_MAX: no end
 
 cdef inline bint is_before(int64_t timestamp, const Bounds *bounds) noexcept nogil:
-    """Whether a time lies before the end of the bounds; without an end, every time does."""
+    """Tell whether a time is before the end of the bounds; without an end, every time is."""
     return timestamp < bounds.until_ms or bounds.until_ms == INT64_MAX
 
 

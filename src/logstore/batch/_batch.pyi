@@ -10,7 +10,7 @@ DEFAULT_DECOMPRESSED_LIMIT: int
 
 @final
 class Record:
-    """One record. Key, value and headers become objects when they are first asked for."""
+    """One record. Key, value and headers become objects at their first use."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Record:
     def timestamp_ms(self) -> int: ...
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the producer or the log gave the timestamp."""
+        """Whether the timestamp was set by the producer or the log."""
 
     @property
     def key(self) -> bytes | None:
@@ -45,10 +45,10 @@ class Record:
 
     @property
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """((key, value or None), ...) in their order; a key may repeat."""
+        """((key, value or None), ...) in order; a key may repeat."""
 
     def copy(self) -> Record:
-        """The same record, holding nothing but its own key, value and headers."""
+        """Return the same record, holding only its own key, value and headers."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -79,7 +79,7 @@ class BatchView:
     def attributes(self) -> int: ...
     @property
     def codec(self) -> Codec:
-        """The `Codec`; raises UnsupportedCodecError for a number that is none."""
+        """The `Codec`; raises UnsupportedCodecError for an unknown number."""
 
     @property
     def timestamp_type(self) -> TimestampType: ...
@@ -89,7 +89,7 @@ class BatchView:
     def is_control(self) -> bool: ...
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a compaction may drop the tombstones and markers in here, or None."""
+        """Time from which a compaction may remove the tombstones and markers in this batch, or None."""
 
     @property
     def base_timestamp_ms(self) -> int: ...
@@ -115,10 +115,10 @@ class BatchView:
         """Compare the CRC-32C with the bytes."""
 
     def payload(self, limit: int = 67_108_864) -> bytes:
-        """The records as bytes, decompressed to at most ``limit`` bytes."""
+        """Return the records as bytes, decompressed to at most ``limit`` bytes."""
 
     def validate(self, *, contiguous: bool = True, limit: int = 67_108_864) -> tuple[int, int, int]:
-        """Walk every record: (least timestamp, greatest timestamp, records without key)."""
+        """Walk every record; return (least timestamp, greatest timestamp, records without key)."""
 
     def __iter__(self) -> Iterator[Record]: ...
     def __len__(self) -> int: ...
@@ -140,11 +140,11 @@ def run_of(
     next_offset: int,
     marks: tuple[int, int, int],
 ) -> Batches:
-    """`Batches` of bytes that a segment has read and checked; for `log.reader`, which makes one for every read."""
+    """Return `Batches` of bytes that a segment has read and checked; for `log.reader`, once for every read."""
 
 @disjoint_base
 class Batches:
-    """Whole record batches as they lie in a log, with the range of them that a reader may see."""
+    """Whole record batches as stored in a log, with the range that a reader may see."""
 
     def __init__(
         self,
@@ -198,47 +198,47 @@ class Batches:
     def end_offset(self) -> int: ...
     def __bool__(self) -> bool: ...
     def batches(self) -> list[BatchView]:
-        """Every batch, control and aborted ones included, as `BatchView`s."""
+        """Return every batch, control and aborted ones included, as `BatchView`s."""
 
     def __iter__(self) -> RecordIterator: ...
     def damage(self) -> tuple[RecordError, int, int] | None:
-        """What keeps the first batch that cannot be read from it: (error, position, size) in ``data``, or None."""
+        """Find the first batch that cannot be read: return (error, position, size) in ``data``, or None."""
 
     def between(self, start: int, stop: int, next_offset: int) -> Batches:
-        """The batches from one position in ``data`` to another, with the same bounds."""
+        """Return the batches from one position in ``data`` to another, with the same bounds."""
 
     def first(self, count: int) -> Batches:
-        """The same run up to its ``count``-th visible record, or all of it: its bytes are not copied."""
+        """Return the run up to its ``count``-th visible record, or all of it: its bytes are not copied."""
 
     def records(self) -> list[Record]:
-        """Every visible record, in a list."""
+        """Return every visible record, in a list."""
 
     def values(self) -> list[bytes | None]:
-        """The values of the visible records, in a list: the fastest way to Python objects."""
+        """Return the values of the visible records, in a list: the fastest way to Python objects."""
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
-        """(offset, timestamp_ms, key, value) of the visible records, in a list."""
+        """Return (offset, timestamp_ms, key, value) of the visible records, in a list."""
 
     def count(self) -> int:
-        """How many records are visible. Whole batches inside the bounds are not looked into."""
+        """Count the visible records. Whole batches inside the bounds are not decoded."""
 
     def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first visible record with at least that timestamp, or None."""
+        """Return (timestamp, offset) of the first visible record with at least that timestamp, or None."""
 
 @final
 class RunReader:
-    """Steps through the visible records of a run. One user at a time."""
+    """A cursor over the visible records of a run. One user at a time."""
 
     def __new__(cls, run: Batches) -> Self: ...
 
 @final
 class RecordIterator:
-    """The visible records of a run, one by one. It says how far it has come, and can be held up on the way."""
+    """The visible records of a run, one by one. It has a position, and can be stopped on the way."""
 
     def __new__(cls, run: Batches) -> Self: ...
     @property
     def position(self) -> int:
-        """The offset behind the last record that was handed out; at the end, where the next read goes on."""
+        """The offset after the last record that was handed out; at the end, that of the next read."""
 
     @property
     def exhausted(self) -> bool:
@@ -246,7 +246,7 @@ class RecordIterator:
 
     @property
     def failed(self) -> bool:
-        """Whether a step is under way or was not finished, by damage or held up; nothing follows then."""
+        """Whether a step is running or did not finish, by damage or a stop; no record follows then."""
 
     def allow(self, count: int) -> Self:
         """Hand out ``count`` more records at most, then stop until the next call of this."""
@@ -256,7 +256,7 @@ class RecordIterator:
 
 @final
 class RecordChain:
-    """The records of many runs, one run after the other, as an iterator of `RecordIterator`s gives them."""
+    """The records of many runs in order, from an iterator of `RecordIterator`s."""
 
     def __new__(cls, runs: Iterable[RecordIterator]) -> Self: ...
     def __iter__(self) -> Self: ...
@@ -266,10 +266,10 @@ def stamp(batch: Buffer, base_offset: int, leader_epoch: int) -> None:
     """Set base offset and leader epoch in a writable batch; the CRC does not cover them."""
 
 def stamp_run(batches: Buffer, base_offset: int, leader_epoch: int) -> int:
-    """`stamp` every batch of a run, offsets rising from base_offset; -1 keeps them."""
+    """Run `stamp` on every batch of a run, offsets rising from base_offset; -1 keeps them."""
 
 def restamp_time(batch: Buffer, max_timestamp_ms: int, append_time: bool) -> None:
-    """Set the greatest timestamp and whether the log gave it, and the CRC anew, in a writable batch."""
+    """Set the greatest timestamp, whether the log gave it, and the new CRC, in a writable batch."""
 
 def stamp_producer(
     batches: Buffer,
@@ -280,7 +280,7 @@ def stamp_producer(
     transactional: bool = False,
     append_time_ms: int = -1,
 ) -> int:
-    """Make every batch of a run its producer's, sequences rising from base_sequence; the CRCs are set anew."""
+    """Set the producer of every batch of a run, sequences rising from base_sequence; CRCs are set again."""
 
 def with_codec(view: BatchView, codec: int, payload: bytes) -> bytearray:
-    """A copy of a batch whose records are ``payload``, already compressed with ``codec``."""
+    """Return a copy of a batch whose records are ``payload``, already compressed with ``codec``."""

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Record batch v2: a header view, its checks, and records read lazily out of whole batches.
+"""Record batch v2: a header view, its checks, and records decoded lazily from whole batches.
 
 Bytes (Kafka protocol guide, "Record Batch"; all numbers big-endian)::
 
      0  base offset        i64    set by the log; outside the CRC
      8  batch length       i32    bytes behind this field
-    12  leader epoch       i32    set by the log; outside the CRC
+         8  batch length       i32    bytes after this field
     16  magic              i8     2
-    17  CRC-32C            u32    over everything behind it
+        17  CRC-32C            u32    over everything after it
     21  attributes         i16    bits 0-2 codec, 3 log-append time, 4 transactional, 5 control,
                                   6 delete horizon (the base timestamp is then the horizon)
     23  last offset delta  i32
@@ -59,7 +59,7 @@ DEFAULT_DECOMPRESSED_LIMIT = 64 << 20
 
 cdef int raise_batch_status(int status, const uint8_t *p, const uint8_t *end, object path,
                             object position) except -1:
-    """Raise what a status below OK means for the batch at p."""
+    """Raise the error of a status below OK for the batch at p."""
     cdef BatchHeader header
     if status == OK:
         return 0
@@ -100,8 +100,8 @@ cdef inline bytes _slice(const uint8_t *data, int32_t size):
 
 
 cdef inline int release(Record record) except -1:
-    """Give the bytes back once nothing is left in them that may still be asked for."""
-    # No method: a class that has one is larger by a pointer, and to set the memory of more than 128 bytes is slow.
+    """Release the bytes once key, value and headers have all become objects."""
+    # No method: a class that has one is larger by a pointer, and clearing more than 128 bytes is slow.
     if (record._headers_object is not None and (record._key_size < 0 or record._key_object is not None)
             and (record._value_size < 0 or record._value_object is not None)):
         record._owner = None
@@ -109,7 +109,7 @@ cdef inline int release(Record record) except -1:
 
 
 cdef tuple _headers_of(const uint8_t *p, const uint8_t *end):
-    """The headers of a record as ((key, value), ...)."""
+    """Return the headers of a record as ((key, value), ...)."""
     cdef int32_t count, key_size, value_size
     cdef const uint8_t *key
     cdef const uint8_t *value
@@ -133,14 +133,14 @@ cdef tuple _headers_of(const uint8_t *p, const uint8_t *end):
 @cython.no_gc
 @cython.freelist(512)
 cdef class Record:
-    """One record. Key, value and headers become objects when they are first asked for.
+    """One record. Key, value and headers become objects at their first use.
 
-    Owns: a reference to the bytes that it was read from, so a record that is kept keeps the chunk
+    Owns: a reference to the bytes that it was read from. So a record that is kept keeps the chunk
     of its read alive (``max_bytes`` at most, or its decompressed batch), until all of key, value and headers have
-    been asked for; `copy()` gives one that holds nothing else at once.
+    been used; `copy()` returns a record without that reference.
 
-    The garbage collector does not know of it: it holds bytes, text and tuples of these, none of which leads
-    back to it, and keeping account of each record would cost a tenth of reading it.
+    The garbage collector does not track it: it holds bytes, text and tuples of these, none of which leads
+    back to it, and tracking each record would cost a tenth of reading it.
     """
 
     def __init__(self, topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers=()):
@@ -171,7 +171,7 @@ cdef class Record:
 
     @property
     def headers(self):
-        """((key, value or None), ...) in their order; a key may repeat."""
+        """((key, value or None), ...) in order; a key may repeat."""
         if self._headers_object is None:
             self._headers_object = _headers_of(self._headers, self._end)
             release(self)
@@ -179,11 +179,11 @@ cdef class Record:
 
     @property
     def timestamp_type(self):
-        """Whether the producer or the log gave the timestamp."""
+        """Whether the timestamp was set by the producer or the log."""
         return _APPEND_TIME if self._timestamp_type else _CREATE_TIME
 
     def copy(self):
-        """The same record, holding nothing but its own key, value and headers."""
+        """Return the same record, holding only its own key, value and headers."""
         return Record(self.topic, self.partition, self.offset, self.timestamp_ms, self._timestamp_type,
                       self.key, self.value, self.headers)
 
@@ -211,7 +211,7 @@ cdef class Record:
 # --- one batch --------------------------------------------------------------------------------
 
 cdef object payload_of(const uint8_t *p, const BatchHeader *header, int64_t limit):
-    """The decompressed records of a compressed batch."""
+    """Return the decompressed records of a compressed batch."""
     cdef int codec = header.attributes & CODEC_MASK
     if codec > 4:
         raise UnsupportedCodecError(
@@ -229,7 +229,7 @@ cdef struct Survey:
 
 
 cdef int read_through(const uint8_t *p, const uint8_t *end, const BatchHeader *header) noexcept nogil:
-    """Walk all records of a payload as a reader does who asks for all of each: OK, else the record is malformed.
+    """Walk all records of a payload as a reader of every field would; return OK, or MALFORMED.
 
     At the top of the loop the records before p can be read, with their headers.
     """
@@ -255,8 +255,8 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
                         Survey *out) noexcept nogil:
     """Walk all records of a payload: lengths, varints, headers, rising offset deltas.
 
-    What a producer sends (contiguous) has text for header keys, as every reader expects it; what
-    another log has stored is not refused for a key that is none.
+    A producer's batch (contiguous) must have UTF-8 header keys, as every reader expects. Batches
+    stored by another log are accepted with other keys.
 
     At the top of the loop the records before p are whole and their offsets rise.
     """
@@ -311,7 +311,7 @@ cdef class BatchView:
     Threads: immutable after construction.
 
     Raises:
-        CorruptRecordError: the header is cut or impossible, or the batch reaches behind its bytes.
+            CorruptRecordError: the header is cut or impossible, or the batch ends after its bytes.
         UnsupportedFormatError: the magic byte is not 2.
     """
 
@@ -374,7 +374,7 @@ cdef class BatchView:
 
     @property
     def codec(self):
-        """The `Codec`; raises UnsupportedCodecError for a number that is none."""
+        """The `Codec`; raises UnsupportedCodecError for an unknown number."""
         number = self._header.attributes & CODEC_MASK
         try:
             return Codec(number)
@@ -396,7 +396,7 @@ cdef class BatchView:
 
     @property
     def delete_horizon_ms(self):
-        """When a compaction may drop the tombstones and markers in here, or None."""
+        """Time from which a compaction may remove the tombstones and markers in this batch, or None."""
         if self._header.attributes & DELETE_HORIZON_FLAG:
             return self._header.base_timestamp
         return None
@@ -454,17 +454,17 @@ cdef class BatchView:
         return self
 
     def payload(self, int64_t limit=64 << 20):
-        """The records as bytes, decompressed to at most ``limit`` bytes."""
+        """Return the records as bytes, decompressed to at most ``limit`` bytes."""
         if self._header.attributes & CODEC_MASK:
             return payload_of(<const uint8_t *>self._buffer.buf, &self._header, limit)
         return PyBytes_FromStringAndSize(<const char *>self._buffer.buf + HEADER_BYTES,
                                          self._header.size - HEADER_BYTES)
 
     def validate(self, *, bint contiguous=True, int64_t limit=64 << 20):
-        """Walk every record: (least timestamp, greatest timestamp, records without key).
+        """Walk every record; return (least timestamp, greatest timestamp, records without key).
 
-        ``contiguous`` asks for offset deltas 0, 1, 2 … as producers write them; without it they
-        only have to rise, as compaction leaves them, and the keys of headers may be any bytes.
+        ``contiguous`` requires offset deltas 0, 1, 2 … as producers write them; without it they
+        only have to rise, as after compaction, and the keys of headers may be any bytes.
 
         Raises:
             InvalidRecordError: a record's length, varint, offset delta or header is wrong, a header's key
@@ -511,7 +511,7 @@ cdef class BatchView:
 
 
 cdef object marker_of(const uint8_t *p, const BatchHeader *header):
-    """(`Marker`, coordinator epoch) out of a control batch, or None for other control records.
+    """Decode (`Marker`, coordinator epoch) from a control batch; None for other control records.
 
     Key: version i16, type i16 (0 abort, 1 commit); value: version i16, coordinator epoch i32.
     """
@@ -531,11 +531,11 @@ cdef object marker_of(const uint8_t *p, const BatchHeader *header):
 # --- a run of batches -------------------------------------------------------------------------
 
 cdef class Batches:
-    """Whole record batches as they lie in a log, with the range of them that a reader may see.
+    """Whole record batches as stored in a log, with the range that a reader may see.
 
     Iterating gives the visible `Record`s: inside the bounds of offset and time, no control
-    records and, for a committed reader, none of an aborted transaction. The bytes are one object,
-    however many records they hold.
+    records and, for a committed reader, none of an aborted transaction. The bytes are one object
+    for any number of records.
 
     Owns: a reference to ``data``. Threads: immutable after construction.
     """
@@ -558,7 +558,7 @@ cdef class Batches:
         cdef int status = OK
         cdef int64_t seen = -1
         if self.topic is not None:
-            # Iterators point into the bytes.
+            # A second __init__ would free bytes that iterators point into.
             raise TypeError("a run of batches cannot be changed")
         if check:
             with nogil:
@@ -642,7 +642,7 @@ cdef class Batches:
         return PyBytes_GET_SIZE(self.data) > 0
 
     def batches(self):
-        """Every batch, control and aborted ones included, as `BatchView`s."""
+        """Return every batch, control and aborted ones included, as `BatchView`s."""
         cdef Py_ssize_t position = 0
         cdef list views = []
         whole = memoryview(self.data)
@@ -656,9 +656,9 @@ cdef class Batches:
         return RecordIterator(self)
 
     def damage(self):
-        """What keeps the first batch that cannot be read from it: (error, position, size) in ``data``, or None.
+        """Find the first batch that cannot be read: return (error, position, size) in ``data``, or None.
 
-        Every batch is decompressed and every record walked through.
+        Every batch is decompressed and every record is read.
         """
         cdef RunReader reader = RunReader(self)
         cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(self.data)
@@ -677,7 +677,7 @@ cdef class Batches:
         return None
 
     def between(self, Py_ssize_t start, Py_ssize_t stop, int64_t next_offset):
-        """The batches from one position in ``data`` to another, with the same bounds."""
+        """Return the batches from one position in ``data`` to another, with the same bounds."""
         cdef Batches part = Batches.__new__(Batches)
         part._take(self.data[start:stop], self.bounds.start_offset, self.bounds.end_offset, self.bounds.since_ms,
                    self.bounds.until_ms, self.topic, self.partition, self.path, self.position + start,
@@ -688,10 +688,10 @@ cdef class Batches:
         return part
 
     def first(self, int64_t count):
-        """The same run up to its ``count``-th visible record, or all of it: its bytes are not copied.
+        """Return the run up to its ``count``-th visible record, or all of it: its bytes are not copied.
 
         Raises:
-            CorruptRecordError: what comes before that record is damaged.
+            CorruptRecordError: a batch before that record is damaged.
         """
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
@@ -707,11 +707,11 @@ cdef class Batches:
         return part
 
     def records(self):
-        """Every visible record, in a list."""
+        """Return every visible record, in a list."""
         return list(RecordIterator(self))
 
     def values(self):
-        """The values of the visible records, in a list: the fastest way to Python objects."""
+        """Return the values of the visible records, in a list: the fastest way to Python objects."""
         cdef list out = []
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
@@ -720,7 +720,7 @@ cdef class Batches:
         return out
 
     def tuples(self):
-        """(offset, timestamp_ms, key, value) of the visible records, in a list."""
+        """Return (offset, timestamp_ms, key, value) of the visible records, in a list."""
         cdef list out = []
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
@@ -731,12 +731,12 @@ cdef class Batches:
         return out
 
     def count(self):
-        """How many records are visible. Whole batches inside the bounds are not looked into."""
+        """Count the visible records. Whole batches inside the bounds are not decoded."""
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
         cdef int64_t total = 0
         while reader.next_header():
-            # No record is newer than its batch says; how old one may be nothing says.
+            # The header bounds the newest record of a batch, but not its oldest.
             if (reader.header.base_offset >= self.bounds.start_offset
                     and last_offset_of(&reader.header) < self.bounds.end_offset
                     and is_before(reader.header.max_timestamp, &self.bounds)
@@ -749,7 +749,7 @@ cdef class Batches:
         return total
 
     def first_at_or_after(self, int64_t timestamp_ms):
-        """(timestamp, offset) of the first visible record with at least that timestamp, or None."""
+        """Return (timestamp, offset) of the first visible record with at least that timestamp, or None."""
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
         while reader.next_visible(&record):
@@ -764,7 +764,7 @@ cdef class Batches:
 def run_of(bytes data not None, int64_t start_offset, int64_t end_offset, since_ms, until_ms, str topic not None,
            int32_t partition, str path, int64_t position, aborted, bint committed_only, int64_t limit,
            int64_t next_offset, tuple marks not None):
-    """`Batches` of bytes that a segment has read and checked; for `log.reader`, which makes one for every read.
+    """Return `Batches` of bytes that a segment has read and checked; for `log.reader`, once for every read.
 
     ``marks`` are log start offset, high watermark and last stable offset.
     """
@@ -777,7 +777,7 @@ def run_of(bytes data not None, int64_t start_offset, int64_t end_offset, since_
 
 @cython.final
 cdef class RunReader:
-    """Steps through the visible records of a run. One user at a time."""
+    """A cursor over the visible records of a run. One user at a time."""
 
     def __cinit__(self, Batches run not None):
         self.run = run
@@ -785,11 +785,11 @@ cdef class RunReader:
         self._end = self._next + PyBytes_GET_SIZE(run.data)
 
     cdef int next_batch(self) except -1:
-        """Go to the next batch that may hold a visible record, and open it; 0 when there is none."""
+        """Open the next batch that may hold a visible record; return 0 when there is none."""
         return self.open_batch() if self.next_header() else 0
 
     cdef int next_header(self) except -1:
-        """Go to the header of the next batch that may hold a visible record; 0 when there is none."""
+        """Find the header of the next batch that may hold a visible record; return 0 when there is none."""
         cdef const uint8_t *p
         cdef int status
         cdef Batches run = self.run
@@ -819,7 +819,7 @@ cdef class RunReader:
         return 0
 
     cdef int open_batch(self) except -1:
-        """Decompress the batch whose header was found, and stand before its first record; 1."""
+        """Decompress the batch whose header was found, and move before its first record; return 1."""
         cdef const uint8_t *p = self._next - self.header.size
         if self.header.attributes & CODEC_MASK:
             try:
@@ -836,7 +836,7 @@ cdef class RunReader:
         return 1
 
     cdef int next_in_batch(self, RecordView *out) except -1:
-        """Read the next visible record of the current batch; 0 when there is none."""
+        """Read the next visible record of the current batch; return 0 when there is none."""
         cdef int status
         cdef const Bounds *bounds = &self.run.bounds
         while self.left:
@@ -857,14 +857,14 @@ cdef class RunReader:
         return 0
 
     cdef int next_visible(self, RecordView *out) except -1:
-        """Read the next visible record; 0 when there is none."""
+        """Read the next visible record; return 0 when there is none."""
         while not self.next_in_batch(out):
             if not self.next_batch():
                 return 0
         return 1
 
     cdef object placed(self, object error):
-        """An error of the current batch, with its file, position and offsets, which its CRC vouches for."""
+        """Add file, position and offsets of the current batch to an error; the CRC guards the offsets."""
         cdef int64_t position = self.run.position + (
             self._next - <const uint8_t *>PyBytes_AS_STRING(self.run.data)) - self.header.size
         error = type(error)(str(error), path=self.run.path, position=position)
@@ -879,17 +879,17 @@ cdef class RunReader:
 
 @cython.final
 cdef class RecordIterator:
-    """The visible records of a run, one by one. It says how far it has come, and can be held up on the way.
+    """The visible records of a run, one by one. It has a position, and can be stopped on the way.
 
     Owns: the run.
     """
 
     cdef RunReader _reader
-    cdef int64_t _allowed               # how many more it may hand out before it stops
+    cdef int64_t _allowed               # how many more records it may hand out before it stops
     cdef readonly int64_t position
     cdef readonly bint exhausted
     cdef readonly bint failed
-    cdef bint _held_up                  # in the midst of a step
+    cdef bint _held_up                  # stopped in the middle of a step
 
     def __cinit__(self, Batches run):
         self._reader = RunReader(run)
@@ -902,10 +902,10 @@ cdef class RecordIterator:
     def allow(self, int64_t count):
         """Hand out ``count`` more records at most, then stop until the next call of this. Returns the iterator.
 
-        Called by another thread while a batch is decompressed, it ends the iterator there: nothing more is handed
+        A call by another thread while a batch is decompressed ends the iterator there: no further record is handed
         out, and the rest is read again.
         """
-        # What is damaged is not stepped over: the next read meets it again, and tells again.
+        # A damaged batch is not skipped: the next read finds it again, and raises again.
         self._held_up = self.failed
         self._allowed = 0 if self.failed else max(count, 0)
         return self
@@ -917,7 +917,7 @@ cdef class RecordIterator:
         return record
 
     cdef Record take(self):
-        """The next record, or None where it stops."""
+        """Return the next record, or None where the iterator stops."""
         cdef RecordView view
         cdef Record record
         cdef bint found
@@ -925,13 +925,13 @@ cdef class RecordIterator:
         cdef RunReader reader = self._reader
         if self._allowed <= 0:
             return None
-        # Held until the step is done: an error leaves both as they are here.
+        # Set until the step is done: an error leaves both fields like this.
         self.failed = True
         allowed = self._allowed
         self._allowed = 0
         found = reader.next_visible(&view)
         if self._held_up:
-            # Without the lock of Python another thread had its turn: what it asked for is not overwritten here.
+            # Another thread called `allow` while the GIL was released: its limit must not be overwritten here.
             return None
         self.failed = False
         if not found:
@@ -960,9 +960,9 @@ cdef class RecordIterator:
 
 @cython.final
 cdef class RecordChain:
-    """The records of many runs, one run after the other, as an iterator of `RecordIterator`s gives them.
+    """The records of many runs in order, from an iterator of `RecordIterator`s.
 
-    What ``itertools.chain.from_iterable`` does, without a call through Python's iteration for every record.
+    Like ``itertools.chain.from_iterable``, without a call through Python's iteration for every record.
     """
 
     cdef object _runs
@@ -982,7 +982,7 @@ cdef class RecordChain:
                 if record is not None:
                     return record
                 self._run = None
-            # Its StopIteration is ours.
+            # Its StopIteration ends this iterator too.
             self._run = next(self._runs)
 
 
@@ -1002,7 +1002,7 @@ def stamp(batch, int64_t base_offset, int32_t leader_epoch):
 
 
 def stamp_run(batches, int64_t base_offset, int32_t leader_epoch):
-    """`stamp` every batch of a run, offsets rising from base_offset; -1 keeps them.
+    """Run `stamp` on every batch of a run, offsets rising from base_offset; -1 keeps them.
 
     Returns the next offset.
     """
@@ -1031,7 +1031,7 @@ def stamp_run(batches, int64_t base_offset, int32_t leader_epoch):
 
 
 def restamp_time(batch, int64_t max_timestamp_ms, bint append_time):
-    """Set the greatest timestamp and whether the log gave it, and the CRC anew, in a writable batch."""
+    """Set the greatest timestamp, whether the log gave it, and the new CRC, in a writable batch."""
     cdef Py_buffer view
     cdef uint8_t *p
     cdef int16_t attributes
@@ -1052,14 +1052,14 @@ def restamp_time(batch, int64_t max_timestamp_ms, bint append_time):
 
 def stamp_producer(batches, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, *,
                    bint transactional=False, int64_t append_time_ms=-1):
-    """Make every batch of a run its producer's, sequences rising from base_sequence; the CRCs are set anew.
+    """Set the producer of every batch of a run, sequences rising from base_sequence; CRCs are set again.
 
-    With ``append_time_ms`` it is the time of every record, and the log gave it. Producer id -1 leaves
+    ``append_time_ms`` becomes the time of every record, as given by the log. Producer id -1 leaves
     the batches without a producer. Returns the next sequence.
 
     Raises:
-        CorruptRecordError, UnsupportedFormatError: a batch is not whole, or its CRC disagrees. What stands
-            before it is changed.
+        CorruptRecordError, UnsupportedFormatError: a batch is not whole, or its CRC disagrees. The batches
+            before it are changed.
     """
     cdef Py_buffer view
     cdef uint8_t *p
@@ -1074,7 +1074,7 @@ def stamp_producer(batches, int64_t producer_id, int16_t producer_epoch, int32_t
         end = p + view.len
         with nogil:
             while p < end:
-                # With its CRC: what is sealed anew below would vouch for bytes that nobody has vouched for.
+                # The CRC is checked first: the new CRC would otherwise vouch for damaged bytes.
                 status = check_batch(p, end, &header)
                 if status != OK:
                     break
@@ -1100,7 +1100,7 @@ def stamp_producer(batches, int64_t producer_id, int16_t producer_epoch, int32_t
 
 
 def with_codec(BatchView view not None, int codec, bytes payload not None):
-    """A copy of a batch whose records are ``payload``, already compressed with ``codec``."""
+    """Return a copy of a batch whose records are ``payload``, already compressed with ``codec``."""
     cdef bytearray out = bytearray(HEADER_BYTES + len(payload))
     cdef uint8_t *p = <uint8_t *>out
     memcpy(p, view._buffer.buf, HEADER_BYTES)

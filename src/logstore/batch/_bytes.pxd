@@ -2,7 +2,7 @@
 """Big-endian numbers and variable-length integers, read and written in place.
 
 Leaves only: pointers and integers in, a status out, no allocation. Every reader carries the end
-of its range and asks before it loads. Formats: Kafka protocol guide, "Protocol Primitive Types"
+of its range and checks it before it loads. Formats: Kafka protocol guide, "Protocol Primitive Types"
 (VARINT and VARLONG are zigzag-encoded, as in Protocol Buffers).
 """
 
@@ -82,12 +82,12 @@ cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
 
 
 cdef inline int varlong_size(int64_t value) noexcept nogil:
-    """Bytes that write_varlong takes for value: 1 to 10."""
+    """Return the bytes that write_varlong takes for value: 1 to 10."""
     return logstore_varint_size(zigzag(value))
 
 
 cdef inline uint8_t *write_varlong(uint8_t *p, int64_t value) noexcept nogil:
-    """Encode value at p, which has room for varlong_size(value) bytes; returns the byte after."""
+    """Encode value at p, which has room for varlong_size(value) bytes; return the byte after."""
     cdef uint64_t rest = zigzag(value)
     while rest >= 0x80:
         p[0] = <uint8_t>(rest | 0x80)
@@ -131,7 +131,7 @@ cdef inline int read_varint(
     cdef const uint8_t *p = cursor[0]
     cdef uint64_t value
     cdef int shift = 0
-    # Most lengths and deltas take one byte or two: ask once, and decode these without a loop.
+    # Most lengths and deltas take one byte or two: one check, and these are decoded without a loop.
     if LOGSTORE_LIKELY(end - p >= 2):
         value = p[0]
         if value < 0x80:

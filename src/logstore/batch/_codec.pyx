@@ -1,14 +1,14 @@
 """Compression of a batch's records: the one seam over zlib, lz4, zstandard and cramjam.
 
-It alone knows how Kafka frames each codec (KIP-57, KIP-110, KIP-390), and it alone stands between
-a compressed batch and memory. What comes in is a claim: before a byte is allocated, a leaf walks
-the frame's headers and says where it ends and how much it can hold at most. So a truncated frame,
-one with garbage behind it and a bomb are told apart without asking the library, and in the normal
-case the library is called once, with a destination of the right size.
+This module is responsible for Kafka's framing of each codec (KIP-57, KIP-110, KIP-390), and for the
+memory that a compressed batch may take. Sizes in the input are claims: before a byte is allocated, a leaf
+walks the frame's headers and finds its end and the most content that it can hold. So a truncated frame,
+one with bytes after its end and a bomb are detected without calling the library. Normally
+the library is called once, with a destination of the right size.
 
 Any thread may call; the libraries release the GIL for the work itself. Their contexts are reused
 but are not safe for two threads, so each call takes one off a free list. The packages are imported
-at first use: who does not compress does not pay.
+at first use, so programs without compression do not import them.
 
 lz4 frame (lz4_Frame_format.md), as Kafka writes it, integers little-endian:
 
@@ -49,7 +49,7 @@ cdef tuple _NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 cdef enum:
     OK = 0
-    SHORT = -1          # the frame goes on behind the last byte
+    SHORT = -1          # the frame continues after the last byte
     NO_MAGIC = -2       # no frame begins here
     BAD_HEADER = -3     # version, reserved bits or block size that no writer sets
     BAD_BLOCK = -4      # a block of a size or type that no writer makes
@@ -68,9 +68,9 @@ cdef enum:
     # Java's zstd writer streams with 2 MiB at its default level; a context that has seen more
     # would keep that much for ever.
     KEPT_WINDOW_BYTES = 2 * 1024 * 1024
-    # One for each thread that is at work at once; more are made when needed, and dropped after.
+    # One for each thread at work concurrently; more are made when needed, and dropped after.
     KEPT_CONTEXTS = 8
-    # Java reads gzip members one after the other, so we do; zlib copies the rest at each.
+    # Java reads concatenated gzip members, so these are read too; zlib copies the rest at each.
     GZIP_MEMBERS = 64
     GZIP_WINDOW_BITS = 31       # zlib's for a gzip header and the largest window
     LZ4_MAGIC = 0x184D2204
@@ -83,7 +83,7 @@ cdef enum:
     SNAPPY_BLOCK_BYTES = 32 * 1024
     SNAPPY_HEADER_BYTES = 16
 
-# Outside of C's int, so not in the enum.
+# Too large for C's int, so not in the enum.
 cdef uint32_t ZSTD_MAGIC = 0xFD2FB528
 cdef bytes SNAPPY_HEADER = b"\x82SNAPPY\x00" b"\x00\x00\x00\x01" b"\x00\x00\x00\x01"
 
@@ -91,10 +91,10 @@ cdef bytes SNAPPY_HEADER = b"\x82SNAPPY\x00" b"\x00\x00\x00\x01" b"\x00\x00\x00\
 # --- leaves ------------------------------------------------------------------------------------
 
 cdef struct Frame:
-    int64_t size            # bytes of the frame; on an error, where it was found
+    int64_t size            # bytes of the frame; on an error, its position
     int64_t bound           # its content is no larger than this
     int64_t announced       # size of the content as its header says, or UNKNOWN
-    int64_t window_bytes    # what a decoder may keep aside for it
+    int64_t window_bytes    # memory that a decoder may need for it
 
 
 cdef inline uint32_t load_le32(const uint8_t *p) noexcept nogil:
@@ -106,7 +106,7 @@ cdef inline uint32_t load_be32(const uint8_t *p) noexcept nogil:
 
 
 cdef inline int64_t load_claim(const uint8_t *p, int size) noexcept nogil:
-    """A little-endian size of 1 to 8 bytes; what does not fit is too large in any case."""
+    """Read a little-endian size of 1 to 8 bytes; a value that does not fit is too large in any case."""
     cdef uint64_t value = 0
     cdef int i
     for i in range(size):
@@ -115,7 +115,7 @@ cdef inline int64_t load_claim(const uint8_t *p, int size) noexcept nogil:
 
 
 cdef int measure_skippable(const uint8_t *data, int64_t size, Frame *frame) noexcept nogil:
-    """A frame of user data: magic, size, bytes that hold no content."""
+    """Measure a frame of user data: magic, size, bytes that hold no content."""
     frame.bound = frame.announced = frame.window_bytes = 0
     frame.size = size
     if size < 8 or <int64_t>load_le32(data + 4) > size - 8:
@@ -127,7 +127,7 @@ cdef int measure_skippable(const uint8_t *data, int64_t size, Frame *frame) noex
 cdef int measure_lz4(const uint8_t *data, int64_t size, Frame *frame) noexcept nogil:
     """Walk one lz4 frame from its magic to its end.
 
-    At the top of the loop, the frame is whole up to `at` and what stands before it holds at
+    At the top of the loop, the frame is whole up to `at` and the bytes before it hold at
     most `bound` bytes.
     """
     cdef int64_t at, block, block_bytes
@@ -150,7 +150,7 @@ cdef int measure_lz4(const uint8_t *data, int64_t size, Frame *frame) noexcept n
     if flags & 0x01:
         return DICTIONARY
     frame.size = size
-    # 4 to 7 stand for 64 KiB, 256 KiB, 1 MiB and 4 MiB.
+    # 4 to 7 mean 64 KiB, 256 KiB, 1 MiB and 4 MiB.
     frame.window_bytes = block_bytes = <int64_t>1 << (8 + 2 * (data[5] >> 4))
     at = 6
     if flags & 0x08:
@@ -158,7 +158,7 @@ cdef int measure_lz4(const uint8_t *data, int64_t size, Frame *frame) noexcept n
             return SHORT
         frame.announced = load_claim(data + at, 8)
         at += 8
-    at += 1                                                 # header checksum: the library's
+    at += 1                                                 # header checksum: checked by the library
     trailer = 4 if flags & 0x10 else 0
     while True:
         if size - at < 4:
@@ -174,7 +174,7 @@ cdef int measure_lz4(const uint8_t *data, int64_t size, Frame *frame) noexcept n
         at += 4
         if size - at < block + trailer:
             return SHORT
-        # A byte of lz4 stands for 255 at most. Less than 64 KiB saves nothing, and the library
+        # A byte of lz4 holds 255 at most. A bound below 64 KiB saves nothing, and the library
         # decodes in place only where a whole block fits.
         frame.bound += block if stored else min(block_bytes, max(255 * block, <int64_t>LZ4_BLOCK_BYTES))
         at += block + trailer
@@ -259,13 +259,13 @@ cdef int measure_zstd(const uint8_t *data, int64_t size, Frame *frame) noexcept 
 
 
 cdef int64_t snappy_content_bytes(const uint8_t *block, int64_t size) noexcept nogil:
-    """What a raw block says that it holds, or a status: more than its bytes can is BAD_BLOCK."""
+    """Return the content size in a raw block's header, or a status: more than its bytes can hold is BAD_BLOCK."""
     cdef uint64_t value = 0
     cdef int64_t i
     for i in range(min(size, <int64_t>5)):
         value |= <uint64_t>(block[i] & 0x7F) << 7 * i
         if block[i] < 0x80:
-            # Three bytes stand for 64 at most (a copy with a 2-byte offset).
+            # Three bytes hold 64 at most (a copy with a 2-byte offset).
             return <int64_t>value if value <= 22 * <uint64_t>size else BAD_BLOCK
     return SHORT if size < 5 else BAD_BLOCK
 
@@ -288,7 +288,7 @@ cdef object _behind(int codec, int64_t position, int64_t size):
 
 
 cdef object _load(int codec, str module, str package, str requirement):
-    """Import what implements a codec, or say what to install."""
+    """Import the package of a codec, or raise with the package to install."""
     try:
         return __import__(module, fromlist=["_"])
     except ImportError as error:
@@ -313,7 +313,7 @@ cdef bytes _gzip_decompress(object data, Py_ssize_t size, int64_t limit):
     for _ in range(GZIP_MEMBERS):
         member = zlib.decompressobj(GZIP_WINDOW_BITS)
         try:
-            # One more than allowed, so that an exact fit and an overflow are told apart.
+            # One more than allowed, to tell an exact fit from an overflow.
             part = member.decompress(rest, min(left, <int64_t>PY_SSIZE_T_MAX - 1) + 1)
         except zlib.error as error:
             raise _corrupt(GZIP, str(error)) from error
@@ -349,7 +349,7 @@ cdef bytes _snappy_compress(object data, const uint8_t *start, Py_ssize_t size):
     compress_raw = _snappy().snappy.compress_raw
     cdef list parts = [SNAPPY_HEADER]
     cdef Py_ssize_t at = 0, taken
-    # Nothing is one empty block: aiokafka does not take a bare header for the framing.
+    # An empty input is one empty block: aiokafka does not accept a bare header as framing.
     while True:
         taken = min(size - at, <Py_ssize_t>SNAPPY_BLOCK_BYTES)
         block = compress_raw(
@@ -370,7 +370,7 @@ cdef bytes _snappy_block(object block):
 
 cdef int64_t _snappy_claim(
         const uint8_t *start, int64_t at, int64_t size, int64_t total, int64_t limit) except -1:
-    """What the raw block at `at` holds, if that fits; `total` is what those before it hold."""
+    """Return the content size of the raw block at `at`, if that fits; `total` is that of the blocks before."""
     cdef int64_t content = snappy_content_bytes(start + at, size)
     if content < 0:
         raise _corrupt(SNAPPY, _FINDINGS[<int>content], at)
@@ -409,7 +409,7 @@ cdef bytes _snappy_decompress(object data, const uint8_t *start, Py_ssize_t size
 
 cdef bytes _frames_decompress(
         int codec, object data, const uint8_t *start, Py_ssize_t size, int64_t limit):
-    """Every frame of the records; nearly always there is one, and `data` is passed on as it is."""
+    """Decompress every frame of the records; nearly always there is one, and `data` is passed on as it is."""
     cdef Frame frame
     cdef int64_t at = 0, left = limit
     cdef int status
@@ -427,7 +427,7 @@ cdef bytes _frames_decompress(
         if status < 0:
             raise _corrupt(codec, _FINDINGS[status], at + frame.size)
         if frame.announced != UNKNOWN and frame.announced > frame.bound:
-            # Before the limit is asked: a claim that its own blocks cannot fill is damage.
+            # Before the limit is checked: a claim that its own blocks cannot fill is damage.
             raise _corrupt(
                 codec, f"{frame.announced} bytes announced by blocks of at most {frame.bound}", at)
         if frame.announced > left:
@@ -469,7 +469,7 @@ cdef int _need_lz4() except -1:
 
 cdef bytes _lz4_compress(object data, int level):
     _need_lz4()
-    # Independent blocks, as every Kafka client can read; no checksum, as the batch has its own.
+    # Independent blocks, which every Kafka client can read; no checksum, since the batch has its own.
     return _lz4_compress_frame(
         data, compression_level=0 if level == LZ4_KAFKA_LEVEL else level,
         block_size=LZ4_BLOCK_SIZE_ID, block_linked=False, store_size=False)
@@ -514,7 +514,7 @@ cdef bytes _zstd_compress(object data, int level):
     _need_zstd()
     cdef list kept = <list>_zstd_compressors.get(level)
     if kept is None:
-        # Refuses a level that does not exist, before the table grows by it.
+        # An invalid level raises here, before the table grows by it.
         compressor = _zstandard.ZstdCompressor(level=level or ZSTD_KAFKA_LEVEL)
         kept = <list>_zstd_compressors.setdefault(level, [])
     else:
@@ -547,7 +547,7 @@ cdef bytes _zstd_frame(object whole, Frame *frame, int64_t left, int64_t limit):
 
 
 cdef bytes _zstd_streamed(object decompressor, object whole, int64_t left, int64_t limit):
-    """The content of a frame that might hold too much and does not say: taken block by block."""
+    """Decompress, block by block, a frame of unknown size that may hold too much."""
     cdef list parts = []
     cdef bytes part
     with decompressor.stream_reader(whole, read_across_frames=False) as reader:
@@ -568,15 +568,15 @@ cdef object _unknown(int codec):
 
 
 cpdef bytes compress(int codec, object data, int level=0):
-    """``data`` compressed as the records of one batch.
+    """Compress ``data`` as the records of one batch.
 
-    ``codec`` is a `logstore.records.Codec`; ``NONE`` gives the bytes as they are. ``data`` is
-    bytes or any contiguous buffer. ``level`` is the codec's own scale and means what it means to
+    ``codec`` is a `logstore.records.Codec`; ``NONE`` returns the bytes as they are. ``data`` is
+    bytes or any contiguous buffer. ``level`` is the codec's own scale, as in
     Kafka: gzip 1 to 9, lz4 1 to 17 with 9 for the fast mode, zstd -131072 to 22; 0 is the
-    default, snappy has none. The other threads run meanwhile.
+    default, snappy has none. Other threads can run meanwhile.
 
     Raises:
-        UnsupportedCodecError: the number is no codec's, or its package is not installed.
+            UnsupportedCodecError: the number is not a codec's, or its package is not installed.
         ValueError: there is no such level.
         TypeError, BufferError: ``data`` offers no buffer, or one that is not contiguous.
 
@@ -602,18 +602,18 @@ cpdef bytes compress(int codec, object data, int level=0):
 
 
 cpdef bytes decompress(int codec, object data, int64_t limit):
-    """What `compress`, or any other Kafka client, was given; at most ``limit`` bytes.
+    """Decompress the output of `compress`, or of any other Kafka client; at most ``limit`` bytes.
 
-    ``codec`` is a `logstore.records.Codec`; ``NONE`` gives the bytes as they are. ``limit`` is
-    at least 0. No more than it is ever allocated for content, whatever the data announce, save
-    for one block and the second copy that joining parts takes. The other threads run meanwhile.
+    ``codec`` is a `logstore.records.Codec`; ``NONE`` returns the bytes as they are. ``limit`` is
+    at least 0. Content never takes more memory than that, whatever size the data announces, except
+    for one block and the second copy that joining parts takes. Other threads can run meanwhile.
 
-    Several gzip members, and several lz4 or zstd frames, follow one another as one content.
+    Several gzip members, and several lz4 or zstd frames, are concatenated.
 
     Raises:
-        CorruptRecordError: the data are cut off, damaged, or have bytes behind their end.
-        DecompressedTooLargeError: there are more than ``limit`` bytes.
-        UnsupportedCodecError: the number is no codec's, or its package is not installed.
+            CorruptRecordError: the data is truncated, damaged, or has bytes after its end.
+            DecompressedTooLargeError: there are more than ``limit`` bytes.
+            UnsupportedCodecError: the number is not a codec's, or its package is not installed.
         ValueError: ``limit`` is negative.
         TypeError, BufferError: ``data`` offers no buffer, or one that is not contiguous.
 

@@ -8,7 +8,7 @@ DECIDE: int
 
 @final
 class Filter:
-    """Passes batches on, without the records that a newer one of the same key has replaced."""
+    """A filter that removes records replaced by a newer one of the same key."""
 
     def __new__(
         cls,
@@ -41,7 +41,7 @@ class Filter:
     @property
     def next_horizon_ms(self) -> int: ...
     def begin(self, base_offset: int, last_offsets: Sequence[int]) -> None:
-        """Begin with another group of segments."""
+        """Begin another group of segments."""
 
     def run(
         self,
@@ -53,7 +53,7 @@ class Filter:
         path: str | None = None,
         file_position: int = 0,
     ) -> tuple[int, int]:
-        """Pass whole batches on from ``position``: (where it stopped, why)."""
+        """Pass whole batches on from ``position``; return (where it stopped, why)."""
 
     def decide(
         self,
@@ -67,10 +67,10 @@ class Filter:
         path: str | None = None,
         file_position: int = 0,
     ) -> int:
-        """Pass the one batch at ``position`` on, of which somebody else has decided; where the next begins."""
+        """Pass on the one batch at ``position`` as the caller decided; return where the next begins."""
 
     def clear(self) -> None:
-        """What stays has been written: begin with none."""
+        """Empty the output after it was written."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...

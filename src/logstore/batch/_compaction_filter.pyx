@@ -1,16 +1,16 @@
 # cython: language_level=3
-"""What a compaction leaves of each batch: all of it as it lies, some of its records, or nothing.
+"""Compaction of one batch: all of it as it is stored, some of its records, or nothing.
 
-Offsets, sequences and the deltas inside records stay, so a batch that loses some is rewritten from
-*slices* of what it was: record count, greatest timestamp, length and CRC change, the last offset
-delta does not. Compressed batches are taken apart and compressed again with their own codec. This
-module decides by key, offset and horizon; whether a transaction was aborted, and whether a marker
-may go, it is told (`Filter.decide`).
+Offsets, sequences and the deltas inside records stay. A batch that loses records is rewritten from
+*slices* of its bytes: record count, greatest timestamp, length and CRC change, the last offset
+delta does not. Compressed batches are decompressed and compressed again with their own codec. This
+module decides by key, offset and horizon. The caller says whether a transaction was aborted, and whether a
+marker may be removed (`Filter.decide`).
 
-The first time that a tombstone, or a marker of whose transaction nothing is left, is met, its batch
+The first time that a tombstone, or a marker of whose transaction nothing is left, is found, its batch
 gets a *delete horizon* (KIP-534): attribute bit 6 is set, and the base timestamp becomes the time from
-which on they may go, so all timestamp deltas are written anew. A batch of which no record stays is
-kept as a header alone (count 0, codec none, base timestamp -1) where its offsets or its sequence are
+which on they may be removed, so all timestamp deltas are rewritten. A batch without remaining records is
+kept as a header only (count 0, codec none, base timestamp -1) where its offsets or its sequence are
 still needed.
 """
 
@@ -64,14 +64,14 @@ from logstore.errors import CorruptRecordError
 
 logstore_crc32c_init()
 
-# Why a run stopped.
+# Reasons why a run stopped.
 ENDED = 0       # the bytes end here, or inside the next batch
-DECIDE = 1      # the next batch is a marker or part of a transaction: somebody else has to say
+DECIDE = 1      # the next batch is a marker or part of a transaction: the caller has to decide
 
 cdef enum:
     NO_MEMORY = -100
     TOO_LARGE = -101
-    AHEAD = 16                  # records whose slots in the map are on their way from memory
+    AHEAD = 16                  # records whose slots in the map are being prefetched
     MOST_GROWTH = 14            # of a record by another timestamp delta: nine bytes, five in its length
 
 cdef struct Ahead:
@@ -87,15 +87,15 @@ cdef struct Tally:
     int64_t size            # of the records that stay
     int32_t kept
     int32_t tombstones      # of those
-    int32_t keyless         # that go because they have no key
+    int32_t keyless         # removed because they have no key
     int64_t max_timestamp   # of those that stay
 
 
 cdef int64_t rebase_records(const uint8_t *p, const uint8_t *end, int64_t old_base, int64_t new_base,
                             uint8_t *out) noexcept nogil:
-    """Write records with their timestamp deltas counted from another base; bytes written, or a status.
+    """Write records with their timestamp deltas relative to another base; return the bytes written, or a status.
 
-    ``out`` has room for MOST_GROWTH bytes more for each record. The records were walked before.
+    ``out`` has room for MOST_GROWTH bytes more for each record. The records were checked before.
     """
     cdef uint8_t *begin = out
     cdef const uint8_t *body
@@ -124,9 +124,9 @@ cdef int64_t rebase_records(const uint8_t *p, const uint8_t *end, int64_t old_ba
 
 @cython.final
 cdef class Filter:
-    """Passes batches on, without the records that a newer one of the same key has replaced.
+    """A filter that removes records replaced by a newer one of the same key.
 
-    Owns: a buffer with what stays, which it offers as a buffer until `clear`.
+    Owns: a buffer with the remaining batches, which it exports until `clear`.
     Threads: one at a time.
     """
 
@@ -159,7 +159,7 @@ cdef class Filter:
 
     def __cinit__(self, KeyMap keys not None, *, int64_t known_offset, int64_t now_ms, int64_t delete_retention_ms,
                   level_of, int64_t limit=64 << 20):
-        """``keys`` knows every key up to ``known_offset``; what lies behind it stays."""
+        """Use ``keys``, which has every key up to ``known_offset``; later records stay."""
         self._map = keys
         self._known_offset = known_offset
         self._now_ms = now_ms
@@ -175,10 +175,10 @@ cdef class Filter:
         free(self._scratch)
 
     def begin(self, int64_t base_offset, last_offsets):
-        """Begin with another group of segments.
+        """Begin another group of segments.
 
-        ``last_offsets`` are those of the last batches of all producers, rising: of each of these
-        batches the header stays, since it holds the producer's last sequence.
+        ``last_offsets`` are those of the last batches of all producers, rising. Each of these
+        batches keeps its header, since it holds the producer's last sequence.
         """
         cdef int64_t *offsets
         cdef Py_ssize_t i
@@ -203,13 +203,13 @@ cdef class Filter:
 
     def run(self, bytes data not None, int64_t position, int64_t end_offset, bint ends_group, *, str path=None,
             int64_t file_position=0):
-        """Pass whole batches on from ``position``: (where it stopped, why).
+        """Pass whole batches on from ``position``; return (where it stopped, why).
 
         The batches end before ``end_offset``. With ``ends_group`` the last one, which ends with
-        ``data``, keeps at least its header: the segment then says where it ends.
+        ``data``, keeps at least its header, so that the segment has its end offset.
 
         Raises:
-            CorruptRecordError: a batch is damaged; its place is ``file_position`` and what was passed.
+            CorruptRecordError: a batch is damaged; its position is ``file_position`` and the bytes passed.
         """
         cdef const uint8_t *first = <const uint8_t *>PyBytes_AS_STRING(data)
         cdef const uint8_t *end = first + PyBytes_GET_SIZE(data)
@@ -255,9 +255,9 @@ cdef class Filter:
 
     def decide(self, bytes data not None, int64_t position, int64_t end_offset, *, bint discard, bint marker_goes,
                bint stays_empty, str path=None, int64_t file_position=0):
-        """Pass the one batch at ``position`` on, of which somebody else has decided; where the next begins.
+        """Pass on the one batch at ``position`` as the caller decided; return where the next begins.
 
-        ``discard``: none of its records stays. ``marker_goes``: it is a marker that may go when its
+        ``discard``: all of its records are removed. ``marker_goes``: it is a marker that may be removed when its
         horizon has passed, so it gets one. ``stays_empty``: at least the header stays.
         """
         cdef const uint8_t *first = <const uint8_t *>PyBytes_AS_STRING(data)
@@ -295,7 +295,7 @@ cdef class Filter:
         self.bytes_read += header.size
 
     cdef bint _is_last_of_producer(self, const BatchHeader *header) noexcept nogil:
-        """Whether a producer's last sequence stands in this batch. Batches come with rising offsets."""
+        """Tell whether a producer's last sequence is in this batch. Batches come with rising offsets."""
         cdef int64_t last = last_offset_of(header)
         while self._producer_at < self._producer_count and self._last_of_producers[self._producer_at] < last:
             self._producer_at += 1
@@ -304,7 +304,7 @@ cdef class Filter:
 
     cdef int _sift(self, const uint8_t *p, const uint8_t *end, const BatchHeader *header, bint all_stay,
                    uint8_t *out, Tally *tally) noexcept nogil:
-        """Copy the records that stay to out, which has room for all; neighbours are copied at once.
+        """Copy the records that stay to out, which has room for all; adjacent ones are copied together.
 
         At the top of the loop every record before p is whole, and is judged or among those ahead.
         """
@@ -374,12 +374,12 @@ cdef class Filter:
             out += slice_end - slice_start
             tally.size = out - begin
         else:
-            # All of them, or none: whoever needs them has them where they were.
+            # All records or none: nothing was copied, and the caller reads them in place.
             tally.size = slice_end - slice_start if slice_start != NULL else 0
         return OK
 
     cdef int64_t _horizon_for(self, const BatchHeader *header, const Tally *tally, bint marker_goes) noexcept nogil:
-        """The delete horizon that a batch has to get now; -1 if it has one, or needs none."""
+        """Return the delete horizon that a batch must get now; -1 if it has one, or needs none."""
         cdef int64_t horizon
         if tally.kept == 0 or not (tally.tombstones or marker_goes):
             return -1
@@ -397,7 +397,7 @@ cdef class Filter:
 
     cdef int _pass_plain(self, const uint8_t *p, const BatchHeader *header, bint all_stay, bint marker_goes,
                          bint stays_empty) noexcept nogil:
-        """An uncompressed batch: what stays of it is copied once, to where it is written from."""
+        """Filter an uncompressed batch: its remaining records are copied once, to the output."""
         cdef Tally tally
         cdef int64_t horizon, size
         cdef int status
@@ -429,7 +429,7 @@ cdef class Filter:
 
     cdef int _head(self, const uint8_t *p, const BatchHeader *header, const Tally *tally, int64_t horizon,
                    int64_t size) noexcept nogil:
-        """Put the header before records that stand behind the end of what stays."""
+        """Write the header before records that are already in the output, past its end."""
         cdef uint8_t *out = self._out + self._size
         if size > INT32_MAX - HEADER_BYTES:
             return TOO_LARGE
@@ -448,7 +448,7 @@ cdef class Filter:
 
     cdef int _pass_packed(self, const uint8_t *p, const BatchHeader *header, bint stays_empty, str path,
                           int64_t position) except -1:
-        """A compressed batch: taken apart, and put together again unless all of it stays."""
+        """Filter a compressed batch: decompress it, and compress it again unless all of it stays."""
         cdef bytes payload = payload_of(p, header, self._limit)
         cdef bytes packed
         cdef const uint8_t *records = <const uint8_t *>PyBytes_AS_STRING(payload)
@@ -494,7 +494,7 @@ cdef class Filter:
         self.batches_copied += 1
 
     cdef int _empty_or_drop(self, const uint8_t *p, const BatchHeader *header, bint stays_empty) noexcept nogil:
-        """A batch without records: its header, where somebody needs it."""
+        """Filter a batch without records: keep its header where it is still needed."""
         cdef uint8_t *out
         if not stays_empty:
             self.batches_dropped += 1
@@ -561,7 +561,7 @@ cdef class Filter:
             raise BufferError("what stays is still looked at; release it before more batches are passed on")
 
     def clear(self):
-        """What stays has been written: begin with none."""
+        """Empty the output after it was written."""
         self._free_to_write()
         self._size = 0
 

@@ -1,6 +1,6 @@
 """CRC-32C of Python's bytes and buffers.
 
-Answers only for taking a buffer and handing it to `_crc32c.h`, which sums. Safe from any thread:
+Only takes a buffer and passes it to `_crc32c.h`, which sums. Safe from any thread:
 short input is summed under the GIL, from 16 KiB on without it.
 """
 
@@ -23,7 +23,7 @@ from logstore.batch._crc32c cimport (
 logstore_crc32c_init()
 
 cdef enum:
-    # 16 KiB take a quarter of a microsecond at best and 7 by table; giving the GIL away costs 20 ns.
+    # 16 KiB take a quarter of a microsecond at best and 7 by table; releasing the GIL costs 20 ns.
     GIL_BYTES = 16 * 1024
 
 cdef dict _WAYS = {
@@ -36,7 +36,7 @@ assert sorted(_WAYS.values()) == list(range(LOGSTORE_CRC32C_WAYS))
 
 
 cdef object _sum(logstore_crc32c_fn function, object data, uint32_t value):
-    """Sum any contiguous buffer; the export pins its bytes while the GIL is away."""
+    """Sum any contiguous buffer; the export pins its bytes while the GIL is released."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
@@ -51,10 +51,10 @@ cdef object _sum(logstore_crc32c_fn function, object data, uint32_t value):
 
 
 def crc32c(data, uint32_t value=0):
-    """CRC-32C of ``data``, bytes or any contiguous buffer.
+    """Return the CRC-32C of ``data``, bytes or any contiguous buffer.
 
     ``value`` is the checksum of the bytes before them, [0, 2**32): ``crc32c(b, crc32c(a))`` is
-    ``crc32c(a + b)``. Does not block; from 16 KiB on other threads run meanwhile.
+    ``crc32c(a + b)``. Does not block; from 16 KiB on other threads can run meanwhile.
 
     Raises:
         TypeError: ``data`` offers no buffer.
@@ -76,7 +76,7 @@ def crc32c(data, uint32_t value=0):
 
 
 def implementation():
-    """Name of the way that `crc32c` sums on this machine.
+    """Return the name of the implementation that `crc32c` uses on this machine.
 
     >>> implementation() == implementations()[0]
     True
@@ -85,7 +85,7 @@ def implementation():
 
 
 def implementations():
-    """Names of all ways that this machine can sum, fastest first; ``"table"`` is always last.
+    """Return the names of all implementations on this machine, fastest first; ``"table"`` is always last.
 
     >>> implementations()[-1]
     'table'
@@ -94,7 +94,7 @@ def implementations():
 
 
 def crc32c_with(str implementation, data, uint32_t value=0):
-    """`crc32c` by the way of that name, so that tests and benchmarks reach each one.
+    """Compute `crc32c` with the implementation of that name, for tests and benchmarks.
 
     Raises:
         ValueError: ``implementation`` is not one of `implementations()`. Otherwise as `crc32c`.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The encoder as other compiled modules feed it: `try_add` without the GIL, `make_way` with it."""
+"""The encoder for other compiled modules: `try_add` without the GIL, `make_way` with it."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
@@ -7,7 +7,7 @@ from logstore.batch._bytes cimport varlong_size, write_varlong
 
 cdef enum:
     ADDED = 0
-    FULL = 1        # call make_way, then try again
+    FULL = 1        # call make_way, then retry
 
 cdef extern from "Python.h":
     ctypedef struct PyObject
@@ -63,7 +63,7 @@ cdef class FastBatcher:
 
 cdef inline int64_t record_body_size(int64_t timestamp_delta, int32_t offset_delta, int64_t key_size,
                                      int64_t value_size, int64_t headers_size) noexcept nogil:
-    """Bytes of a record behind its length field; sizes of -1 mean null, headers 0 mean none."""
+    """Return the bytes of a record after its length field; sizes of -1 mean null, headers 0 mean none."""
     return (1 + varlong_size(timestamp_delta) + varlong_size(offset_delta)
             + varlong_size(key_size) + (key_size if key_size > 0 else 0)
             + varlong_size(value_size) + (value_size if value_size > 0 else 0)

@@ -18,11 +18,11 @@ _RecordLike: TypeAlias = (
 )
 
 def timestamp_of(value: _Timestamp) -> int:
-    """Milliseconds since 1970 of an int or an aware datetime."""
+    """Convert an int or an aware datetime to milliseconds since 1970."""
 
 @final
 class Encoder:
-    """Builds record batches v2 one after the other in one buffer."""
+    """An encoder of record batches v2, one after the other in one buffer."""
 
     def __new__(cls) -> Self: ...
     @property
@@ -59,10 +59,10 @@ class Encoder:
         control: bool = False,
         keep_offsets: bool = False,
     ) -> Self:
-        """Forget what is in the buffer and start anew."""
+        """Discard the contents of the buffer and start from scratch."""
 
     def renew(self, timestamp_ms: int) -> Self:
-        """As `begin`, with the settings of the last one."""
+        """Begin as `begin` does, with the settings of the last one."""
 
     def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> Self:
         """Give the batches that are not closed yet a producer id and the sequence of their first record."""
@@ -88,13 +88,13 @@ class Encoder:
 
 @disjoint_base
 class FastBatcher:
-    """The quick half of a buffered appender: single records into an open batch, without a lock."""
+    """The fast half of a buffered appender: single records into an open batch, without a lock."""
 
     def pause(self) -> None:
-        """Send every record the slow way from now on."""
+        """Send every record through the slow path from now on."""
 
     def resume(self, encoder: Encoder, full_bytes: int) -> None:
-        """Let records go straight into an encoder until it holds full_bytes."""
+        """Open the fast path into an encoder until it holds full_bytes."""
 
     def append(
         self,
@@ -103,7 +103,7 @@ class FastBatcher:
         timestamp_ms: _Timestamp | None = None,
         headers: _Headers | None = None,
     ) -> None:
-        """Gather one record; see `Appender`."""
+        """Add one record; see `Appender`."""
 
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None: ...
 
@@ -121,9 +121,9 @@ def encode(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """Records as the bytes of record batches with base offset 0; one batch unless it would be too large."""
+    """Encode records as record batches with base offset 0; one batch unless it would be too large."""
 
 def encode_marker(
     marker: int, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp_ms: int
 ) -> bytes:
-    """A control batch that ends a transaction (0 abort, 1 commit)."""
+    """Encode a control batch that ends a transaction (0 abort, 1 commit)."""

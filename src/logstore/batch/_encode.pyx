@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Turns records into record batches v2, in a buffer that is kept from one append to the next.
+"""Encoder of record batches v2, with a buffer that is kept from one append to the next.
 
 An `Encoder` takes lists of values, lists of (key, value, timestamp, headers), single records, and
-through `_arrow` whole Arrow arrays. It writes every record once, straight to its place, and starts
+through `columns._import` whole Arrow arrays. It writes every record once, directly to its position, and starts
 another batch when the open one would pass the limit. The log then sets base offset and leader
 epoch in the same bytes and writes them, so a record is copied once on its way to the page cache.
 The format is drawn in `_batch.pyx`. One thread uses an encoder at a time.
@@ -74,7 +74,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     NUMBERS_BYTES = 36      # of a record at most: length, attributes, deltas, two sizes, header count
-    NUMBERS_SLACK = 29      # of these, those that a record with short numbers does without
+    NUMBERS_SLACK = 29      # of these, the bytes that a record with short numbers does not need
 
 
 cdef object _wrong_type(str what, object found):
@@ -86,7 +86,7 @@ cdef int _get_buffer(str what, object value, Py_buffer *out) except -1:
     if isinstance(value, str):
         raise _wrong_type(what, value)
     try:
-        # With its format, since without one an array of objects gives the bytes of its pointers.
+        # The format is requested, since without it an array of objects gives the bytes of its pointers.
         PyObject_GetBuffer(value, out, PyBUF_ND | PyBUF_FORMAT)
     except TypeError:
         raise _wrong_type(what, value) from None
@@ -95,7 +95,7 @@ cdef int _get_buffer(str what, object value, Py_buffer *out) except -1:
         raise RecordTypeError(
             f"{what} must be a contiguous buffer, found {type(value).__name__}: {error}; give its bytes, such as "
             "value.tobytes()") from None
-    # One letter that means plain bytes, as of nearly every buffer.
+    # A single letter for plain bytes, as in nearly every buffer.
     if out.format != NULL and not (out.format[0] in b"Bbc" and out.format[1] == 0):
         try:
             _check_format(what, value, out.format.decode("utf-8", "replace"))
@@ -129,7 +129,7 @@ cdef bytes _varlong(int64_t value):
 
 
 cdef bytes _encoded_headers(object headers):
-    """The header part of a record: count, then key and value of each."""
+    """Encode the header part of a record: count, then key and value of each."""
     cdef list parts = []
     cdef Py_buffer view
     try:
@@ -162,11 +162,11 @@ cdef bytes _encoded_headers(object headers):
 
 
 def timestamp_of(value):
-    """Milliseconds since 1970 of an int or an aware datetime.
+    """Convert an int or an aware datetime to milliseconds since 1970.
 
     Raises:
-        RecordTypeError: neither of them, or a datetime without a zone.
-        InvalidTimestampError: before 1970, but for the -1 that means none, or over 64 bits.
+        RecordTypeError: the value is neither, or a datetime without a zone.
+        InvalidTimestampError: before 1970, except -1 for none, or over 64 bits.
     """
     if isinstance(value, datetime.datetime):
         if value.tzinfo is None:
@@ -190,7 +190,7 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 @cython.final
 cdef class Encoder:
-    """Builds record batches v2 one after the other in one buffer.
+    """An encoder of record batches v2, one after the other in one buffer.
 
     Owns: the buffer, which grows and is kept; it cannot grow while a memoryview of it lives.
     Threads: one at a time.
@@ -206,13 +206,13 @@ cdef class Encoder:
               tuple limits=(), bint append_time=False, int64_t producer_id=-1, int16_t producer_epoch=-1,
               int32_t base_sequence=-1, bint transactional=False, bint control=False,
               bint keep_offsets=False):
-        """Forget what is in the buffer and start anew.
+        """Discard the contents of the buffer and start from scratch.
 
-        ``timestamp_ms`` is given to records that bring none. A batch is closed before it would pass
-        ``max_batch_bytes`` before compression, or the least of ``limits``: settings with their bytes, which the
-        error for a record that is too large names. With ``keep_offsets`` records bring their own offsets, as
-        only Arrow data with a column ``offset`` can: they rise, may have gaps, and batches have base
-        offsets by them.
+        Records without a time get ``timestamp_ms``. A batch is closed before it would pass
+        ``max_batch_bytes`` before compression, or the least of ``limits``: settings with their bytes, named by the
+        error for a record that is too large. With ``keep_offsets`` records have their own offsets, as
+        only Arrow data with a column ``offset`` can: they rise, may have gaps, and set the base
+        offsets of the batches.
         """
         if codec < 0 or codec > 4:
             raise UnsupportedCodecError(
@@ -241,9 +241,9 @@ cdef class Encoder:
         return self
 
     def renew(self, int64_t timestamp_ms):
-        """As `begin`, with the settings of the last one; for records without a producer id.
+        """Begin as `begin` does, with the settings of the last one; for records without a producer id.
 
-        Kept offsets go on rising from those before.
+        Kept offsets continue to rise from those before.
         """
         if self._exports:
             raise BufferError("the encoder's bytes are still in use")
@@ -260,7 +260,7 @@ cdef class Encoder:
     def number(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
         """Give the batches that are not closed yet a producer id and the sequence of their first record.
 
-        So that records can be gathered before it is known which sequence they get.
+        Records can thus be added before their sequence is known.
         """
         self._producer_id = producer_id
         self._producer_epoch = producer_epoch
@@ -283,7 +283,7 @@ cdef class Encoder:
             if self._offset <= self._last_offset or place > INT32_MAX:
                 return FULL
         body = record_body_size(delta, <int32_t>place, key_size, value_size, headers_size)
-        # Five bytes are the longest length field; a few bytes of room are never missed.
+        # Five bytes are the longest length field; the few bytes of room lost do not matter.
         if self.size + body + 5 > self.capacity:
             return FULL
         if self.size - self._batch_start + body + 5 > self._max_batch_bytes and self._batch_records:
@@ -318,9 +318,9 @@ cdef class Encoder:
         return ADDED
 
     cdef int make_way(self, int64_t timestamp, int64_t record_bytes) except -1:
-        """Room and an open batch for a record of at most record_bytes, starting another if need be.
+        """Make room, and open a batch, for a record of at most record_bytes; close the batch before if needed.
 
-        A record that fits only because its numbers are short is let through: see add_one.
+        A record that fits only because its numbers are short is accepted: see add_one.
         """
         if self._codec == 0 and HEADER_BYTES + record_bytes - NUMBERS_SLACK > self._max_batch_bytes:
             self._refuse(record_bytes)
@@ -352,7 +352,7 @@ cdef class Encoder:
         bound += (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0)
         if bound > 0x7FFFFFFF - HEADER_BYTES:
             raise RecordTooLargeError(f"a record of {bound} bytes is over 2 GiB")
-        # Asked before anything changes, so that the records before this one stay good.
+        # Checked before anything changes, so that the records before this one stay valid.
         if self._keeps_offsets and self._offset <= self._last_offset:
             raise UnexpectedOffsetError(
                 f"offset {self._offset} comes after offset {self._last_offset} of the same partition; kept offsets "
@@ -362,16 +362,16 @@ cdef class Encoder:
             self._refuse(varlong_size(body) + body)
         self.make_way(timestamp, bound)
         if self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size) != ADDED:
-            # Within a few bytes of the limit the bound was too careful for the open batch.
+            # Within a few bytes of the limit the bound was too high for the open batch.
             self._close_batch()
             self.make_way(timestamp, bound)
             self.try_add(timestamp, key, key_size, value, value_size, headers, headers_size)
         return 0
 
     cdef bint _add_plain(self, PyObject *item) except -1:
-        """Add a record of plain bytes and numbers that fits the open batch; False: nothing is done.
+        """Add a record of plain bytes and numbers that fits the open batch; return False if nothing was done.
 
-        No reference is taken: to count one up and down writes to every object of every record, which
+        Takes no reference: counting references writes to every object of every record, which
         was a fifth of the time.
         """
         cdef PyObject *part
@@ -486,9 +486,9 @@ cdef class Encoder:
         """Add every record of an iterable: values, (key, value, timestamp, headers) or `Record`s.
 
         Raises:
-            RecordTypeError: an item is no record; it and its place are named.
+            RecordTypeError: an item is no record; names the item and its index.
             RecordTooLargeError: one record alone passes the limit of a batch.
-        InvalidTimestampError, InvalidRecordError: a timestamp or a header key cannot be.
+            InvalidTimestampError, InvalidRecordError: a timestamp or a header key is invalid.
         """
         cdef Py_ssize_t index = 0
         cdef PyObject *items
@@ -499,7 +499,7 @@ cdef class Encoder:
         try:
             if type(records) is list:
                 items = <PyObject *>records
-                # Asked again each time: whoever exports a buffer may change the list.
+                # The size is read again each time: an object that exports a buffer may change the list.
                 while index < PyList_GET_SIZE(items):
                     item = PyList_GET_ITEM(items, index)
                     if not self._add_plain(item):
@@ -537,7 +537,7 @@ cdef class Encoder:
             records = PyMemoryView_FromMemory(<char *>p + HEADER_BYTES, payload, PyBUF_READ)
             packed = compress(self._codec, records, self._level)
             if HEADER_BYTES + payload <= self._max_batch_bytes < HEADER_BYTES + len(packed):
-                # Noise grows a little when it is compressed; plain, the batch is within the limit.
+                # Incompressible records grow a little; uncompressed, the batch is within the limit.
                 attributes &= ~CODEC_MASK
             else:
                 payload = len(packed)
@@ -552,7 +552,7 @@ cdef class Encoder:
                 "a batch", size, self._limits or (("max.message.bytes", self._max_batch_bytes),),
                 ("split the record",))
         if self._attributes & APPEND_TIME_FLAG:
-            # The log's time is every record's; it stands in the header alone.
+            # The log's time is every record's; it is stored in the header only.
             self._batch_max_timestamp = self._default_timestamp
         memset(p, 0, AT_MAGIC)
         p[AT_MAGIC] = 2
@@ -620,24 +620,24 @@ cdef class Encoder:
 
 
 cdef class FastBatcher:
-    """The quick half of a buffered appender: single records into an open batch, without a lock.
+    """The fast half of a buffered appender: single records into an open batch, without a lock.
 
-    A record of plain bytes that fits goes into the batch under the GIL alone. Everything else, and
-    the first record of each batch, goes to `_append_slowly` of the subclass, which locks. While the
-    quick way is paused every record goes there.
+    A record of plain bytes that fits is added to the batch under the GIL alone. Everything else, and
+    the first record of each batch, is passed to `_append_slowly` of the subclass, which locks. While the
+    fast path is paused every record is passed there.
     """
 
     def pause(self):
-        """Send every record the slow way from now on."""
+        """Send every record through the slow path from now on."""
         self._open = None
 
     def resume(self, Encoder encoder not None, Py_ssize_t full_bytes):
-        """Let records go straight into an encoder until it holds full_bytes."""
+        """Open the fast path into an encoder until it holds full_bytes."""
         self._full_bytes = full_bytes
         self._open = encoder
 
     cdef bint gather(self, object value, object key) except -1:
-        """Add a record of plain bytes to the open batch; False: nothing is done, go the slow way."""
+        """Add a record of plain bytes to the open batch; return False if the slow path must add it."""
         cdef Encoder encoder = self._open
         cdef const uint8_t *key_data = NULL
         cdef int64_t key_size = -1
@@ -653,7 +653,7 @@ cdef class FastBatcher:
                                NULL, 0) == ADDED
 
     def append(self, value, key=None, timestamp_ms=None, headers=None):
-        """Gather one record; see `Appender`."""
+        """Add one record; see `Appender`."""
         if headers is None and timestamp_ms is None and self.gather(value, key):
             return
         self._append_slowly(value, key, timestamp_ms, headers)
@@ -664,7 +664,7 @@ cdef class FastBatcher:
 
 def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFFFFF, append_time=False,
            producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False, control=False):
-    """Records as the bytes of record batches with base offset 0; one batch unless it would be too large.
+    """Encode records as record batches with base offset 0; one batch unless it would be too large.
 
     >>> len(encode([b"a", (b"key", b"b")], timestamp_ms=1))
     80
@@ -679,7 +679,7 @@ def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFF
 
 def encode_marker(int marker, int32_t coordinator_epoch, int64_t producer_id, int16_t producer_epoch,
                   int64_t timestamp_ms):
-    """A control batch that ends a transaction (0 abort, 1 commit).
+    """Encode a control batch that ends a transaction (0 abort, 1 commit).
 
     Key: version i16 = 0, type i16; value: version i16 = 0, coordinator epoch i32.
     """

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Which partition a key belongs to: Kafka's murmur2 as a leaf for the other compiled modules."""
+"""Partition of a key: Kafka's murmur2 as a leaf for the other compiled modules."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef inline uint32_t murmur2_of(const uint8_t *data, int64_t size) noexcept nogil:
-    """MurmurHash2 of 32 bits with Kafka's seed, as `Utils.murmur2` of its clients; words are little-endian."""
+    """Compute MurmurHash2 of 32 bits with Kafka's seed, as `Utils.murmur2` in Java; words are little-endian."""
     cdef uint32_t h = <uint32_t>MURMUR2_SEED ^ <uint32_t>size
     cdef uint32_t k
     cdef const uint8_t *p = data
@@ -39,5 +39,5 @@ cdef inline uint32_t murmur2_of(const uint8_t *data, int64_t size) noexcept nogi
 
 
 cdef inline int32_t partition_of_key(const uint8_t *data, int64_t size, int32_t partition_count) noexcept nogil:
-    """The sign bit of the hash is dropped, not the sign: `Utils.toPositive`."""
+    """Return the partition of a key; the hash's sign bit is cleared, not negated: `Utils.toPositive`."""
     return <int32_t>((murmur2_of(data, size) & 0x7FFFFFFF) % <uint32_t>partition_count)

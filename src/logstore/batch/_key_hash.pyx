@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Which partition a key belongs to, exactly as Kafka's own clients decide it.
+"""Partition of a key, exactly as Kafka's own clients choose it.
 
 The hash is MurmurHash2 of 32 bits with Kafka's seed (`org.apache.kafka.common.utils.Utils.murmur2`);
-the partition is its low 31 bits modulo the number of partitions. Nothing else here: who has no key is
-the partitioner's business. Assumes a little-endian machine, as all of the core does.
+the partition is its low 31 bits modulo the number of partitions. Records without a key belong to
+the partitioner. Assumes a little-endian machine, as all of the core does.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -31,7 +31,7 @@ cdef int32_t _hash(object key) except? -1:
 
 
 def murmur2(key):
-    """Kafka's hash of a key, from -2**31 to 2**31 - 1.
+    """Return Kafka's hash of a key, from -2**31 to 2**31 - 1.
 
     >>> murmur2(b"21")
     -973932308
@@ -43,7 +43,7 @@ def murmur2(key):
 
 
 def partition_of(key, int32_t partition_count):
-    """The partition that Kafka's clients pick for a key.
+    """Return the partition that Kafka's clients choose for a key.
 
     >>> partition_of(b"AA", 4)
     1

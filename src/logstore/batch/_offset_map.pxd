@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The map from keys to offsets as other compiled modules see it; `_keymap.pyx` says what it answers for."""
+"""The map from keys to offsets for other compiled modules; `_offset_map.pyx` describes it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -18,7 +18,7 @@ cdef extern from *:
     void logstore_prefetch(const void *p) noexcept nogil
 
 cdef enum:
-    FULL = 1            # of put_hash: no more keys fit
+    FULL = 1            # status of put_hash: no more keys fit
 
 cdef struct Digest:
     uint64_t low
@@ -26,7 +26,7 @@ cdef struct Digest:
 
 cdef struct Slot:
     Digest digest
-    int64_t after       # the offset plus one; 0: nobody has the slot
+    int64_t after       # the offset plus one; 0: the slot is free
 
 cdef struct Table:
     Slot *slots
@@ -51,7 +51,7 @@ cdef inline void sip_round(uint64_t *v) noexcept nogil:
 
 
 cdef inline Digest sip_hash(const uint8_t *p, int64_t size, uint64_t low, uint64_t high) noexcept nogil:
-    """SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012), of a key and a secret."""
+    """Compute SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012), of a key and a secret."""
     cdef uint64_t v[4]
     cdef uint64_t word
     cdef int64_t left = size
@@ -88,7 +88,7 @@ cdef inline Digest sip_hash(const uint8_t *p, int64_t size, uint64_t low, uint64
 
 
 cdef inline int put_hash(Table *table, const Digest *digest, int64_t offset) noexcept nogil:
-    """Remember the offset of a key, over an earlier one; OK, or FULL if there is no room for a new key."""
+    """Store the offset of a key, replacing an earlier one; return OK, or FULL if a new key does not fit."""
     cdef uint64_t place = logstore_spread(digest.high, table.slot_count)
     cdef Slot *slot
     while True:
@@ -109,7 +109,7 @@ cdef inline int put_hash(Table *table, const Digest *digest, int64_t offset) noe
 
 
 cdef inline int64_t get_hash(const Table *table, const Digest *digest) noexcept nogil:
-    """The offset of a key, or -1."""
+    """Return the offset of a key, or -1."""
     cdef uint64_t place = logstore_spread(digest.high, table.slot_count)
     cdef const Slot *slot
     while True:

@@ -6,7 +6,7 @@ DECIDE: int
 FILLED: int
 
 def allocated_bytes() -> int:
-    """Bytes of the slots of all maps that are alive in this process."""
+    """Return the bytes of the slots of all maps that are alive in this process."""
 
 @final
 class KeyMap:
@@ -21,20 +21,20 @@ class KeyMap:
 
     @property
     def capacity(self) -> int:
-        """How many keys fit."""
+        """The number of keys that fit."""
 
     def __len__(self) -> int: ...
     def put(self, key: bytes, offset: int) -> bool:
-        """Remember the offset of a key; False if there is no room for a new one."""
+        """Store the offset of a key; return False if there is no room for a new one."""
 
     def get(self, key: bytes) -> int:
-        """The offset of a key, or -1."""
+        """Return the offset of a key, or -1."""
 
     def digest(self, key: bytes) -> bytes:
-        """What stands for a key in here: 16 bytes."""
+        """Return the hash stored in place of a key: 16 bytes."""
 
     def pass_over(self, last_offset: int) -> None:
-        """Take the batch that ends at an offset for known, without its keys."""
+        """Count the batch that ends at an offset as known, without its keys."""
 
     def add_run(
         self,
@@ -46,7 +46,7 @@ class KeyMap:
         path: str | None = None,
         file_position: int = 0,
     ) -> tuple[int, int]:
-        """Take the keys of whole batches from ``position`` on: (where it stopped, why)."""
+        """Add the keys of whole batches from ``position`` on; return (where it stopped, why)."""
 
     def add_batch(
         self,
@@ -58,4 +58,4 @@ class KeyMap:
         path: str | None = None,
         file_position: int = 0,
     ) -> tuple[int, int]:
-        """As `add_run` for the one batch at ``position``, which may be part of a transaction."""
+        """Add the keys of the one batch at ``position``, which may be part of a transaction, as `add_run` does."""

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""From the key of a record to the offset of the newest record that has it: what a compaction goes by.
+"""Offset map of a compaction: from the key of a record to the offset of the newest record with it.
 
 An open table of slots, 24 bytes each: 128 bits of a keyed hash in place of the key, and the offset.
-Memory is given once and never grows. The key itself is not kept: with a secret that is drawn anew
-for each map nobody can choose keys that collide, and by chance two of ten million do with
+Memory is allocated once and never grows. The key itself is not kept. A random secret
+for each map prevents chosen collisions, and by chance two of ten million keys collide with
 1.5e-25. A bare 64-bit hash would lose a record in one of some 300 000 such runs.
 
-Filled from whole batches without an object per record. It knows offsets and keys and nothing of
+Filled from whole batches without an object per record. It has offsets and keys and no
 transactions: at a batch that a transaction may have aborted, or that is a marker, it stops and asks.
 """
 
@@ -37,21 +37,21 @@ logstore_crc32c_init()
 
 SLOT_BYTES = sizeof(Slot)
 
-# Why a run stopped.
+# Reasons why a run stopped.
 ENDED = 0       # the bytes end here, or inside the next batch
-DECIDE = 1      # the next batch is a marker or part of a transaction: somebody else has to say
+DECIDE = 1      # the next batch is a marker or part of a transaction: the caller has to decide
 FILLED = 2      # the map takes no more keys
 
 cdef enum:
     MOST_SLOTS_SHIFT = 40       # of a map: more is a mistake of units
-    AHEAD = 16                  # hashes whose slots are on their way from memory
+    AHEAD = 16                  # hashes whose slots are being prefetched
 
 # Of all maps that are alive. Changed with the GIL held.
 cdef int64_t _allocated = 0
 
 
 def allocated_bytes():
-    """Bytes of the slots of all maps that are alive in this process."""
+    """Return the bytes of the slots of all maps that are alive in this process."""
     return _allocated
 
 
@@ -70,7 +70,7 @@ cdef class KeyMap:
         if size < 2 * <int64_t>sizeof(Slot) or size >> MOST_SLOTS_SHIFT:
             raise ValueError(f"expected 48 bytes to a terabyte for a map of keys, found {size}")
         self.table.slot_count = <uint64_t>size // sizeof(Slot)
-        # Never all of them: a search ends at a free slot.
+        # Never all slots: a search ends at a free one.
         self.table.most = max(self.table.slot_count * 9 // 10, <uint64_t>1)
         memcpy(&self.table.secret_low, PyBytes_AS_STRING(secret), 8)
         memcpy(&self.table.secret_high, PyBytes_AS_STRING(secret) + 8, 8)
@@ -93,38 +93,38 @@ cdef class KeyMap:
 
     @property
     def capacity(self):
-        """How many keys fit."""
+        """The number of keys that fit."""
         return self.table.most
 
     def __len__(self):
         return <Py_ssize_t>self.table.count
 
     def put(self, bytes key not None, int64_t offset):
-        """Remember the offset of a key; False if there is no room for a new one."""
+        """Store the offset of a key; return False if there is no room for a new one."""
         cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
                                       self.table.secret_low, self.table.secret_high)
         return put_hash(&self.table, &digest, offset) == OK
 
     def get(self, bytes key not None):
-        """The offset of a key, or -1."""
+        """Return the offset of a key, or -1."""
         cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
                                       self.table.secret_low, self.table.secret_high)
         return get_hash(&self.table, &digest)
 
     def digest(self, bytes key not None):
-        """What stands for a key in here: 16 bytes."""
+        """Return the hash stored in place of a key: 16 bytes."""
         cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
                                       self.table.secret_low, self.table.secret_high)
         return PyBytes_FromStringAndSize(<const char *>&digest, sizeof(Digest))
 
     def pass_over(self, int64_t last_offset):
-        """Take the batch that ends at an offset for known, without its keys."""
+        """Count the batch that ends at an offset as known, without its keys."""
         if last_offset > self.latest_offset:
             self.latest_offset = last_offset
 
     cdef int _take_records(self, const uint8_t *p, const uint8_t *end, int64_t base_offset, int64_t base_timestamp,
                            int32_t count, int64_t start_offset, int64_t *refused) noexcept nogil:
-        """Put the keys of records from start_offset on; refused is the first offset without room, or -1.
+        """Store the keys of records from start_offset on; refused is the first offset without room, or -1.
 
         At the top of the loop every record before p is whole and, but for those without a key, in the
         map or among the pending ones, whose slots are being fetched.
@@ -160,21 +160,21 @@ cdef class KeyMap:
 
     def add_run(self, bytes data not None, int64_t start_offset, *, int64_t position=0, int64_t limit=64 << 20,
                 str path=None, int64_t file_position=0):
-        """Take the keys of whole batches from ``position`` on: (where it stopped, why).
+        """Add the keys of whole batches from ``position`` on; return (where it stopped, why).
 
-        Records below ``start_offset`` are passed over. ``limit`` bounds a decompressed batch. It stops
+        Records below ``start_offset`` are skipped. ``limit`` bounds a decompressed batch. It stops
         at the end, before a batch that is a marker or part of a transaction (DECIDE), and in a batch
-        whose keys do not all fit (FILLED): those before it are known to `latest_offset`, and what has
-        been taken of it does no harm, since records behind that offset are kept whatever the map says.
+        whose keys do not all fit (FILLED). The batches before that one count in `latest_offset`. The keys already
+        added of it do no harm, since records after that offset are kept whatever the map has.
 
         Raises:
-            CorruptRecordError: a batch is damaged; its place is ``file_position`` and what was passed.
+            CorruptRecordError: a batch is damaged; its position is ``file_position`` and the bytes passed.
         """
         return self._walk(data, start_offset, position, limit, path, file_position, 0)
 
     def add_batch(self, bytes data not None, int64_t start_offset, *, int64_t position=0, int64_t limit=64 << 20,
                   str path=None, int64_t file_position=0):
-        """As `add_run` for the one batch at ``position``, which may be part of a transaction."""
+        """Add the keys of the one batch at ``position``, which may be part of a transaction, as `add_run` does."""
         return self._walk(data, start_offset, position, limit, path, file_position, 1)
 
     def _walk(self, bytes data, int64_t start_offset, int64_t position, int64_t limit, str path,
@@ -214,7 +214,7 @@ cdef class KeyMap:
                     if single:
                         break
             if status == SHORT:
-                # The bytes end inside this batch: whoever has them brings the rest.
+                # The bytes end inside this batch: the caller's next bytes hold the rest.
                 return p - first, ENDED
             raise_batch_status(status, p, end, path, file_position + (p - first))
             if compressed:

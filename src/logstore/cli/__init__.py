@@ -1,7 +1,7 @@
-"""The command line: `logstore`, with one module for each noun.
+"""Command line `logstore`, with one module for each noun.
 
-Modules here are thin: they turn words into calls of the floors below and what comes back into lines. They
-need `click` (extra ``[cli]``); nobody imports them.
+Modules here are thin: they turn arguments into calls of the library, and results into lines. They need `click`
+(extra ``[cli]``); no other package imports them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """The entry point of the command."""
+    """Run the command; its entry point."""
     try:
         from logstore.cli.main import cli
     except ModuleNotFoundError as error:

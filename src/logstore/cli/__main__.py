@@ -1,4 +1,4 @@
-"""``python -m logstore.cli``: the command line without its entry point."""
+"""Command line without its entry point: ``python -m logstore.cli``."""
 
 from logstore.cli import main
 

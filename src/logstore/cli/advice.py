@@ -1,10 +1,10 @@
-"""What the library advises those who call it in Python, in words of the command line."""
+"""Advice of error messages for callers in Python, translated to commands."""
 
 from __future__ import annotations
 
 import re
 
-#: What is said in Python -> what is said of a command. Phrases as they stand in the sources, the longer ones first.
+#: Phrase for Python -> phrase for a command. Phrases exactly as in the sources, longer ones first.
 PHRASES: tuple[tuple[str, str], ...] = (
     ("create it with create_topic", "create it with `logstore topic create`"),
     (
@@ -61,7 +61,7 @@ _BEGIN_AGAIN = re.compile(r"with (logstore\.Log\.open\((['\"]).*?\2\)\.close\(\)
 
 
 def of_a_command(message: str) -> str:
-    """A message with its advice in words of the command line.
+    """Return a message with its advice translated to the command line.
 
     >>> of_a_command("there is no topic 'x' in this store (it has: none); create it with create_topic")
     "there is no topic 'x' in this store (it has: none); create it with `logstore topic create`"

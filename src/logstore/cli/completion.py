@@ -1,7 +1,7 @@
-"""``logstore completion``: the script that completes commands in a shell; and what completes their words.
+"""``logstore completion``: the script that completes commands in a shell, and the completion of their words.
 
-Words are looked up in the store of the command line. A completion says nothing and never fails: where nothing can
-be looked up, there is nothing to propose.
+Words are looked up in the store of the command line. A completion prints no message and never fails: if the
+look-up fails, it proposes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logstore.store import Store
 
 VARIABLE = "_LOGSTORE_COMPLETE"
 
-#: What click asks for the words that may stand for one that is begun.
+#: Function that click calls for the completions of an incomplete word.
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 

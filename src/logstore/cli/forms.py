@@ -1,6 +1,6 @@
-"""What an export is written as, and where: JSON lines, CSV or Parquet, on standard output or in a file.
+"""Formats of an export: JSON lines, CSV or Parquet, to standard output or a file.
 
-A file appears under its name once it is whole: an export that fails leaves none, and an earlier one as it was.
+A file gets its name once it is complete: an export that fails leaves no file, and does not change an earlier one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Write = Callable[[bytes], object]
 
 
 class Form(ABC):
-    """Writes what scans give, one after the other. `end` is called once all is written."""
+    """A writer of the records of scans, one scan after the other. `end` is called after the last."""
 
     @abstractmethod
     def take(self, name: TopicPartition, scan: Scan, step: Callable[[int], None]) -> int:
-        """Write the records of one partition; how many. ``step`` is called with the offsets that were passed."""
+        """Write the records of one partition; return their number. ``step`` gets the number of offsets passed."""
 
     def end(self) -> None:  # noqa: B027  most have nothing to add
-        """Write what stands at the end."""
+        """Write the end of the output."""
 
 
 def _stepping(scan: Scan, step: Callable[[int], None]) -> Iterator[Batches]:
@@ -94,7 +94,7 @@ class Parquet(Form):
 
 
 class _Sink:
-    """What pyarrow writes to."""
+    """The file object that pyarrow writes to."""
 
     closed = False
 
@@ -116,7 +116,7 @@ class _Sink:
 
 
 def csv_line(as_base64: bool) -> Callable[[Record], str]:
-    """What makes a line of CSV: text in quotes, a null as nothing between the commas, unlike an empty text."""
+    """Return a function that makes a line of CSV: text in quotes; a null is nothing, an empty text is ``""``."""
 
     def shown(data: bytes | None, what: str, record: Record) -> str | None:
         try:
@@ -155,11 +155,11 @@ def _quoted(text: str | None) -> str:
 
 @contextlib.contextmanager
 def written(form: str, out: str, *, as_base64: bool) -> Iterator[Form]:
-    """What writes records in a form to a file, or with ``-`` to standard output.
+    """Open a writer of records in a format, to a file, or with ``-`` to standard output.
 
     Raises:
-        MissingLibraryError: the form needs a library that is not installed. Nothing is written.
-        click.UsageError: the form is no text, and standard output is a terminal.
+        MissingLibraryError: the format needs a library that is not installed. Nothing is written.
+        click.UsageError: the format is binary, and standard output is a terminal.
     """
     if out == "-":
         if form == "parquet" and sys.stdout.isatty():

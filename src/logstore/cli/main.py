@@ -1,7 +1,7 @@
-"""The command `logstore`: which nouns there are, and how an error becomes a message and an exit status.
+"""Command `logstore`: its nouns, and the message and exit status of an error.
 
-The module of a noun is imported when it is asked for, so that ``logstore --help`` and completion stay
-quick. Everything ends in `Logstore.main`, for the entry point and for tests alike.
+The module of a noun is imported on use, so that ``logstore --help`` and completion stay
+quick. Every command ends in `Logstore.main`, for the entry point and for tests alike.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logstore.errors import (
     TooManyFilesError,
 )
 
-#: noun -> module, command in it, and what the list of commands says of it
+#: noun -> module, command in it, and its line in the list of commands
 COMMANDS = {
     "adopt": ("commands.dir_commands", "adopt", "Take over a directory that Kafka wrote."),
     "bench": ("commands.bench", "bench", "Measure what this machine and this disk give."),
@@ -53,7 +53,7 @@ COMMANDS = {
 
 
 class Logstore(click.Group):
-    """A group that imports a command when it is needed, and knows how each error ends."""
+    """A group that imports a command on use and turns errors into exit statuses."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -76,7 +76,7 @@ class Logstore(click.Group):
         extra.pop("standalone_mode", None)
         status = self._status_of(args, prog_name or "logstore", extra)
         try:
-            # Also after an error: data that was written before it must not be lost at the interpreter's end.
+            # Without it, data written before an error could be lost at the interpreter's exit.
             output.flush()
         except output.ClosedPipeError:
             output.forget_output()
@@ -110,7 +110,7 @@ class Logstore(click.Group):
 
 
 def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Say what a user should know as all else is said; where in this program it was found says nothing to them."""
+    """Print a warning for users like every other message, without the source line."""
     if issubclass(category, RetentionWarning):
         output.say(f"warning: {of_a_command(str(message))}")
     else:
@@ -118,10 +118,10 @@ def _show_warning(show: Callable[..., None], message: Warning | str, category: t
 
 
 def status_of(error: LogstoreError) -> int:
-    """The exit status for an error of ours."""
+    """Return the exit status of an error of logstore."""
     if isinstance(error, ConfigError):
         return output.USAGE
-    # Of what Kafka calls retriable, a client might get a damaged batch whole from another replica.
+    # Kafka's retriable errors include damaged batches, which another replica could serve: here a retry is useless.
     passes = isinstance(error, DirectoryLockedError) or (error.retriable and isinstance(error, StorageError))
     return output.RETRY if passes else output.FAILED
 

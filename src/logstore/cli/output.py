@@ -1,7 +1,7 @@
-"""What a command says and how it ends: data on standard output, talk on standard error, one exit status.
+"""Output of a command: data on standard output, messages on standard error, an exit status.
 
-Every command writes through here, so that a closed pipe ends it quietly, bytes that are no text pass
-unharmed, and JSON is one object a line.
+Every command writes through here, so that a closed pipe ends it without a message, binary data is written
+unchanged, and JSON is one object a line.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 import click
 
 OK = 0
-FAILED = 1  #: the command could not do what it was asked, or found what it was to look for
+FAILED = 1  #: the command failed, or found the problem that it checks for
 USAGE = 2  #: the command line or a setting in it is wrong; nothing was done
-RETRY = 75  #: it may work later: another process has the store, or the disk is full (EX_TEMPFAIL)
+RETRY = 75  #: it may succeed later: another process has the store, or the disk is full (EX_TEMPFAIL)
 INTERRUPTED = 130  #: Ctrl-C, as shells count it
-CLOSED_PIPE = 141  #: nobody reads the output any more, as shells count it
+CLOSED_PIPE = 141  #: the reader of the output has closed it, as shells count it
 
 EXIT_STATUS = (
     "Exit status: 0 done, 1 failed or found a problem, 2 wrong command line or setting, 75 try again later "
@@ -30,11 +30,11 @@ EXIT_STATUS = (
 
 
 class ClosedPipeError(Exception):
-    """Whoever read our output has gone, as `head` does."""
+    """The reader of the output has closed it, as `head` does."""
 
 
 def write(data: bytes | str) -> None:
-    """Data, to standard output, as it is."""
+    """Write data to standard output, unchanged."""
     try:
         sys.stdout.buffer.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
     except BrokenPipeError:
@@ -42,7 +42,7 @@ def write(data: bytes | str) -> None:
 
 
 def flush() -> None:
-    """Let a reader see what was written."""
+    """Flush standard output, so that a reader sees the data."""
     try:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
@@ -54,10 +54,10 @@ def line(text: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """Write a message to standard error, behind the data that was written before it.
+    """Write a message to standard error, after the data that was written before it.
 
-    Standard output is buffered where it is no terminal: without the flush, a summary would come before the
-    lines that it sums up as soon as both go into one file.
+    Standard output is buffered unless it is a terminal. Without the flush, a summary would come before the
+    lines that it sums up if both are written to one file.
     """
     with contextlib.suppress(ClosedPipeError):
         flush()
@@ -66,12 +66,12 @@ def say(text: str) -> None:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One object on one line."""
+    """Print one object on one line."""
     line(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Sequence[str] = ()) -> None:
-    """A table with a head, or with ``as_json`` one object a line. Nothing is printed of no rows."""
+    """Print a table with a header, or with ``as_json`` one object a line. Without rows, print nothing."""
     if as_json:
         for row in rows:
             print_json(row)
@@ -94,7 +94,7 @@ def _cell(value: Any) -> str:
 
 
 def as_text(data: bytes | None) -> dict[str, Any]:
-    """Bytes as a JSON value: text where they are UTF-8, else their base64 under another name.
+    """Return bytes as a JSON value: text if they are UTF-8, else base64 under another name.
 
     >>> as_text(b"AA"), as_text(bytes([255])), as_text(None)
     ({'text': 'AA'}, {'base64': '/w=='}, {'text': None})
@@ -109,9 +109,9 @@ def as_text(data: bytes | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def progress(label: str, total: int | None = None, *, beside_data: bool = False) -> Iterator[Any]:
-    """A bar on standard error if that is a terminal, else nothing; call what it gives with steps done.
+    """Show a progress bar on standard error if that is a terminal; yields a function to call with steps done.
 
-    ``beside_data`` says that data is printed meanwhile: then there is none where that is on a terminal, too.
+    With ``beside_data`` the command prints data meanwhile: no bar if standard output is a terminal, too.
     """
     if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda steps: None
@@ -122,7 +122,7 @@ def progress(label: str, total: int | None = None, *, beside_data: bool = False)
 
 @contextlib.contextmanager
 def counted(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """`progress`, where each report says how many parts are done and of how many; None without a terminal."""
+    """Show `progress` from reports of parts done and their total; yields None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -136,7 +136,7 @@ def counted(label: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def forget_output() -> None:
-    """After a closed pipe: nothing more goes out, not even what the interpreter flushes at its end."""
+    """Discard all output after a closed pipe, including the interpreter's flush at exit."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

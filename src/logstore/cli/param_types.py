@@ -1,6 +1,6 @@
-"""Words of the command line that mean places and times: where to begin, which partition, which offset.
+"""Parameter types of the command line: positions, times, partitions and offsets.
 
-Each is a `click.ParamType`, so that a wrong word is refused with its option's name before anything runs.
+Each is a `click.ParamType`, so that a wrong word is refused with its option's name before the command runs.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from logstore.records import TopicPartition
 if TYPE_CHECKING:
     Word = click.ParamType[Any]
 else:
-    Word = click.ParamType  # no generic in older releases
+    Word = click.ParamType  # not generic in older releases
 
 
 class Begin(NamedTuple):
-    """Where to begin in a partition; one of the three is set, none of them: at its log start."""
+    """Position to begin at in a partition: one of three is set; none means its log start."""
 
-    offset: int | None = None  #: below 0: so many before the end
+    offset: int | None = None  #: negative: so many before the end
     time: str | None = None
     end: bool = False
-    zone: tzinfo | None = None  #: of a time that names none; None is UTC
+    zone: tzinfo | None = None  #: of a time without one; None is UTC
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-#: Where a command's zone is kept while its other words are read.
+#: Key of the command's zone in the context while its other words are parsed.
 ZONE = "logstore.zone"
 
 
 class ZoneWord(Word):
-    """A time zone; it is read before the times that it is for."""
+    """A time zone; it is parsed before the times that it applies to."""
 
     name = "zone"
 
@@ -54,7 +54,7 @@ class ZoneWord(Word):
 
 
 def iso(timestamp_ms: int, zone: tzinfo) -> str:
-    """A timestamp in ISO 8601 in a zone; the number itself where no date can be that early or late."""
+    """Return a timestamp in ISO 8601 in a zone; the number itself if no date can be that early or late."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
         return moment.astimezone(zone).isoformat(timespec="milliseconds" if timestamp_ms % 1000 else "seconds")
@@ -63,7 +63,7 @@ def iso(timestamp_ms: int, zone: tzinfo) -> str:
 
 
 class BeginWord(Word):
-    """``beginning``, ``end``, an offset, ``-N`` (the last N), or ``@TIME`` (of ``--tz`` where it names no zone)."""
+    """``beginning``, ``end``, an offset, ``-N`` (the last N), or ``@TIME`` (in ``--tz`` unless it names a zone)."""
 
     name = "where"
 
@@ -148,7 +148,7 @@ PAIR = PairWord()
 
 
 def all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one; the help lists them in this order."""
+    """Combine several options into one decorator; the help lists them in this order."""
 
     def decorated(command: F) -> F:
         for each in reversed(decorators):
@@ -162,7 +162,7 @@ partitions_option = click.option(
     "-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated."
 )
 
-#: ``--from`` and ``--until``, handed over as ``begin`` and ``end``; see `positions.offset_in`.
+#: ``--from`` and ``--until``, passed as ``begin`` and ``end``; see `positions.offset_in`.
 range_options = all_of(
     click.option(
         "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
@@ -174,20 +174,20 @@ range_options = all_of(
 
 
 def zone_option(command: F) -> F:
-    """``--tz``, handed over as ``zone``; it holds for every `WHERE` beside it."""
+    """Add ``--tz``, passed as ``zone``; it applies to every `WHERE` of the command."""
     return click.option(
         "--tz",
         "zone",
         type=_ZONE,
         default="UTC",
         show_default=True,
-        is_eager=True,  # before the times that it is for
+        is_eager=True,  # parsed before the times that it applies to
         help="The zone of times: Europe/Berlin, +02:00, or local.",
     )(command)
 
 
 def setting_keys(*scopes: str, sign: str = "") -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Completes the keys of topics, brokers, producers or consumers that do something here."""
+    """Return a completer of the keys of topics, brokers, producers or consumers that have an effect here."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         from logstore.config import client as client_config

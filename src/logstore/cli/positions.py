@@ -1,4 +1,4 @@
-"""Where a word of the command line lies in a log: the offset that it means."""
+"""Offsets in a log for positions on the command line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from logstore.records import Isolation
 
 
 def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
-    """The offset that ``begin`` means in a log; a time behind the last record is the end.
+    """Return the offset of ``begin`` in a log; a time after the last record is the end.
 
     Raises:
-        OffsetOutOfRangeError: it is an offset beyond the end.
+        OffsetOutOfRangeError: the offset is beyond the end.
     """
     end = log.end_offset(isolation)
     if begin.end:

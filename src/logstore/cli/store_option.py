@@ -1,4 +1,4 @@
-"""Where a command works: the options that name a directory and its settings, and the store behind them."""
+"""Options for the store of a command: its directory and settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logstore.store import Store, open_store
 
 
 class LocalPath(click.Path):
-    """A path on the command line, as `local_path` takes it; ``-`` where standard input or output may be meant."""
+    """A path on the command line, parsed by `local_path`; ``-`` is standard input or output where allowed."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not (self.allow_dash and value in ("-", b"-")):
@@ -31,20 +31,20 @@ class LocalPath(click.Path):
 
 
 class Place(NamedTuple):
-    """The directory and the settings that a command line names; each may be missing."""
+    """The directory and the settings given on a command line; each may be missing."""
 
     directory: str | None
     file: str | None
     settings: Mapping[str, Setting]
-    of_topic: Mapping[str, Setting] = {}  #: what `topic_place_options` have of the topic
+    of_topic: Mapping[str, Setting] = {}  #: the topic's own, from `topic_place_options`
 
     def config(self) -> StoreConfig:
-        """The settings: those on the command line, from the environment, from the file, the defaults."""
+        """Return the settings: from the command line, the environment, the file, the defaults."""
         base = None if self.file is None else StoreConfig.load(self.file)
         return StoreConfig.layered(base, environ=os.environ, arguments=self.settings)
 
     def path(self) -> str:
-        """The directory: ``--dir``, else ``log.dirs``.
+        """Return the directory: ``--dir``, else ``log.dirs``.
 
         Raises:
             click.UsageError: neither is given.
@@ -55,10 +55,10 @@ class Place(NamedTuple):
         return config.directory(self.directory)
 
     def existing(self) -> str:
-        """The directory, which has to be there.
+        """Return the directory, which must exist.
 
         Raises:
-            NotALogError: it is not.
+            NotALogError: it does not.
         """
         path = self.path()
         if not os.path.isdir(path):
@@ -66,7 +66,7 @@ class Place(NamedTuple):
         return path
 
     def open(self, *, read_only: bool, create: bool = False) -> Store:
-        """The store; for reading also beside the process that writes it."""
+        """Open the store; read-only also while another process writes it."""
         path = self.path() if create else self.existing()
         return open_store(path, self.config(), read_only=read_only, create=create)
 
@@ -76,7 +76,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, Setting]:
-    """``key=value`` words as settings.
+    """Parse ``key=value`` words as settings.
 
     Raises:
         click.BadParameter: a word has no ``=``.
@@ -93,7 +93,7 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, Setting]:
 def _file_and_pairs(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str | None, dict[str, Setting]]:
-    """``--config`` of a command that sets a topic up: a file, or KEY=VALUE as Kafka's own tools take it."""
+    """Split ``--config`` of a command that sets up a topic: a file, or KEY=VALUE as in Kafka's own tools."""
     pairs = tuple(value for value in values if "=" in value and not os.path.exists(value))
     named = [value for value in values if value not in pairs] or [os.environ.get("LOGSTORE_CONFIG", "")]
     if len(named) > 1:
@@ -121,12 +121,12 @@ _CONFIG_OR_PAIR = click.option(
 
 
 def place_options(command: F) -> F:
-    """``--dir``, ``--config`` and ``--set``, handed over as ``place``."""
+    """Add ``--dir``, ``--config`` and ``--set``, passed as ``place``."""
     return _place_options(command, of_topic=False)
 
 
 def topic_place_options(command: F) -> F:
-    """`place_options` of a command that sets a topic up: what is said of logs is its own, in ``place.of_topic``."""
+    """Add `place_options` for a command that sets up a topic: settings of logs are passed in ``place.of_topic``."""
     return _place_options(command, of_topic=True)
 
 
@@ -167,7 +167,7 @@ def _is_of_logs(key: str) -> bool:
 
 
 def directory_argument(command: F) -> F:
-    """``[DIRECTORY]``: the directory of the store as an argument, for `place_options` below."""
+    """Add ``[DIRECTORY]``: the directory of the store as an argument, for `place_options` below."""
 
     @functools.wraps(command)
     def with_directory(*args: Any, **kwargs: Any) -> Any:
@@ -186,5 +186,5 @@ def directory_argument(command: F) -> F:
 
 
 def json_option(command: F) -> F:
-    """``--json``: one object a line instead of a table."""
+    """Add ``--json``: one object a line instead of a table."""
     return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(command)

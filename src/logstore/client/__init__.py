@@ -1,1 +1,1 @@
-"""What producers, consumers and scans do, over a `Backend`: no files, no sockets."""
+"""Producers, consumers and scans over a `Backend`: no files, no sockets."""

@@ -1,15 +1,15 @@
-"""An embedded consumer: it is assigned partitions, reads them in turn and remembers how far it has come.
+"""An embedded consumer: it reads assigned partitions in turn and keeps its position in each of them.
 
-This module alone knows whose turn it is, how a consumer waits for several partitions, and when offsets are
-committed by themselves; where it stands is `store.assignment`'s. Records are read through the logs of
-the store, so nobody need know that somebody reads: without a group nothing is stored anywhere.
+This module is responsible for the order of partitions, waiting for several of them, and automatic commits;
+positions belong to `subscription`. Records are read through the store's logs, so a consumer without a group
+stores nothing.
 
-At least once is what it gives. With a group and ``enable.auto.commit`` an offset is committed once the
+Delivery is at least once. With a group and ``enable.auto.commit`` an offset is committed once the
 records below it have been handed out *and* the next ones are asked for, at the earliest every
-``auto.commit.interval.ms``, and by `close`; a `with` block that ends with an error leaves out what was
-being processed. What was not committed is read again.
+``auto.commit.interval.ms``, and by `close`. A `with` block that ends with an error does not commit the record
+being processed. Records that were not committed are read again.
 
-One thread at a time: two at once are found out, except for `wakeup`, which is for another thread.
+One thread at a time: concurrent use is detected. `wakeup` may be called by another thread.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from logstore.records import Ack, TopicPartition
 
 _logger = logging.getLogger(__name__)
 
-#: No more than this is read at once: larger pieces leave the processor's cache before they are decoded, and each
+#: The most bytes of one read. Larger pieces leave the processor's cache before they are decoded, and each
 #: costs fresh pages of memory (benchmarks/test_consumer.py: a quarter slower with 1 MiB).
 READ_BYTES = 256 << 10
 
-#: How often a reader that waits beside the writer looks whether its topics are still there.
+#: How often a waiting reader in another process than the writer checks that its topics still exist.
 LOOK_AROUND_S = 1.0
 
 
 class Consumer(Subscription):
-    """Reads partitions of a store, from any place on, and keeps the positions of its group.
+    """A consumer that reads partitions of a store from any position and keeps the positions of its group.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=2)
@@ -81,7 +81,7 @@ class Consumer(Subscription):
             if self._commits_itself:
                 offsets.check_writable(self._group)
             offsets.hold(self._group, self)
-        self._handed: RecordIterator | None = None  # what a loop is going through
+        self._handed: RecordIterator | None = None  # the run that a loop is reading
         self._notifier = Notifier(clock=self._clock)
         self._notify: Callable[[], None] | None = None
         self._woken = False
@@ -94,21 +94,21 @@ class Consumer(Subscription):
     # -- reading
 
     def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Record]:
-        """The next records, at most ``max_records`` (default ``max.poll.records``), in a list.
+        """Return the next records, at most ``max_records`` (default ``max.poll.records``), in a list.
 
-        What is there is given at once; if there is nothing, the call waits for up to ``timeout_s``
-        (None or infinity: until there is something). Each call begins with another partition, so that a busy one
-        cannot keep the others waiting; records of one partition come in their order. The records of the call
-        before count as processed.
+        Available records are returned at once; if there are none, the call waits for up to ``timeout_s``
+        (None or infinity: without limit). Each call begins with another partition, so that a busy one
+        cannot starve the others; records of one partition come in order. The records of the
+        previous call count as processed.
 
         Raises:
             NotAssignedError: `assign` was not called.
             OffsetOutOfRangeError, NoOffsetError: ``auto.offset.reset`` is none, and that is needed.
-            CorruptRecordError: a stored batch is damaged; names file and position. The next call says so again.
+                CorruptRecordError: a stored batch is damaged; names file and position. The next call raises again.
             UnknownTopicError: an assigned topic was deleted.
             WakeupError: another thread has called `wakeup`.
             ConcurrentUseError: another thread is using this consumer.
-            and, with auto commit, what `commit` raises.
+                and, with auto commit, the errors of `commit`.
         """
         limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
@@ -138,7 +138,7 @@ class Consumer(Subscription):
                         break
                     records.extend(run.allow(limit - len(records)))
             except LogstoreError:
-                # Records of other partitions have moved those on, so they have to be handed out first.
+                # Records of other partitions are past their positions, so they are returned before the error.
                 if not records:
                     raise
                 self._turns = [place, *self._turns[:-1]]
@@ -148,19 +148,19 @@ class Consumer(Subscription):
         return records
 
     def _next_turn(self) -> PartitionPosition:
-        """The place whose turn it is; then it is the last."""
+        """Return the partition whose turn it is, and put it last."""
         place, *others = self._turns
-        # In one step: an interrupt between two would leave a partition out for good.
+        # One assignment: an interrupt between two would leave a partition out for good.
         self._turns = [*others, place]
         return place
 
     def _read_bytes(self) -> int:
-        """How much of a partition is read at once: all of them together hold fetch.max.bytes at most."""
+        """Return the most bytes of one read: all partitions together hold at most fetch.max.bytes."""
         share = self.config.fetch_max_bytes // max(len(self._places), 1)
         return max(1, min(self.config.max_partition_fetch_bytes, share, READ_BYTES))
 
     def _wait(self, deadline: float | None) -> bool:
-        """Until there may be news; False if the time is over."""
+        """Wait until there may be new records; return False at the deadline."""
         self._check_there()
         left = None if deadline is None else deadline - self._clock.monotonic_s()
         if left is not None and left <= 0:
@@ -175,16 +175,16 @@ class Consumer(Subscription):
         )
 
     def _check_there(self) -> None:
-        """Raise if a topic was deleted, whose log would never have news."""
+        """Raise if a topic was deleted, whose log would never get another record."""
         known = self._store._topics_known()
-        # As long as nothing is known that was not when all were there, one is asked for: the store may be closed.
+        # One is still asked for where nothing has changed: the store may have been closed.
         turns = self._turns[:1] if known is self._found_there else self._turns
         for place in turns:
             self._reading.check_there(place)
         self._found_there = known
 
     def _look_for_partitions(self) -> None:
-        # Nobody tells this process what the writer does with its topics.
+        # The writer is another process and does not notify this one of new partitions.
         if self._store.read_only and self._clock.monotonic_s() >= self._look_again_s:
             self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
             self._store.topics()
@@ -193,7 +193,7 @@ class Consumer(Subscription):
             self._follow()
 
     def look_around(self) -> None:
-        """Let a call that waits look whether its topics have more partitions. For another thread."""
+        """Make a waiting call check its topics for new partitions. For another thread."""
         self._may_have_grown = True
         self._notifier.notify()
         notify = self._notify
@@ -201,13 +201,13 @@ class Consumer(Subscription):
             notify()
 
     def __iter__(self) -> Iterator[Record]:
-        """Every record, for ever: at the end the loop waits for more. It ends with `close`. See `records`."""
+        """Iterate over all records; wait at the end for more, until `close`. See `records`."""
         return self.records()
 
     def records(self, timeout_s: float | None = None) -> Iterator[Record]:
-        """Records one after the other; ends once there was nothing new for ``timeout_s`` (None: never).
+        """Iterate over records; end when none has arrived for ``timeout_s`` (None: never).
 
-        The quickest way to go through many. A record counts as processed when the next one is asked for;
+        The fastest way to read many records. A record counts as processed when the next one is asked for;
         partitions take turns. `seek`, `pause` and `commit` may be called in the loop.
 
         >>> with logstore.open(tmp / "data") as store:
@@ -239,7 +239,7 @@ class Consumer(Subscription):
                     continue
                 self._handed = run
                 if self._woken:
-                    # Woken while it was read: either `wakeup` has seen the run, or this sees the wakeup.
+                    # A wakeup during the read: either `wakeup` has seen the run, or this sees the wakeup.
                     run.allow(0)
             yield run
             if deadline is not None:
@@ -250,17 +250,17 @@ class Consumer(Subscription):
             place = self._next_turn()
             run = self._reading.run_of(place, self._read_bytes())
             if run is not None:
-                # Between two turns offsets are committed; without that a turn is all that was read.
+                # Offsets are committed between two turns; without automatic commits a turn is all that was read.
                 return run.allow(self.config.max_poll_records if self._commits_itself else INT64_MAX)
         return None
 
     # -- for an event loop (`logstore.aio`), where no thread may wait
 
     def ready(self) -> list[RecordIterator]:
-        """Runs of records that can be handed out now, one for each partition that has any, without waiting.
+        """Return runs of records that are available now, one for each partition that has any, without waiting.
 
-        None is handed out yet: what is not taken from a run comes again in a later one. The records that
-        were taken before count as processed. Raises as `poll`.
+        None is handed out yet: records not taken from a run come again in a later one. The records
+        taken before count as processed. Raises as `poll`.
         """
         with self._use():
             self._check_assigned()
@@ -275,7 +275,7 @@ class Consumer(Subscription):
                 except LogstoreError:
                     if not runs:
                         raise
-                    # What the others have comes first; the next call begins with this one and says it.
+                    # The other partitions' records come first; the next call begins with this one and raises.
                     first, *others = self._turns[:number]
                     self._turns = [first, place, *others, *self._turns[number + 1 :]]
                     break
@@ -286,7 +286,7 @@ class Consumer(Subscription):
             return runs
 
     def listen(self, notify: Callable[[], None]) -> OffsetListener:
-        """Something that calls ``notify()`` once there may be news behind the positions as they are now.
+        """Return a listener that calls ``notify()`` once there may be records beyond the current positions.
 
         From now on ``notify()`` is also called when partitions are added; see `has_grown`.
         """
@@ -295,13 +295,13 @@ class Consumer(Subscription):
         return OffsetListener(places, self._isolation, notify)
 
     def has_grown(self) -> bool:
-        """Whether partitions may have been added that have not been looked for. Does no I/O."""
+        """Tell whether there may be new partitions that the consumer has not looked for. Does no I/O."""
         return self._may_have_grown
 
     def wakeup(self) -> None:
-        """Let a call that waits, a loop, or else the next call, raise `WakeupError`. For another thread.
+        """Make a waiting call, a loop, or else the next call, raise `WakeupError`. For another thread.
 
-        A loop hands out no record more, and none is lost: the next call goes on with it.
+        A loop hands out no further record, and none is lost: the next call continues with it.
         """
         self._woken = True
         handed = self._handed
@@ -310,7 +310,7 @@ class Consumer(Subscription):
         self._notifier.notify()
 
     def end_with_store(self) -> None:
-        """As `wakeup`, by the store that is being closed: what waits raises `StoreClosedError`."""
+        """Wake up as `wakeup` does, for a store that is closing: a waiting call raises `StoreClosedError`."""
         self._store_ends = True
         self.wakeup()
 
@@ -331,19 +331,19 @@ class Consumer(Subscription):
         *,
         ack: Ack | str | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Store how far the group has come: by default behind every record that was handed out.
+        """Store the group's offsets: by default the next one after every record that was handed out.
 
-        That is so for every assigned partition, from the first poll on, also where nothing has been read yet.
-        An offset is that of the next record to read. Called before the records are processed this makes
-        them at most once, called afterwards at least once. With ``ack="synced"`` it survives power loss; the
-        default is the ``logstore.ack`` of ``__consumer_offsets``. Returns what was stored.
+        That applies to every assigned partition, from the first poll on, also where nothing has been read yet.
+        An offset is that of the next record to read. A commit before processing means at most once,
+        afterwards at least once. With ``ack="synced"`` it survives power loss; the
+        default is the ``logstore.ack`` of ``__consumer_offsets``. Returns the stored offsets.
 
         Raises:
             InvalidGroupError: the consumer has no group.
-            UnknownTopicError: an assigned topic was deleted, or made anew since. Nothing was stored.
+                UnknownTopicError: an assigned topic was deleted, or created again since. Nothing was stored.
             InvalidOffsetError, OffsetMetadataTooLargeError: nothing was stored.
             OwnerTimeoutError, ReadOnlyError: nothing was stored; see `CommittedOffsets.commit`.
-            DiskFullError: there is no room; nothing was stored, try again when there is.
+                DiskFullError: the disk is full; nothing was stored. Retry when there is space.
         """
         with self._use():
             group = self._named_group()
@@ -362,14 +362,14 @@ class Consumer(Subscription):
                 place = self._places.get(name)
                 if place is not None:
                     place.stored = each.offset
-                    # What its user has committed is processed: to commit less at the end would take it back.
+                    # An explicitly committed offset counts as processed: a smaller one at the end would undo it.
                     place.done = max(place.done, each.offset)
             return given
 
     def committed(
         self, partitions: Iterable[Wanted] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed, for these partitions or for those assigned; None where nothing is.
+        """Return the group's committed offsets of these partitions or the assigned ones; None where there is none.
 
         Raises:
             InvalidGroupError: the consumer has no group.
@@ -390,7 +390,7 @@ class Consumer(Subscription):
             self._commit_done()
 
     def _settle(self) -> None:
-        """What was handed out is processed: its user has come back for more."""
+        """Count the records handed out as processed: the caller has asked for more."""
         for place in self._turns:
             place.done = place.position
 
@@ -417,8 +417,8 @@ class Consumer(Subscription):
                 self._places[name].stored = each.offset
 
     def _renew(self) -> None:
-        """Commit anew what the group has committed: the process that writes knows no consumers beside it, and would
-        forget it after offsets.retention.minutes.
+        """Commit the group's offsets again. The writing process does not know consumers of other processes, and
+        would expire the offsets after offsets.retention.minutes.
         """
         self._renew_s = self._clock.monotonic_s() + self._offsets.retention_ms / 4000
         names = [p.name for p in self._turns if p.stored >= 0 and not self._was_made_anew(p)]
@@ -429,11 +429,11 @@ class Consumer(Subscription):
                     self._group, {name: commit._replace(commit_ms=-1) for name, commit in found.items()}
                 )
         except LogstoreError as error:
-            # There are three more times before they are forgotten.
+            # A failed renewal is not fatal: three more follow before the offsets expire.
             _logger.warning("offsets not renewed: group=%s error=%s", self._group, error)
 
     def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
-        """A commit that says which topic it is for: a later one of that name begins anew."""
+        """Return the commit with its topic's id: a later topic of that name begins from scratch."""
         place = self._places.get(name)
         if place is None or given.topic_id:
             return given
@@ -444,21 +444,21 @@ class Consumer(Subscription):
         try:
             return self._store.topic_id(place.name.topic) != place.topic_id
         except UnknownTopicError:
-            # Deleted: there is nothing left to commit for, and what others have read is to be committed.
+            # A deleted topic: nothing is left to commit for it, and the other topics' offsets are to be committed.
             return True
 
     # -- life
 
     def close(self) -> None:
-        """Commit what was handed out, if it commits by itself, and end. May be called again.
+        """Commit what was handed out, if auto commit is on, and close. May be called again.
 
         Raises:
-            what `commit` raises; the consumer is closed all the same.
+                the errors of `commit`; the consumer is closed all the same.
         """
         self._close(processed=True)
 
     def abandon(self) -> None:
-        """End as after an error: what is not known to be processed is not committed. For the store that closes."""
+        """Close as after an error, committing only what is known to be processed. For the store that closes."""
         self._close(processed=False)
 
     def _close(self, *, processed: bool) -> None:
@@ -481,9 +481,9 @@ class Consumer(Subscription):
                 self._offsets.let_go(self)
 
     def _settle_all_but_the_last(self) -> None:
-        """An error has ended the loop over the records: the one in hand has not been processed, those before have.
+        """Count all but the last record of an interrupted loop as processed.
 
-        Of a list that `poll` gave nobody knows how far it came, so none of it counts.
+        How far the caller came in a list returned by `poll` is unknown, so none of it counts.
         """
         for place in self._turns:
             if place.run is not None and place.run is self._handed and not place.run.exhausted:
@@ -499,7 +499,7 @@ class Consumer(Subscription):
         try:
             self._close(processed=False)
         except LogstoreError as error:
-            # The error that ended the block is the one to be told; what is not committed is read again.
+            # The error that ended the block is the one to raise; what is not committed is read again.
             _logger.warning("not committed after an error: group=%s error=%s", self._group, error)
 
     def __repr__(self) -> str:
@@ -509,7 +509,7 @@ class Consumer(Subscription):
 
 
 def check_limit(max_records: int) -> int:
-    """How many records a poll may give, if it can be that."""
+    """Return ``max_records``, or raise if it is no valid number of records for a poll."""
     if not is_whole(max_records) or max_records < 1:
         raise InvalidOffsetError(f"max_records is a whole number from 1 on, found {max_records!r}")
     return max_records
@@ -522,7 +522,7 @@ def open_consumer(
     config: ConsumerConfig | Mapping[str, Setting] | None,
     more_settings: Mapping[str, Setting],
 ) -> Consumer:
-    """A consumer with settings from several places; ``group`` is the short way to say ``group.id``."""
+    """Open a consumer with settings from several places; ``group`` is short for ``group.id``."""
     settings = ConsumerConfig.of(config, **more_settings)
     if group is not None:
         if settings.group_id not in ("", check_group(group)):

@@ -1,10 +1,10 @@
 """Offsets in the user's own database, in the transaction that holds the effects of the records.
 
-A consumer that stores its position together with what it has made of the records reads each of them
+A consumer that stores its position in the transaction of its results processes each record
 exactly once, as far as the database is concerned: after a crash both are there or neither is. This module
-alone knows the table; it needs a DB-API 2.0 connection of any driver. Only `transaction` commits or rolls back;
-else the transaction is the caller's. A connection in autocommit mode has none: there `transaction` and `claim`
-begin and commit one of their own, and `save` is refused outside of one. One thread at a time, as for the
+is responsible for the table; it needs a DB-API 2.0 connection of any driver. Only `transaction` commits or rolls
+back; else the transaction is the caller's. A connection in autocommit mode has none: there `transaction` and
+`claim` begin and commit one of their own, and `save` is refused outside of one. One thread at a time, as for the
 connection::
 
     CREATE TABLE logstore_offsets (
@@ -13,8 +13,8 @@ connection::
     )
 
 ``leader_epoch`` is that of the last record read, which tells whether that record is still there (`groups.resume`).
-``generation`` keeps two consumers of one group apart. `claim` raises it; a `save` with an earlier one
-changes nothing and raises `GroupFencedError`, so that whoever comes last has the partitions and the one
+``generation`` fences two consumers of one group. `claim` raises it; a `save` with an earlier one
+changes nothing and raises `GroupFencedError`. So the last claimant has the partitions, and the one
 before loses its transaction instead of counting twice. The comparison and the change are one statement, under
 the row's lock in any database that has transactions.
 """
@@ -34,22 +34,22 @@ from logstore.records import TopicPartition
 
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 
-#: How a driver wants its parameters (PEP 249). Those of pyformat take a sequence for %s as well.
+#: Placeholders of parameters by the driver's style (PEP 249). Drivers of pyformat take a sequence for %s as well.
 _MARKS = {"qmark": "?", "numeric": ":{0}", "format": "%s", "pyformat": "%s"}
 
-#: The longest group name that is stored: what MySQL's indexes take beside a topic.
+#: The longest group name that is stored: MySQL's indexes have no room for more beside a topic.
 _NAME_MAX = 249
 
 _INT64_MAX = 2**63 - 1
 
-#: The transaction_status of libpq's connections, as of psycopg, outside of a transaction.
+#: The transaction_status of libpq's connections, as in psycopg, outside of a transaction.
 _IDLE = 0
 
 _KEY = "consumer_group = ? AND topic = ? AND partition_number = ?"
 
 
 class Cursor(Protocol):
-    """What is used of a DB-API cursor."""
+    """A DB-API cursor, as far as it is used here."""
 
     @property
     def rowcount(self) -> int: ...
@@ -62,7 +62,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """What is used of a DB-API connection."""
+    """A DB-API connection, as far as it is used here."""
 
     def cursor(self) -> Any: ...
 
@@ -95,7 +95,7 @@ class DatabaseOffsets:
     def __init__(
         self, connection: Connection, group: str, *, table: str = "logstore_offsets", paramstyle: str | None = None
     ) -> None:
-        """``paramstyle`` is that of the driver (PEP 249), by default what the connection's module says.
+        """Use a table for one group; ``paramstyle`` is the driver's (PEP 249), by default its module's.
 
         Raises:
             ValueError: the table's name is no plain identifier, or the driver's style is not known.
@@ -114,12 +114,12 @@ class DatabaseOffsets:
         self._mark = _mark_of(paramstyle or _paramstyle_of(connection))
         self._claims: dict[TopicPartition, int] = {}
         self._in_own = False  # inside of a transaction that was begun here
-        self._joined: set[TopicPartition] = set()  # claimed by `save`; the row goes if that is rolled back
+        self._joined: set[TopicPartition] = set()  # claimed by `save`; the row is gone if that is rolled back
 
     # -- the table
 
     def create_table(self) -> None:
-        """Make the table if there is none. In the caller's transaction, where the database allows that."""
+        """Create the table if there is none. In the caller's transaction, where the database allows that."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {self.table} ("
@@ -132,17 +132,17 @@ class DatabaseOffsets:
     # -- beginning
 
     def claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
-        """Take over the partitions that a consumer is assigned, and let it go on where the group had come.
+        """Take over a consumer's assigned partitions, and seek to where the group had come.
 
-        Part of the transaction that is open; commit it before the first records are processed. From then on no
+        Part of the open transaction; commit it before the first records are processed. From then on no
         earlier claimant can save. A partition without an offset, or with one of an earlier topic of that name,
-        begins where the consumer stands, which is written down too; one that was added to a topic of which the
+        begins at the consumer's position, which is stored too. A partition added to a topic of which the
         group has offsets begins at the log start. Returns where each begins.
 
         With a connection in autocommit mode, and no transaction open, it is committed on return.
 
         Raises:
-            NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
+                NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
             NotAssignedError: the consumer has no partitions.
             NoOffsetError: the consumer has no position, since ``auto.offset.reset`` is none; seek first.
         """
@@ -181,8 +181,8 @@ class DatabaseOffsets:
         return found
 
     def _claimed(self, cursor: Cursor, partition: TopicPartition) -> tuple[int, int, str, int] | None:
-        """Raise the generation of a row that is there; its offset, epoch, topic id and new generation."""
-        # The change first: it takes the row's lock, so what is read then is what holds.
+        """Raise the generation of an existing row; return its offset, epoch, topic id and new generation."""
+        # The update first: it takes the row's lock, so the values read then are current.
         changed = self._run(
             cursor,
             f"UPDATE {self.table} SET generation = generation + 1 WHERE {_KEY}",
@@ -202,7 +202,7 @@ class DatabaseOffsets:
         self, cursor: Cursor, partition: TopicPartition, offset: int, epoch: int, topic_id: str, *, is_new: bool
     ) -> None:
         if is_new:
-            # If another claimant inserts it too, one of both gets the database's own error, and tries again.
+            # If two claimants insert the row, one of them gets the database's own error, and retries.
             self._run(
                 cursor,
                 f"INSERT INTO {self.table} (consumer_group, topic, partition_number, next_offset, "
@@ -219,7 +219,7 @@ class DatabaseOffsets:
     def load(
         self, partitions: Iterable[TopicPartition | tuple[str, int]] | None = None
     ) -> dict[TopicPartition, int]:
-        """The offsets of the group, of these partitions or of all; what was never saved is left out."""
+        """Return the offsets of the group, of these partitions or of all; those never saved are left out."""
         with closing(self._connection.cursor()) as cursor:
             self._run(
                 cursor,
@@ -233,14 +233,14 @@ class DatabaseOffsets:
     # -- going on
 
     def save(self, cursor: Cursor, offsets: Consumer | Mapping[TopicPartition, int]) -> None:
-        """Store how far the group has come, in the transaction of ``cursor``: by default where a consumer stands.
+        """Store the group's offsets in the transaction of ``cursor``: by default a consumer's positions.
 
-        Nothing is promised before the caller commits. On an error roll back: the effects must go too. A partition
-        that was added while the consumer reads its topic is claimed by the first save.
+        Nothing is durable before the caller commits. On an error roll back, so that the effects are undone too. A
+        partition that was added while the consumer reads its topic is claimed by the first save.
 
         Raises:
             NoTransactionError: the connection is in autocommit mode, and no transaction is known to be open.
-            GroupFencedError: a partition was never claimed here, or somebody has claimed it since.
+                GroupFencedError: a partition was never claimed here, or another consumer has claimed it since.
             InvalidOffsetError: an offset is no whole number from 0 on.
         """
         if not self._in_own and _autocommits(self._connection) and not _in_transaction(self._connection):
@@ -272,7 +272,7 @@ class DatabaseOffsets:
                 )
 
     def _joins(self, cursor: Cursor, consumer: Consumer, partition: TopicPartition) -> bool:
-        """Whether a partition came to the consumer after `claim`, and no other consumer has claimed it."""
+        """Tell whether a partition joined the consumer after `claim`, and no other consumer has claimed it."""
         if partition in self._claims and partition not in self._joined:
             return False
         if not consumer.was_added(partition):
@@ -289,7 +289,7 @@ class DatabaseOffsets:
             (offset, epoch, *place),
         )
         if changed <= 0:
-            # Some drivers do not count a row that had this value already, and some count nothing.
+            # The update reported no row: some drivers do not count unchanged rows, and some count nothing.
             self._run(
                 cursor,
                 f"SELECT COUNT(*) FROM {self.table} WHERE {_KEY} AND generation = ? AND next_offset = ?",
@@ -300,10 +300,10 @@ class DatabaseOffsets:
 
     @contextmanager
     def transaction(self, consumer: Consumer) -> Iterator[Any]:
-        """A cursor for the effects of what the consumer has handed out; saves and commits at the end.
+        """Yield a cursor for the effects of the records handed out; save and commit at the end.
 
-        On an error everything is rolled back, and the consumer goes back to what is saved: the records come
-        again. Where the driver would begin no transaction by itself, or only before some statements, one is begun.
+        On an error everything is rolled back, and the consumer returns to the saved offsets: the records are read
+        again. Where the driver would begin no transaction, or only before some statements, one is begun.
 
         Raises:
             NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
@@ -330,7 +330,7 @@ class DatabaseOffsets:
             cursor.close()
 
     def _begun_here(self) -> Callable[[bool], None]:
-        """Begin a transaction where the driver does not, or not before every statement; return what ends it.
+        """Begin a transaction where the driver does not, or not before every statement; return its end function.
 
         Raises:
             NoTransactionError: how to begin one is not known.
@@ -339,7 +339,7 @@ class DatabaseOffsets:
         is_open = _in_transaction(connection)
         if not _autocommits(connection):
             if _is_sqlite(connection) and not is_open:
-                # It would begin one before INSERT, and none before WITH … INSERT or CREATE.
+                # sqlite3 would begin one before INSERT, and none before WITH … INSERT or CREATE.
                 self._execute(f"BEGIN {connection.isolation_level}")
             return lambda good: connection.commit() if good else connection.rollback()
         if is_open is None:
@@ -355,7 +355,7 @@ class DatabaseOffsets:
             self._execute("BEGIN")
 
         def end(good: bool) -> None:
-            # In this mode commit() and rollback() of some drivers do nothing. An error may have ended it.
+            # In this mode some drivers' commit() and rollback() do nothing. An error may have ended it.
             if _in_transaction(connection):
                 self._execute("COMMIT" if good else "ROLLBACK")
 
@@ -366,7 +366,7 @@ class DatabaseOffsets:
             cursor.execute(statement)
 
     def _run(self, cursor: Cursor, statement: str, parameters: tuple[Any, ...]) -> int:
-        """Execute a statement that is written with question marks; how many rows it has changed."""
+        """Execute a statement written with question marks; return how many rows it changed."""
         parts = statement.split("?")
         marked = "".join(part + self._mark.format(n) for n, part in enumerate(parts[:-1], 1)) + parts[-1]
         cursor.execute(marked, parameters)
@@ -374,13 +374,13 @@ class DatabaseOffsets:
 
 
 def _is_sqlite(connection: Any) -> bool:
-    """Whether it is a connection of `sqlite3`, or of a module that is made like it."""
+    """Tell whether the connection is one of `sqlite3`, or of a module made like it."""
     return hasattr(connection, "isolation_level") and hasattr(connection, "in_transaction")
 
 
 def _autocommits(connection: Any) -> bool:
-    """Whether each statement is committed by itself, as far as the driver says; by PEP 249 it is not."""
-    # pymssql and the drivers of MySQL have a method of this name, which sets it.
+    """Tell whether the driver says that each statement is committed by itself; by PEP 249 it is not."""
+    # pymssql and the drivers of MySQL have a method of this name, which sets the mode.
     for name in ("autocommit", "autocommit_state"):
         found = getattr(connection, name, None)
         if isinstance(found, int) and found in (False, True):
@@ -391,7 +391,7 @@ def _autocommits(connection: Any) -> bool:
 
 
 def _in_transaction(connection: Any) -> bool | None:
-    """Whether a transaction is open; None if the driver does not say."""
+    """Tell whether a transaction is open; None if the driver does not say."""
     found = getattr(connection, "in_transaction", None)
     if isinstance(found, bool):
         return found
@@ -410,7 +410,7 @@ def _mark_of(paramstyle: str) -> str:
 
 
 def _paramstyle_of(connection: object) -> str:
-    """What the driver's module says, found by the class of the connection."""
+    """Return the paramstyle of the driver's module, found by the class of the connection."""
     module = type(connection).__module__
     while module:
         style = getattr(sys.modules.get(module), "paramstyle", None)

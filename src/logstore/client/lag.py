@@ -1,9 +1,9 @@
-"""How far readers are behind: in records that they will really see, and in seconds.
+"""Consumer lag: how far readers are behind, in records that they will see, and in seconds.
 
-The difference of two offsets is not that: it counts transaction markers, records of aborted
-transactions and those that a compaction has taken, and below the log start it counts what nobody can read.
-Here the records themselves are counted, batch by batch: the cost is that of reading the headers of what is
-not read yet. Reads only; any thread may call.
+The difference of two offsets is too large: it counts transaction markers, records of aborted
+transactions, records removed by compaction, and offsets below the log start.
+Here the records themselves are counted, batch by batch: the cost is that of reading the headers of the
+unread batches. Reads only; any thread may call.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from logstore.records import Isolation, TopicPartition
 
 
 class Lag(NamedTuple):
-    """What lies between a committed offset and the end of one partition.
+    """The distance between a committed offset and the end of one partition.
 
     ``offset`` is 0 for a partition that was added later and that the group has not committed yet.
 
-    ``records`` counts those that a reader of that isolation will see; ``lost`` the offsets below the log
-    start that were never read and are gone. ``seconds`` is the age of the first unread record, by its own
-    timestamp: 0 if there is none, or if the timestamp lies ahead of the clock.
+    ``records`` counts those that a reader of that isolation will see; ``lost`` counts the offsets below the log
+    start that were deleted unread. ``seconds`` is the age of the first unread record, by its own
+    timestamp: 0 if there is none, or if the timestamp is ahead of the clock.
     """
 
     partition: TopicPartition
@@ -38,11 +38,11 @@ class Lag(NamedTuple):
 
 
 def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
-    """How far a reader that comes next to ``offset`` is behind; one behind the end is not."""
+    """Return how far a reader at ``offset`` is behind; a reader past the end is not."""
     end = INT64_MAX
     while True:
         start = log.log_start_offset
-        # It only falls: else a writer, and a retention behind it, could have this begin again for ever.
+        # The end only falls: else a writer and its retention could restart this loop for ever.
         end = max(start, min(end, log.end_offset(isolation)))
         first = min(max(offset, start), end)
         records, oldest_ms = 0, None
@@ -53,7 +53,7 @@ def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isola
                     oldest_ms = next(iter(batches)).timestamp_ms
                 records += count
         except OffsetOutOfRangeError:
-            # Deleted meanwhile: what is left is counted anew.
+            # Deleted concurrently: the remaining records are counted again.
             if log.log_start_offset == start and log.end_offset(isolation) >= end:
                 raise
             continue
@@ -68,9 +68,9 @@ def lag_of_group(
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     partitions: Iterable[TopicPartition] | None = None,
 ) -> list[Lag]:
-    """How far a group is behind, by partition; one whose topic is gone is left out.
+    """Return how far a group is behind, by partition; partitions of deleted topics are left out.
 
-    Partitions that were added to a topic since the group came to it count from offset 0, where it will begin.
+    Partitions added to a topic since the group began to read it count from offset 0, where it will begin.
 
     Raises:
         InvalidGroupError: the group's name cannot be used.

@@ -1,9 +1,9 @@
-"""Committed offsets of a store: who has read how far, kept in ``__consumer_offsets``.
+"""Committed offsets of a store's consumer groups, kept in ``__consumer_offsets``.
 
-This module alone appends to that topic and replays it. What is known in memory is what the topic says,
-the newest record for each key; a store that is open read-only replays it too and follows its writer.
+This module is responsible for appending to that topic and replaying it. The memory holds
+the newest record for each key; a store that is open read-only replays the topic too and follows its writer.
 Records and partitions are Kafka's (`logstore.groups.offsets`), so a broker on the same directory finds the
-groups, and one that ran there before leaves them here. Any thread may call.
+groups, and groups of an earlier broker are found here. Any thread may call.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _logger = logging.getLogger(__name__)
 #: Kafka's offsets.retention.minutes, in milliseconds.
 RETENTION_MS = 10_080 * 60_000
 
-#: How often a partition is read anew because it is being cut meanwhile; then what was read has to do.
+#: How often a partition is read again because it is truncated concurrently; then the last result is used.
 _ATTEMPTS = 8
 
 _Group = dict[TopicPartition, OffsetAndMetadata]
 
 
 class _Partition:
-    """What one partition of the topic has said so far."""
+    """The state of one partition of the topic, as far as it was replayed."""
 
     __slots__ = ("generation", "groups", "read_to")
 
@@ -75,10 +75,10 @@ class _Partition:
 
 
 class CommitWriter(Protocol):
-    """The process that writes a store, as a reader's commits reach it."""
+    """The process that writes a store, as the target of a reader's commits."""
 
     def check(self) -> None:
-        """Raise `LogstoreError` if no commit could ever reach it."""
+        """Raise `LogstoreError` if no commit could ever reach the writer."""
 
     def commit(
         self,
@@ -106,7 +106,7 @@ class CommittedOffsets:
         retention_ms: int = RETENTION_MS,
         writer: CommitWriter | None = None,
     ) -> None:
-        """``ask`` has commits made by whoever writes the store, for a source that is read-only."""
+        """Use ``writer`` to store commits where the source is read-only."""
         self._source = source
         self._writer = writer
         self._partition_count = partition_count
@@ -119,7 +119,7 @@ class CommittedOffsets:
 
     @classmethod
     def of(cls, source: Source, config: StoreConfig, writer: CommitWriter | None = None) -> CommittedOffsets:
-        """With the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
+        """Use the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
         return cls(
             source,
             partition_count=config.offsets_topic_num_partitions,
@@ -134,13 +134,13 @@ class CommittedOffsets:
     def committed(
         self, group: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group, of these partitions or of all that it has committed.
+        """Return a group's committed offsets, of these partitions or of all.
 
         A partition without a commit is left out, and so is a commit for an earlier topic of the same name.
 
         Raises:
             InvalidGroupError: the group's name cannot be used.
-            CorruptRecordError: a record of ``__consumer_offsets`` cannot be read; its place is named.
+                CorruptRecordError: a record of ``__consumer_offsets`` cannot be read; names its position.
         """
         check_group(group)
         with held(self._lock):
@@ -150,7 +150,7 @@ class CommittedOffsets:
         return {partition: commit for partition, commit in found.items() if self._is_of_today(partition, commit)}
 
     def groups(self) -> list[str]:
-        """Every group that has committed an offset, in the order of their names."""
+        """Return every group that has committed an offset, ordered by name."""
         with held(self._lock):
             return sorted(name for part in self._caught_up_locked().values() for name in part.groups)
 
@@ -160,13 +160,13 @@ class CommittedOffsets:
         try:
             return self._source.topic_id(partition.topic) in ("", commit.topic_id)
         except UnknownTopicError:
-            # Deleted since, or not made yet; whoever reads it is told so then.
+            # Deleted since, or not created yet: a read of the topic raises then.
             return True
 
     # -- committing
 
     def check_writable(self, group: str) -> None:
-        """Refuse a group that could never commit, before it has read anything.
+        """Raise if a group could never commit, before it has read anything.
 
         Raises:
             ReadOnlyError: the source is read-only, and its directory is Kafka's, or cannot be written.
@@ -191,18 +191,18 @@ class CommittedOffsets:
         ack: Ack | str | None = None,
         asked_ms: int | None = None,
     ) -> None:
-        """Store the next offsets that a group has to read. All of them, or on an error none.
+        """Store the next offsets that a group has to read: all of them, or on an error none.
 
         With ``ack="written"`` they survive the process on return, with ``"synced"`` power loss; the default
-        is the topic's ``logstore.ack``. With ``asked_ms`` what was committed after that time stays as it is.
+        is the topic's ``logstore.ack``. With ``asked_ms`` offsets committed after that time are kept.
 
         Raises:
             InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError: nothing is stored.
-            UnknownTopicError, UnknownPartitionError: there is no such place. Nothing is stored.
-            OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
-            ReadOnlyError: it is open read-only, nobody writes it, and this process may not. Nothing is stored.
-            DiskFullError: there is no room. Nothing is stored; try again when there is.
-            StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
+                UnknownTopicError, UnknownPartitionError: there is no such partition. Nothing is stored.
+                OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
+                ReadOnlyError: read-only here, without a writer; this process may not write. Nothing is stored.
+                DiskFullError: the disk is full. Nothing is stored; retry when there is space.
+                StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
         """
         check_group(group)
         now = self._source.clock.now_ms()
@@ -228,7 +228,7 @@ class CommittedOffsets:
         ack: Ack | str | None = None,
         asked_ms: int | None = None,
     ) -> int:
-        """Forget offsets of a group, of these partitions or all; returns how many there were. Durable as `commit`.
+        """Delete a group's offsets, of these partitions or all; return how many there were. Durable as `commit`.
 
         Raises:
             OwnerTimeoutError, ReadOnlyError, DiskFullError, StorageFailedError: as `commit`.
@@ -242,9 +242,9 @@ class CommittedOffsets:
         return len(gone)
 
     def forget_topic(self, topic: str, topic_id: str = "") -> int:
-        """Forget what every group has committed for a topic that was deleted; returns how many offsets.
+        """Delete every group's offsets of a topic that was deleted; return how many.
 
-        With ``topic_id`` what was committed for a later topic of that name stays.
+        With ``topic_id`` offsets of a later topic of that name are kept.
         """
         with held(self._lock):
             found = self._all_locked()
@@ -258,12 +258,12 @@ class CommittedOffsets:
         )
 
     def expire(self, now_ms: int | None = None) -> int:
-        """Forget offsets that were committed too long ago (offsets.retention.minutes); returns how many.
+        """Delete offsets older than offsets.retention.minutes; return how many.
 
         A group that has a consumer in this process keeps all of them, however old.
         """
         now = self._source.clock.now_ms() if now_ms is None else now_ms
-        # Not by `values`, which fails if a thread adds one meanwhile.
+        # `values` would fail if a thread adds a holder concurrently.
         kept = {self._holders.get(holder) for each in self._holders.keyrefs() if (holder := each()) is not None}
         with held(self._lock):
             found = self._all_locked()
@@ -276,7 +276,7 @@ class CommittedOffsets:
         return commit.expire_ms if commit.expire_ms >= 0 else commit.commit_ms + self.retention_ms
 
     def hold(self, group: str, holder: object) -> None:
-        """Keep a group's offsets from expiring as long as ``holder`` lives and has not let go."""
+        """Keep a group's offsets from expiring as long as ``holder`` lives and has not released them."""
         self._holders[holder] = group
 
     def let_go(self, holder: object) -> None:
@@ -286,14 +286,14 @@ class CommittedOffsets:
     # -- the topic
 
     def _count(self) -> int:
-        """How many partitions the topic has; 0 if there is none yet."""
+        """Return the number of the topic's partitions; 0 if there is none yet."""
         try:
             return self._source.partition_count(CONSUMER_OFFSETS)
         except UnknownTopicError:
             return 0
 
     def _create(self) -> int:
-        # As Kafka makes it, with segments small enough to be compacted soon.
+        # As Kafka creates it, with segments small enough to be compacted soon.
         settings: dict[str, Setting] = {
             "cleanup.policy": "compact",
             "segment.bytes": self._segment_bytes,
@@ -303,13 +303,13 @@ class CommittedOffsets:
         return self._count()
 
     def _epoch_before(self, partition: TopicPartition, commit: OffsetAndMetadata) -> int:
-        """The epoch of the last record that was read: it tells later whether that record is still the same one."""
+        """Return the epoch of the last record read: it tells later whether that record is still the same one."""
         if commit.leader_epoch >= 0 or not commit.offset:
             return commit.leader_epoch
         return epoch_before(self._source._log_of(*partition), commit.offset)
 
     def _check_place(self, partition: TopicPartition) -> str:
-        """The id of a partition's topic; raises if there is no such partition."""
+        """Return the id of a partition's topic; raise if there is no such partition."""
         count = self._source.partition_count(partition.topic)
         if not 0 <= partition.partition < count:
             raise UnknownPartitionError(
@@ -319,7 +319,7 @@ class CommittedOffsets:
         return self._source.topic_id(partition.topic)
 
     def _forget(self, doomed: Mapping[OffsetKey, OffsetAndMetadata]) -> int:
-        """Forget these commits, but none that somebody has made in their place meanwhile."""
+        """Delete these commits, except those replaced concurrently."""
         groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         for key, commit in doomed.items():
             groups.setdefault(key.group, {})[key.partition] = commit
@@ -336,8 +336,8 @@ class CommittedOffsets:
         instead_of: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         asked_ms: int | None = None,
     ) -> None:
-        """Append commits; with ``instead_of`` only those whose partition has this commit still, with ``asked_ms``
-        only those whose partition has none of later than that.
+        """Append commits. With ``instead_of``, only for partitions that still have this commit; with ``asked_ms``,
+        only for those that have no later one.
         """
         source = self._source
         if source.read_only:
@@ -356,7 +356,7 @@ class CommittedOffsets:
             if instead_of is not None:
                 commits = {each: commits[each] for each, seen in instead_of.items() if known.get(each) == seen}
             if asked_ms is not None:
-                # One of the future is of a clock that was set back, and must not keep others out.
+                # A commit time in the future comes from a clock that was set back; it must not block others.
                 later = range(asked_ms + 1, source.clock.now_ms() + 1)
                 commits = {
                     each: commit
@@ -370,7 +370,7 @@ class CommittedOffsets:
                 (encode_key(keys[partition]), None if commit is None else encode_value(commit))
                 for partition, commit in commits.items()
             ]
-            # Synced outside the lock, so that commits of many groups share one sync.
+            # The sync runs outside the lock, so that commits of many groups share one.
             result = log.append(records, timestamp=source.clock.now_ms(), ack=Ack.WRITTEN)
             if result.first_offset == part.read_to:
                 for partition, commit in commits.items():
@@ -392,7 +392,7 @@ class CommittedOffsets:
         ]
 
     def _caught_up_locked(self) -> dict[int, _Partition]:
-        """What the topic says now: only what has come since is read."""
+        """Return the topic's current state, reading only the records added since."""
         for number in range(self._count()):
             log = self._source._log_of(CONSUMER_OFFSETS, number)
             part = self._partitions.get(number)
@@ -400,7 +400,7 @@ class CommittedOffsets:
                 self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
             for left in reversed(range(_ATTEMPTS)):
                 if part.generation != log.generation:
-                    # What was applied here may have been taken back, by a truncation or by the writer's crash.
+                    # A truncation or the writer's crash may have removed records that were applied here.
                     self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
                 try:
                     _follow(log, part)
@@ -410,15 +410,15 @@ class CommittedOffsets:
                         raise
                     _logger.info("committed offsets are read anew: log=%s read_to=%d", log.path, part.read_to)
                     continue
-                # Looked at again: a truncation, or a compaction's exchange, may have come while this was read.
+                # A truncation or a compaction's segment swap during the read makes its result unusable.
                 if part.generation == log.generation:
                     break
         return self._partitions
 
 
 def _follow(log: Opened, part: _Partition) -> None:
-    """Apply what lies behind the last record that was applied."""
-    end = log.end_offset(Isolation.READ_COMMITTED)  # asked once: another process may commit as fast as this reads
+    """Apply the records after the last one that was applied."""
+    end = log.end_offset(Isolation.READ_COMMITTED)  # read once: another process may commit as fast as this reads
     while part.read_to < end:
         batches = log.read(part.read_to, isolation=Isolation.READ_COMMITTED)
         for record in batches:

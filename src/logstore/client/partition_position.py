@@ -1,8 +1,8 @@
-"""One partition as a consumer reads it: where it stands, where it begins, and the next records of it.
+"""Position of a consumer in one partition: where reading begins, and the next records.
 
-This module alone decides where reading begins: at the group's committed offset, else at the log start in a
-partition that was added to a topic since the group came to it, else, and where an offset is out of the log's
-range, as ``auto.offset.reset`` says. One thread at a time: the consumer's.
+This module is responsible for where reading begins: at the group's committed offset, else at the log start in a
+partition that was added to a topic since the group began to read it, else as ``auto.offset.reset`` says. That rule
+also holds for an offset out of the log's range. One thread at a time: the consumer's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _logger = logging.getLogger(__name__)
 class PartitionPosition:
     """A partition and how far it has been read.
 
-    ``offset`` is where the next read begins, -1 until that is known; while ``run`` is there, its own
-    position counts. ``done`` is the offset below which everything that was handed out has been
-    processed, as far as is known, and ``stored`` what was committed last. ``added``: the consumer had the whole
-    topic before this partition was there.
+    ``offset`` is where the next read begins, -1 until that is known; while there is a ``run``, its own
+    position counts. Records below ``done`` are processed, as far as is known; ``stored`` is
+    the offset committed last. ``added``: the partition was added after the consumer had begun
+    to read the whole topic.
     """
 
     __slots__ = ("added", "done", "end", "log", "name", "offset", "paused", "run", "stored", "topic_id")
@@ -46,23 +46,23 @@ class PartitionPosition:
 
     @property
     def position(self) -> int:
-        """The offset of the next record to hand out; -1 if nobody knows yet."""
+        """The offset of the next record to hand out; -1 if it is not known yet."""
         return self.offset if self.run is None else self.run.position
 
     def hold_up(self) -> None:
-        """End the loop that is going through the records, if there is one."""
+        """Stop the loop over the current run, if there is one."""
         if self.run is not None:
             self.run.allow(0)
 
     def go_to(self, offset: int) -> None:
-        """Begin the next read there."""
+        """Begin the next read at ``offset``."""
         self.hold_up()
         self.run = None
         self.offset = self.done = offset
 
 
 class PartitionFetcher:
-    """How the places of one consumer are read. Holds nothing but its rules."""
+    """The rules by which the partitions of one consumer are read. Stateless otherwise."""
 
     def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class PartitionFetcher:
         self._offsets = offsets
 
     def run_of(self, place: PartitionPosition, max_bytes: int) -> RecordIterator | None:
-        """Records that can be handed out now, or None. What it holds already comes first.
+        """Return records that can be handed out now, or None; those already read come first.
 
         Raises:
             OffsetOutOfRangeError, NoOffsetError: the rule for such a case is none.
@@ -85,7 +85,7 @@ class PartitionFetcher:
             if run is not None:
                 if not run.exhausted and not run.failed:
                     return run
-                # A loop of another thread may be inside it, and would hand out what is now read again.
+                # A loop of another thread may be inside it, and would hand out records that are read again here.
                 place.hold_up()
                 place.offset, place.run = run.position, None
             self.find(place)
@@ -99,7 +99,7 @@ class PartitionFetcher:
                 self._reset(place, error)
                 continue
             except LogstoreError:
-                # The log may be closed because its topic is gone: then that is what to say.
+                # The log may be closed because its topic was deleted: then that is the error to raise.
                 self.check_there(place)
                 raise
             if batches.next_offset == place.offset:
@@ -114,7 +114,7 @@ class PartitionFetcher:
     # -- where to begin
 
     def find(self, place: PartitionPosition) -> None:
-        """Settle where the first read begins, if that is not known yet.
+        """Find where the first read begins, if that is not known yet.
 
         Raises:
             NoOffsetError: there is no committed offset and no rule.
@@ -128,7 +128,7 @@ class PartitionFetcher:
                 place.stored = commit.offset
                 return
         if place.added or self._was_added(place):
-            # By auto.offset.reset=latest, what came before the consumer saw the partition would be passed over.
+            # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
             place.go_to(place.log.log_start_offset)
             return
         if self._rule == "none":
@@ -139,7 +139,7 @@ class PartitionFetcher:
         place.go_to(self._first_offset(place))
 
     def _was_added(self, place: PartitionPosition) -> bool:
-        """Whether the group reads the topic already, and the partition was added to it after it was made."""
+        """Tell whether the partition was added to a topic that the group already reads."""
         topic, number = place.name
         if not self._group or number < self._store.added_from(topic, place.topic_id):
             return False
@@ -149,7 +149,7 @@ class PartitionFetcher:
         )
 
     def _reset(self, place: PartitionPosition, error: OffsetOutOfRangeError) -> None:
-        """Begin anew: the offset lies below what is kept, or behind the end."""
+        """Reset the position: the offset is below the log start or past the end."""
         if self._rule == "none":
             raise error
         before = place.offset
@@ -171,8 +171,8 @@ class PartitionFetcher:
         return place.log.end_offset(self._isolation)
 
     def offset_at(self, place: PartitionPosition, timestamp_ms: int) -> int:
-        """The first record that is at least so new, or the end."""
-        # The end first: what is appended meanwhile must not be passed over.
+        """Return the offset of the first record of ``timestamp_ms`` or later, or the end."""
+        # The end is read first: records appended concurrently must not be skipped.
         end = place.log.end_offset(self._isolation)
         found = place.log.offset_for_time(timestamp_ms, isolation=self._isolation)
         return end if found is None else found.offset

@@ -1,8 +1,8 @@
-"""Which partition a record goes to: the choices that a producer offers, by name or as an object.
+"""Partitioners: how a producer chooses the partition of a record, by name or as an object.
 
-A partitioner is one per producer and may keep state; its `partition` is asked under no lock, by any
-thread that sends. The built-in ones are carried out by compiled code wherever a record takes the
-quick way (`_produce.TopicBatchers`, `_spread`), so their flags say all about them.
+Each producer has its own partitioner, which may keep state; its `partition` is called under no lock, by any
+thread that sends. The built-in ones run in compiled code wherever a record takes the
+fast path (`_batcher.TopicBatchers`, `_partition_rows`), so their flags describe them completely.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Choice = Callable[[str, Any, Any, int], int]
 
 
 class Partitioner(ABC):
-    """Chooses a partition for each record that names none itself."""
+    """A choice of partition for each record that names none itself."""
 
     #: Kafka's hash decides for records with a key.
     hashes: ClassVar[bool] = False
-    #: What no key decides stays with a partition until a batch of it is full, then goes on to the next.
+    #: Records without a key stay with a partition until a batch of it is full, then move to the next.
     sticks: ClassVar[bool] = False
-    #: What no key decides goes to the partitions in turn.
+    #: Records without a key are sent to the partitions in turn.
     in_turn: ClassVar[bool] = False
 
     @abstractmethod
     def partition(self, topic: str, key: Any, value: Any, partition_count: int) -> int:
-        """The partition of one record, 0 to ``partition_count`` - 1.
+        """Return the partition of one record, 0 to ``partition_count`` - 1.
 
-        ``key`` and ``value`` are as they were sent: buffers or None. What is raised reaches the
+        ``key`` and ``value`` are as they were sent: buffers or None. An exception reaches the
         sender; the record is not sent.
         """
 
 
 class _BuiltIn(Partitioner):
-    """Carried out by compiled code; a record that goes the slow way may still ask for its key's partition."""
+    """A partitioner in compiled code; a record on the slow path may still ask for its key's partition."""
 
     def partition(self, topic: str, key: Any, value: Any, partition_count: int) -> int:
         if self.hashes and key is not None:
@@ -49,26 +49,26 @@ class _BuiltIn(Partitioner):
 
 
 class DefaultPartitioner(_BuiltIn):
-    """Kafka's default: keys by murmur2, the others stay with a partition for a batch."""
+    """Kafka's default: murmur2 of the key; records without one stay with a partition for a batch."""
 
     hashes = True
     sticks = True
 
 
 class StickyPartitioner(_BuiltIn):
-    """Every record stays with the partition of the one before until a batch is full; keys decide nothing."""
+    """Every record stays with the previous record's partition until a batch is full; keys are ignored."""
 
     sticks = True
 
 
 class RoundRobinPartitioner(_BuiltIn):
-    """Every record goes to the next partition; keys decide nothing. As Kafka's class of that name."""
+    """Every record is sent to the next partition; keys are ignored. As Kafka's class of that name."""
 
     in_turn = True
 
 
 class RandomPartitioner(Partitioner):
-    """Every record goes to a partition at random; keys decide nothing."""
+    """Every record is sent to a random partition; keys are ignored."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
@@ -78,7 +78,7 @@ class RandomPartitioner(Partitioner):
 
 
 class CallablePartitioner(Partitioner):
-    """Asks a function ``choose(topic, key, value, partition_count)``."""
+    """A partitioner that calls a function ``choose(topic, key, value, partition_count)``."""
 
     def __init__(self, choose: Choice) -> None:
         self._choose = choose
@@ -95,22 +95,22 @@ _WORDS: dict[str, type[Partitioner]] = {
     "roundrobin": RoundRobinPartitioner,
     "round_robin": RoundRobinPartitioner,
     "random": RandomPartitioner,
-    # Kafka's own classes of Java, so that its settings mean the same here.
+    # Kafka's own Java classes, so that its settings mean the same here.
     "org.apache.kafka.clients.producer.internals.DefaultPartitioner": DefaultPartitioner,
     "org.apache.kafka.clients.producer.UniformStickyPartitioner": StickyPartitioner,
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": RoundRobinPartitioner,
 }
 
-#: What may be written for a partitioner in a setting.
+#: The words for a partitioner in a setting.
 WORDS = ("default", "murmur2", "sticky", "round_robin", "random")
 
 
 def partitioner_of(
     choice: str | Partitioner | Choice | None, *, ignore_keys: bool = False, rng: random.Random | None = None
 ) -> Partitioner:
-    """The partitioner that a word, an object or a function stands for; None is Kafka's default.
+    """Return the partitioner for a word, an object or a function; None is Kafka's default.
 
-    ``ignore_keys`` is Kafka's ``partitioner.ignore.keys``: of the default, only its sticking is left.
+    ``ignore_keys`` is Kafka's ``partitioner.ignore.keys``: the default then sticks for all records.
 
     Raises:
         InvalidSettingError: the word is unknown, or the object is none of these.
@@ -136,11 +136,11 @@ def partitioner_of(
 
 
 def checked(topic: str, chosen: Any, partition_count: int, *, by: Partitioner | None = None) -> int:
-    """A partition that was named or chosen, if the topic has it.
+    """Return a partition that was named or chosen, or raise if the topic does not have it.
 
     Raises:
         UnknownPartitionError: it was named, and there is none of that number.
-        InvalidPartitionsError: a partitioner chose what is no partition of the topic.
+            InvalidPartitionsError: a partitioner chose a value that is no partition of the topic.
     """
     if isinstance(chosen, int) and not isinstance(chosen, bool) and 0 <= chosen < partition_count:
         return chosen

@@ -1,9 +1,9 @@
-"""A producer: records that come one by one, from any thread, gathered into batches for many partitions.
+"""A producer: single records, from any thread, collected into batches for many partitions.
 
-Decides which partition a record goes to, when its batch is written and who is told. How one partition
-keeps its order is `partition_batcher`'s, what a record costs on the quick way `_batcher`'s. A batch is written
-by the thread whose record filled it, or, once it has lingered, by the process's ticker; with a store that has a
-clock of its own, by `tick`. So nothing is handed to another thread and back while a program is busy sending.
+This module decides a record's partition, when its batch is written and which futures are answered. The order
+within a partition belongs to `partition_batcher`, the fast path of a record to `_batcher`. A batch is written
+by the thread whose record filled it, or, after its linger time, by the process's ticker; with a store that has a
+clock of its own, by `tick`. So no work is handed between threads while a program sends continuously.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """What a producer needs of its store."""
+    """The store of a producer, as far as it is needed here."""
 
     @property
     def clock(self) -> Clock: ...
@@ -67,10 +67,10 @@ class Host(Protocol):
     def topic(self, name: str) -> Destination: ...
 
     def _topics_known(self) -> object:
-        """What is known of all topics: another object after each change."""
+        """Return the known state of all topics: another object after each change."""
 
     def topic_to_send_to(self, name: str) -> Destination:
-        """A topic, which may be made for it."""
+        """Return a topic, which may be created for this."""
 
     def next_producer_id(self) -> int: ...
 
@@ -80,7 +80,7 @@ class Host(Protocol):
     def detach(self, member: Closeable) -> None: ...
 
     def drop(self, member: Closeable) -> None:
-        """As `attach`, for a finalizer: takes no lock."""
+        """Attach ``member`` as `attach` does, but without a lock, for a finalizer."""
 
 
 class Destination(Protocol):
@@ -93,17 +93,17 @@ class Destination(Protocol):
     @property
     def config(self) -> LogConfig: ...
     def _log_to_write(self, partition: int) -> Log:
-        """One partition's log, opened if it is not; it does not keep the store open."""
+        """Return one partition's log, opened if needed; it does not keep the store open."""
 
 
 class Closeable(Protocol):
-    """What lives no longer than its store."""
+    """An object that is closed no later than its store."""
 
     def close(self) -> None: ...
 
 
 class ProducerMetrics(NamedTuple):
-    """A producer's numbers at one moment. Sizes are in bytes; appended ones are after compression."""
+    """Metrics of a producer at one moment. Sizes are in bytes; appended ones are after compression."""
 
     records: int  #: appended
     batches: int
@@ -111,17 +111,17 @@ class ProducerMetrics(NamedTuple):
     retries: int  #: after a full disk
     failed_records: int
     syncs: int  #: of single logs, to answer ack="synced"
-    buffered_bytes: int  #: of buffer.memory that is taken
-    waiting_threads: int  #: that wait for room there
+    buffered_bytes: int  #: of buffer.memory that is in use
+    waiting_threads: int  #: that wait for buffer memory
 
 
 class Producer(FastSend):
-    """Sends records to the topics of a store.
+    """A producer that sends records to the topics of a store.
 
-    `send` gathers; a batch is appended when it holds ``batch.size`` bytes, has lingered for
-    ``linger.ms``, or somebody flushes. Each record has a future, which may be dropped: a failure that
-    no future tells is raised by a later `send`, by `flush` or by `close`. Closing flushes; so does
-    leaving a ``with`` block, and closing the store. One that is dropped without any of these warns, and is
+    `send` collects records; a batch is appended when it holds ``batch.size`` bytes, has waited for
+    ``linger.ms``, or `flush` is called. Each record has a future, which may be dropped: an error that
+    no future has raised is raised by a later `send`, by `flush` or by `close`. Closing flushes; so does
+    leaving a ``with`` block, and closing the store. A producer dropped without any of these warns, and is
     flushed by a thread of its own, at the latest when the store is closed.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -140,10 +140,10 @@ class Producer(FastSend):
         partitioner: str | Partitioner | Choice | None = None,
         **settings: Setting,
     ) -> None:
-        """A producer of an open store; settings as in `ProducerConfig`.
+        """Open a producer of an open store; settings as in `ProducerConfig`.
 
         ``partitioner`` is a word (default, sticky, round_robin, random), a `Partitioner`, or a function
-        ``choose(topic, key, value, partition_count)``; else ``partitioner.class`` says.
+        ``choose(topic, key, value, partition_count)``; else ``partitioner.class`` applies.
 
         Raises:
             ConfigError: settings are unknown or out of range; every one is named.
@@ -171,11 +171,11 @@ class Producer(FastSend):
             ack=_ack_of(self.config),
         )
         self._ids: dict[str, str] = {}
-        self._seen: dict[str, object] = {}  #: what was known of topics when their batchers were last compared
+        self._seen: dict[str, object] = {}  #: the known topics when their batchers were last compared
         self._batchers: list[PartitionBatcher] = []
-        self._lock = threading.Lock()  # of the two above
+        self._lock = threading.Lock()  # guards the two above
         self._waiting = Condition()
-        self._closing = threading.RLock()  # while it is closed: a second caller returns once nothing is left
+        self._closing = threading.RLock()  # held while closing: a second caller returns once nothing is left
         self._closed = False
         self._fork = fork_generation()
         _producers.add(self)
@@ -184,7 +184,7 @@ class Producer(FastSend):
 
     @property
     def producer_id(self) -> int:
-        """The id under which its batches are known to their logs; -1 without idempotence."""
+        """The producer id that is in its batches; -1 without idempotence."""
         return -1 if self._shared.stamp is None else self._shared.stamp[0]
 
     @property
@@ -221,7 +221,7 @@ class Producer(FastSend):
         return checked(topic, partitioner.partition(topic, key, value, count), count, by=partitioner)
 
     def _add(self, batcher: PartitionBatcher, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture:
-        """Gather a record, waiting for room in the buffer memory if need be."""
+        """Add a record to its batch, waiting for buffer memory if needed."""
         memory = self._shared.memory
         until_s = None
         while True:
@@ -231,7 +231,7 @@ class Producer(FastSend):
             taken = memory.taken
             if until_s is None:
                 until_s = self._clock.monotonic_s() + self.config.max_block_ms / 1000
-            # What waits for nothing but company goes first.
+            # Batches that only linger are written first: they free memory.
             self._write(force=True)
             if memory.taken < taken:
                 continue
@@ -245,7 +245,7 @@ class Producer(FastSend):
             memory.wait(taken, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
 
     def _batchers_of(self, topic: str) -> TopicBatchers:
-        """The batchers of a topic as it is now: it may have been deleted, or have more partitions."""
+        """Return the batchers of a topic as it is now: it may have been deleted, or have more partitions."""
         batchers, known = self.known(check_is_name(topic)), self._store._topics_known()
         if batchers is not None and self._seen.get(topic) is known:
             return batchers
@@ -282,10 +282,10 @@ class Producer(FastSend):
             return batchers
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions.
+        """Return the numbers of a topic's partitions.
 
         Raises:
-            UnknownTopicError: there is none of that name.
+                UnknownTopicError: there is no topic of that name.
         """
         self._check_usable()
         return set(range(self._store.topic(topic).partition_count))
@@ -293,22 +293,22 @@ class Producer(FastSend):
     # -- writing
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Append all that was sent before this call, and wait until it is acknowledged.
+        """Append all records sent before this call, and wait until they are acknowledged.
 
-        With ``ack="synced"`` it is on disk on return, in one sync for each partition. Records that find
-        no room are tried again until ``delivery.timeout.ms`` is over.
+        With ``ack="synced"`` they are on disk on return, with one sync for each partition. Records that find
+        the disk full are retried until ``delivery.timeout.ms`` is over.
 
         Raises:
-            DeliveryTimeoutError: ``timeout_s`` has passed; what is left is still gathered and tried again.
-            LogstoreError: records that were sent without keeping their futures were not written: the
-                first such error. Every future was answered.
+                DeliveryTimeoutError: ``timeout_s`` has passed; the remaining records are kept and retried.
+                LogstoreError: records that were sent without keeping their futures were not written: the
+                    first such error. Every future was answered.
         """
         self._check_process()
         self._flush(self._clock.deadline_s(timeout_s), timeout_s)
         self._raise_failures()
 
     def _flush(self, until_s: float | None, timeout_s: float | None) -> None:
-        # Of those that come meanwhile nothing is asked: on a full disk senders could keep it here for ever.
+        # Records sent concurrently are not waited for: on a full disk senders could keep this call here for ever.
         asked = [result for batcher in list(self._batchers) if (result := batcher.newest_result()) is not None]
         while not self._write(force=True) and any(
             not result.is_answered and result.first_offset < 0 for result in asked
@@ -322,7 +322,7 @@ class Producer(FastSend):
                         f"{timeout_s} s; they stay gathered: make room, then flush again"
                     )
             if interrupted():
-                # Of a `close`, which nothing else cuts short.
+                # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
                     f"closing was interrupted while {self._shared.memory.taken} bytes of records waited for room "
                     "on the disk; they were not written"
@@ -332,16 +332,16 @@ class Producer(FastSend):
         self._shared.syncing.sync()
 
     def _write(self, *, force: bool) -> bool:
-        """Write every batcher that holds records; False if one has to wait for room."""
+        """Write every batcher that holds records; return False if one has to wait for disk space."""
         done = True
-        # Of all batchers: one that another thread is writing may be on no list for a moment.
+        # All batchers: one that another thread is writing may be on no list for a moment.
         for batcher in list(self._batchers):
             if not batcher.is_empty:
                 done = batcher.write(force=force) and done
         return done
 
     def tick(self) -> None:
-        """Append what has lingered. For whoever drives the store's clock; the ticker else."""
+        """Append batches that have lingered. For the owner of the store's clock; else the ticker does it."""
         if self._closed or self._fork != fork_generation():
             return
         for batcher in list(self._shared.active):
@@ -353,7 +353,7 @@ class Producer(FastSend):
     # -- life
 
     def metrics(self) -> ProducerMetrics:
-        """The producer's numbers at this moment."""
+        """Return the producer's metrics at this moment."""
         counts = [batcher.counts for batcher in list(self._batchers)]
         return ProducerMetrics(
             records=sum(count.records for count in counts),
@@ -367,10 +367,10 @@ class Producer(FastSend):
         )
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Take no more records, flush, and answer every future. May be called again.
+        """Refuse further records, flush, and answer every future. May be called again.
 
         Raises:
-            DeliveryTimeoutError: ``timeout_s`` has passed; the futures of what was left have this error.
+                DeliveryTimeoutError: ``timeout_s`` has passed; futures of the remaining records have this error.
             LogstoreError: as `flush`.
         """
         shielded(self._end, timeout_s)
@@ -378,7 +378,7 @@ class Producer(FastSend):
     def _end(self, timeout_s: float | None) -> None:
         until_s = self._clock.deadline_s(timeout_s)
         if self._fork != fork_generation():
-            # The parent's records and its thread; the child only forgets them.
+            # The records and the thread are the parent process's; the child only drops them.
             self._closed = True
             return
         with held(self._closing):
@@ -428,7 +428,7 @@ class Producer(FastSend):
         return f"<Producer {state} id={self.producer_id} {self._store.path!r}>"
 
     def _raise_failures(self) -> None:
-        """Raise a failure that no future tells, each once."""
+        """Raise an error that no future has raised, each once."""
         failures = self._shared.failures
         error = None
         while failures:
@@ -448,12 +448,12 @@ class Producer(FastSend):
             raise StoreClosedError("the producer is closed; make another one")
 
 
-#: Those of this process, so that a forked child can be told.
+#: All producers of this process, so that a forked child can disable them.
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
 def _forget_lanes() -> None:
-    """In a forked child: the quick way would gather into batches that nobody writes; the slow one refuses."""
+    """Disable the fast path in a forked child: its batches would never be written. The slow path refuses."""
     for producer in _producers:
         producer.forget()
 
@@ -462,12 +462,12 @@ os.register_at_fork(after_in_child=_forget_lanes)
 
 
 def _is_idempotent(config: ProducerConfig) -> bool:
-    """As in Kafka, other settings turn off what is on by default: nobody waits, or nothing is tried again."""
+    """Tell whether idempotence is on; as in Kafka, it is off by default with no acknowledgement or no retries."""
     return bool(config.enable_idempotence and config.acks == "all" and config.retries)
 
 
 def _ack_of(config: ProducerConfig) -> Ack | None:
-    """``logstore.ack`` if it says; acks=0 and 1 do not wait for the disk, acks=all leaves it to the topic."""
+    """Return ``logstore.ack`` if it is set; acks=0 and 1 do not wait for the disk, acks=all uses the topic's."""
     if config.default_ack is not None:
         return config.default_ack
     return None if config.acks == "all" else Ack.WRITTEN

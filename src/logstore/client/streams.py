@@ -1,7 +1,7 @@
 """Message streams: several blocking iterators that share the partitions of a topic, one for each thread.
 
 The interface of the paper of 2011 ("Kafka: a Distributed Messaging System for Log Processing", section 3.1)
-and of Kafka's first clients: `create_message_streams` gives as many iterators for a topic as are asked for;
+and of Kafka's first clients: `create_message_streams` returns the requested number of iterators for a topic;
 each waits for records for ever and ends with `ConsumerConnector.shutdown`. A stream is one `Consumer` and
 belongs to the thread that iterates it; the connector may be used from any other.
 """
@@ -22,7 +22,7 @@ from logstore.records import TopicPartition
 
 
 class ConsumerHost(Protocol):
-    """A store, as far as streams need it."""
+    """The store of a connector, as far as streams need it."""
 
     def partition_count(self, topic: str) -> int: ...
     def consumer(
@@ -31,9 +31,9 @@ class ConsumerHost(Protocol):
 
 
 class MessageStream:
-    """Records of some partitions, for ever. One thread iterates it.
+    """An endless iterator over records of some partitions. One thread iterates it.
 
-    A stream without partitions, since there are more streams than those, waits until the topic has more.
+    A stream without partitions, because there are more streams than partitions, waits until the topic has more.
     """
 
     def __init__(self, topic: str, consumer: Consumer) -> None:
@@ -45,14 +45,14 @@ class MessageStream:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions that it reads now."""
+        """The partitions that the stream reads now."""
         return tuple(sorted(self._consumer.assignment))
 
     def __iter__(self) -> Iterator[Record]:
         return self
 
     def __next__(self) -> Record:
-        """The next record, as soon as there is one; the record before counts as processed."""
+        """Return the next record when there is one; the previous record counts as processed."""
         while not self._ended.is_set():
             try:
                 self._commit_if_asked()
@@ -60,7 +60,7 @@ class MessageStream:
                     self._records = self._consumer.records()
                 return next(self._records)
             except WakeupError:
-                # Somebody wants a commit or the end; a loop that was interrupted cannot go on.
+                # A commit or the end was requested; a loop that was interrupted cannot continue.
                 self._records = None
             except StopIteration:
                 break
@@ -78,14 +78,14 @@ class MessageStream:
         self._consumer.wakeup()
 
     def end(self) -> None:
-        """End the iteration; what is known to be processed is committed."""
+        """End the iteration, and commit what is known to be processed."""
         self._ended.set()
         self._consumer.wakeup()
         try:
-            # Nobody may be iterating any more. What is in hand is not known to be processed.
+            # The stream may have no thread any more. The record in hand is not known to be processed.
             self._consumer.abandon()
         except ConcurrentUseError:
-            # Its thread waits inside; the wakeup brings it to the end of the loop, which closes.
+            # The stream's thread is inside; the wakeup ends its loop, which closes.
             pass
         except ConsumerClosedError:
             pass
@@ -95,7 +95,7 @@ class MessageStream:
 
 
 class ConsumerConnector:
-    """Gives out message streams and ends them.
+    """A connector that creates message streams and ends them.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=4)
@@ -115,7 +115,7 @@ class ConsumerConnector:
         settings: ConsumerConfig | Mapping[str, Setting] | None = None,
         **more_settings: Setting,
     ) -> None:
-        """With a group, positions are kept for it; settings are those of `Store.consumer`."""
+        """Use a store's consumers; a group keeps positions, and settings are those of `Store.consumer`."""
         self._store = store
         self._group = group
         self._settings = ConsumerConfig.of(settings, **more_settings)
@@ -123,14 +123,14 @@ class ConsumerConnector:
         self._closed = False
 
     def create_message_streams(self, topic_counts: Mapping[str, int]) -> dict[str, list[MessageStream]]:
-        """For each topic so many streams; together they give every record of it, each record once.
+        """Create so many streams for each topic; together they return every record of it, each record once.
 
-        Partitions are dealt out in ranges, as evenly as they go, and those that are added to a topic later in
-        turn: they are read from offset 0.
+        Partitions are assigned in ranges, as evenly as possible. Partitions added to a topic later are assigned in
+        turn and read from offset 0.
 
         Raises:
-            UnknownTopicError: there is no such topic. No stream was made.
-            InvalidPartitionsError: a number is below 1. No stream was made.
+                UnknownTopicError: there is no such topic. No stream was created.
+                InvalidPartitionsError: a number is below 1. No stream was created.
             ConsumerClosedError: after `shutdown`.
         """
         if self._closed:
@@ -156,12 +156,12 @@ class ConsumerConnector:
         return made
 
     def commit_offsets(self) -> None:
-        """Let every stream commit when its thread asks for the next record, or at once where it waits for one."""
+        """Make each stream commit when its thread asks for the next record, or at once if it waits for one."""
         for stream in self._streams:
             stream.ask_for_commit()
 
     def shutdown(self) -> None:
-        """End every stream: those that wait end at once, others when their thread asks for the next record.
+        """End every stream: waiting ones at once, others when their thread asks for the next record.
 
         With a group and auto commit, what is known to be processed is committed. May be called again.
         """

@@ -1,7 +1,7 @@
-"""Which partitions a consumer reads, and where it stands in them: assigned, sought, paused, asked.
+"""Subscription of a consumer: which partitions it reads, and its position in each.
 
-This module alone maps names to places and keeps a consumer to one thread at a time. What is read from the
-places, and what is committed, is `store.consumer`'s.
+This module is responsible for the map from names to positions, and allows one thread at a time in a consumer.
+Reading and committing belong to `consumer`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Wanted = TopicPartition | tuple[str, int] | str
 class _Followed(NamedTuple):
     """A topic that is read as it grows: partitions from ``looked_at`` on have not been seen yet.
 
-    Of these, a consumer that shares the topic with others takes those that are ``turn`` modulo ``shares``.
+    A consumer that shares the topic with others takes those new ones that are ``turn`` modulo ``shares``.
     """
 
     topic_id: str
@@ -45,7 +45,7 @@ class _Followed(NamedTuple):
 
 
 class Subscription:
-    """The places of one consumer, of which it is the greater part."""
+    """The positions of one consumer, of which it is the greater part."""
 
     def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
         self._store = store
@@ -53,14 +53,14 @@ class Subscription:
         self._isolation = config.isolation
         self._reading = PartitionFetcher(store, config, offsets)
         self._places: dict[TopicPartition, PartitionPosition] = {}
-        self._turns: list[PartitionPosition] = []  # the places, the one whose turn it is first
+        self._turns: list[PartitionPosition] = []  # the positions in order, the one whose turn it is first
         self._followed: dict[str, _Followed] = {}
         self._may_have_grown = False  # set by any thread; cleared before the topics are looked at
         self._in_use = threading.Lock()
         self._closed = False
 
     def _before_assignment(self) -> None:
-        """What has to be done with the places that are there before others take their turns."""
+        """Settle the present positions before others replace them."""
 
     # -- what is read
 
@@ -68,7 +68,7 @@ class Subscription:
         """Read these partitions from now on, and no others; a topic's name stands for all of its partitions.
 
         A partition that was assigned before keeps its position. The others begin at their group's committed
-        offset, else where ``auto.offset.reset`` says. Partitions that are added to a topic that was assigned by
+        offset, else where ``auto.offset.reset`` says. Partitions added later to a topic that was assigned by
         its name are read too, from offset 0. On an error nothing has changed.
 
         Raises:
@@ -84,9 +84,9 @@ class Subscription:
             self._assign(self._named(wanted), followed)
 
     def assign_share(self, topic: str, partition_count: int, turn: int, shares: int) -> None:
-        """Read one of so many shares of a topic, and no others, also if the topic has fewer partitions.
+        """Read one of ``shares`` shares of a topic, and no others, also if the topic has fewer partitions.
 
-        The first ``partition_count`` partitions are dealt out in ranges, those that are added later in turn.
+        The first ``partition_count`` partitions are assigned in ranges, those that are added later in turn.
         """
         share = range(turn * partition_count // shares, (turn + 1) * partition_count // shares)
         with self._use():
@@ -108,25 +108,25 @@ class Subscription:
         self._may_have_grown = True
 
     def _follow(self) -> None:
-        """Read the partitions, too, that were added to the topics that are followed."""
+        """Read the new partitions of the followed topics too."""
         self._may_have_grown = False
         try:
             for topic, known in list(self._followed.items()):
                 try:
                     count = self._store.partition_count(topic, known.topic_id)
                 except UnknownTopicError:
-                    continue  # the next read of its places says so
+                    continue  # the next read of its partitions raises
                 for number in range(known.looked_at, count):
                     name = TopicPartition(topic, number)
                     if name not in self._places and number % known.shares == known.turn:
                         place = self._place_of(name, added=True)
-                        # Other threads may be looking at the places.
+                        # Copied: other threads may be iterating over the positions.
                         self._places = {**self._places, name: place}
                         self._turns.append(place)
                 self._followed[topic] = known._replace(looked_at=max(count, known.looked_at))
             if self.config.auto_offset_reset != "none":
-                # Together: else the last of many would begin at what is the latest when its turn comes, and a
-                # commit would leave out those whose turn has not come, which then were no lag.
+                # All at once: else the last of many would begin at the latest end at its turn, and skip records. A
+                # commit would leave out partitions whose turn has not come, and so would their lag.
                 for place in self._turns:
                     if not place.paused:
                         self._reading.find(place)
@@ -151,7 +151,7 @@ class Subscription:
         log = self._store._log_of(name.topic, name.partition, topic_id)
         known = self._followed.get(name.topic)
         if known is not None and known.topic_id == topic_id and name.partition >= known.looked_at:
-            added = True  # assigned again before it was seen to be there
+            added = True  # assigned again before the partition was seen
         return PartitionPosition(name, log, topic_id, added=added)
 
     @property
@@ -160,7 +160,7 @@ class Subscription:
         return frozenset(self._places)
 
     def pause(self, *partitions: Wanted) -> None:
-        """Hand out nothing from these partitions (default: from all) until `resume`; positions are kept."""
+        """Return no records of these partitions (default: of all) until `resume`; positions are kept."""
         with self._use():
             for place in self._chosen(partitions):
                 place.paused = True
@@ -180,11 +180,11 @@ class Subscription:
     # -- where it stands
 
     def position(self, partition: Wanted) -> int:
-        """The offset of the next record that will be handed out.
+        """Return the offset of the next record that will be handed out.
 
         Raises:
             NotAssignedError: the partition is not assigned.
-            NoOffsetError: there is neither a committed offset nor a rule where to begin.
+                NoOffsetError: there is neither a committed offset nor a rule where to begin.
         """
         with self._use():
             (place,) = self._chosen((partition,), one=True)
@@ -192,7 +192,7 @@ class Subscription:
             return place.position
 
     def positions(self) -> dict[TopicPartition, int]:
-        """`position` of every assigned partition."""
+        """Return `position` of every assigned partition."""
         with self._use():
             self._check_assigned()
             for place in self._turns:
@@ -200,22 +200,22 @@ class Subscription:
             return {place.name: place.position for place in self._places.values()}
 
     def topic_id(self, partition: Wanted) -> str:
-        """The id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
+        """Return the id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
         return self._chosen((partition,), one=True)[0].topic_id
 
     def was_added(self, partition: Wanted) -> bool:
-        """Whether an assigned partition was added to its topic after that was made."""
+        """Tell whether an assigned partition was added to its topic after that was created."""
         (place,) = self._chosen((partition,), one=True)
         return place.name.partition >= self._store.added_from(place.name.topic, place.topic_id)
 
     def leader_epoch(self, partition: Wanted, offset: int) -> int:
-        """The epoch of the record before an offset, to be stored with it for `seek_to_committed`; -1 if unknown."""
+        """Return the epoch of the record before an offset, to store for `seek_to_committed`; -1 if unknown."""
         return epoch_before(self._chosen((partition,), one=True)[0].log, offset)
 
     def seek_to_committed(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
-        """Go on at an offset that was stored; returns where.
+        """Seek to an offset that was stored; return the new position.
 
-        That is below ``offset`` where the records that were read are gone, since a power cut took what was
+        The position is below ``offset`` if the records before it are lost: a power cut removed records
         acknowledged as written only, and others have their offsets now.
         """
         place = self._chosen((partition,), one=True)[0]
@@ -224,12 +224,12 @@ class Subscription:
         return where
 
     def seek_to_stored(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
-        """Call `seek_to_committed`, which this was called before."""
+        """Call `seek_to_committed`, the new name of this method."""
         warn("Consumer.seek_to_stored", "Consumer.seek_to_committed")
         return self.seek_to_committed(partition, offset, leader_epoch)
 
     def seek(self, partition: Wanted, offset: int) -> None:
-        """Go on with the record at ``offset``, or the next one behind it if there is none.
+        """Seek to the record at ``offset``, or the next one after it if there is none.
 
         An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
 
@@ -244,21 +244,21 @@ class Subscription:
             place.go_to(offset)
 
     def seek_to_beginning(self, *partitions: Wanted) -> None:
-        """Go on with the oldest record that is kept, in these partitions or in all."""
+        """Seek to the oldest record that is kept, in these partitions or in all."""
         with self._use():
             for place in self._chosen(partitions):
                 place.go_to(place.log.log_start_offset)
 
     def seek_to_end(self, *partitions: Wanted) -> None:
-        """Go on with the record that comes next, in these partitions or in all."""
+        """Seek past the last record, in these partitions or in all."""
         with self._use():
             for place in self._chosen(partitions):
                 place.go_to(place.log.end_offset(self._isolation))
 
     def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
-        """Go on with the first record that is at least so new, else at the end.
+        """Seek to the first record of this time or later, else to the end.
 
-        ``timestamp`` is milliseconds, an aware datetime, or so long ago: a timedelta, or a text such as ``"-2h"``.
+        ``timestamp`` is milliseconds, an aware datetime, or an age: a timedelta, or a text such as ``"-2h"``.
         """
         wanted = moment_of(timestamp, self._store.clock)
         with self._use():
@@ -266,15 +266,15 @@ class Subscription:
                 place.go_to(self._reading.offset_at(place, wanted))
 
     def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
-        """The oldest offset that is kept; the partitions need not be assigned."""
+        """Return the oldest offsets that are kept; the partitions need not be assigned."""
         return {name: log.log_start_offset for name, log in self._logs(partitions)}
 
     def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
-        """The offset that the next record to be seen will get; the partitions need not be assigned."""
+        """Return the offsets that the next visible records will get; the partitions need not be assigned."""
         return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
 
     def offsets_for_times(self, times: Mapping[Wanted, When]) -> dict[TopicPartition, TimestampOffset | None]:
-        """The first record of each partition that is at least so new, or None."""
+        """Return the first record of each partition that has this time or a later one, or None."""
         return {
             name: log.offset_for_time(when, isolation=self._isolation)
             for wanted, when in times.items()

@@ -1,1 +1,1 @@
-"""Batches as columns and back: the Arrow C data interface, JSON values, numpy."""
+"""Conversion between batches and columns: the Arrow C data interface, JSON values, numpy."""

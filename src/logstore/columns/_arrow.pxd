@@ -3,7 +3,7 @@
 
 As in "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow PyCapsule
 Interface" of the Arrow specification, whose guards keep a second definition out. A struct whose
-`release` is NULL holds nothing. Whoever takes a struct out of a capsule copies it and sets
+`release` is NULL holds nothing. A consumer that takes a struct out of a capsule copies it and sets
 `release` in the capsule to NULL, so that each one is released exactly once.
 """
 
@@ -91,19 +91,19 @@ cdef extern from *:
 # Foreign callbacks are called without the GIL: they may wait for a thread that needs it.
 
 cdef inline void drop_schema(ArrowSchema *schema) noexcept nogil:
-    """Release what nobody has taken over."""
+    """Release a schema that was not taken over."""
     if schema.release != NULL:
         schema.release(schema)
 
 
 cdef inline void drop_array(ArrowArray *array) noexcept nogil:
-    """Release what nobody has taken over."""
+    """Release an array that was not taken over."""
     if array.release != NULL:
         array.release(array)
 
 
 cdef inline void drop_stream(ArrowArrayStream *stream) noexcept nogil:
-    """Release what nobody has taken over."""
+    """Release a stream that was not taken over."""
     if stream.release != NULL:
         stream.release(stream)
 

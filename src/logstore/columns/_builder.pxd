@@ -1,7 +1,7 @@
 # cython: language_level=3
 """A table of Arrow buffers, and the leaves that write the records of a batch into it.
 
-`_table.pyx` owns the tables and makes room in them; `_columns` hands them over.
+`_builder.pyx` owns the tables and makes room in them; `_export` hands them over.
 """
 
 from cpython.object cimport PyObject
@@ -39,12 +39,12 @@ cdef enum:
 cdef enum:
     LEAST_RECORD_BYTES = 7        # length, attributes, two deltas, two sizes, header count
 
-# A status beside those of `_batch`: a header key is not UTF-8.
+# A status in addition to those of `_batch`: a header key is not UTF-8.
 cdef enum:
     NO_TEXT = -100
 
 
-# --- what is filled ---------------------------------------------------------------------------
+# --- structs that are filled ------------------------------------------------------------------
 
 cdef struct Region:
     uint8_t *data                 # aligned to 64 bytes
@@ -57,7 +57,7 @@ cdef struct Slices:               # a column of byte strings
     Region data
     Region views                  # instead of both, 16 bytes for each
     Region valid
-    int64_t size                  # of what is in data
+    int64_t size                  # of the bytes in data
     int64_t nulls
 
 cdef struct Segment:              # bytes that views point into
@@ -66,7 +66,7 @@ cdef struct Segment:              # bytes that views point into
     int64_t size
 
 cdef struct Field:                # one column that was decoded
-    int kind                      # of `_payload`
+    int kind                      # of `_values`
     bint is_slices                # else numbers in slices.data, or bits
     Slices slices
 
@@ -76,7 +76,7 @@ cdef struct Table:
     int *columns
     bint views                    # any column points into the batches
     int64_t rows
-    int64_t payload_bytes         # at most so many bytes of values are to be decoded
+    int64_t payload_bytes         # the most bytes of values to decode
     int field_count
     Field *fields
     Slices key
@@ -116,7 +116,7 @@ cdef inline void put(Slices *slices, int64_t row, const uint8_t *data, int32_t s
 
 cdef inline void put_view(Slices *slices, int64_t row, const uint8_t *data, int32_t size,
                           int32_t segment, const uint8_t *base) noexcept nogil:
-    """Point at one value; up to twelve bytes stand in the view itself."""
+    """Write a view of one value; up to twelve bytes are stored in the view itself."""
     cdef uint8_t *view = slices.views.data + row * 16
     cdef int32_t words[2]
     if size > 12:
@@ -150,7 +150,7 @@ cdef struct HeaderExtent:
 
 
 cdef inline int measure_headers(const Run *run, HeaderExtent *out) noexcept nogil:
-    """How many headers the records of a batch have; afterwards every one of them is known to be whole.
+    """Count the headers of a batch's records; every one of them is then known to be whole.
 
     At the top of the loop the headers of the records before cursor are whole and counted.
     """
@@ -165,14 +165,14 @@ cdef inline int measure_headers(const Run *run, HeaderExtent *out) noexcept nogi
     for _i in range(run.left):
         status = next_record(&cursor, run.end, 0, 0, &record)
         if status != OK:
-            return OK                 # `fill` will come to it and name it
+            return OK                 # `fill` reaches this record and raises its error
         p = record.headers
         if read_varint(&p, record.end, &count) != OK or count < 0:
             return MALFORMED
         for _j in range(count):
             if next_header(&p, record.end, &key, &key_size, &value, &value_size) != OK:
                 return MALFORMED
-            # Consumers trust a utf8 column without looking.
+            # Consumers trust a utf8 column without checking it.
             if not is_utf8(key, key_size):
                 return NO_TEXT
             out.key_bytes += key_size
@@ -184,7 +184,7 @@ cdef inline int measure_headers(const Run *run, HeaderExtent *out) noexcept nogi
 
 
 cdef inline void put_headers(Table *table, int64_t row, const uint8_t *p, const uint8_t *end) noexcept nogil:
-    """Add the headers of one record, which `measure_headers` has found whole and made room for."""
+    """Add the headers of one record, which `measure_headers` has checked and made room for."""
     cdef int32_t _, count, key_size, value_size
     cdef const uint8_t *key
     cdef const uint8_t *value
@@ -201,7 +201,7 @@ cdef inline void put_headers(Table *table, int64_t row, const uint8_t *p, const 
 cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bounds *bounds) noexcept nogil:
     """Add the visible records of a batch, for all of which there is room.
 
-    At the top of the loop ``row`` records stand in every column and ``left`` are to come from
+    At the top of the loop every column has ``row`` records, and ``left`` are to come from
     cursor on. Where a status other than OK stops it, the record at fault is the next one.
     """
     cdef RecordView record
@@ -209,7 +209,7 @@ cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bo
     cdef int32_t left = run.left
     cdef int64_t row = table.rows, first = row
     cdef int status = OK
-    # In locals, since every byte that is written could be part of the table as C sees it.
+    # In locals: to the C compiler every byte written could be part of the table.
     cdef Slices key = table.key
     cdef Slices value = table.value
     cdef int64_t *offsets = <int64_t *>table.offset.data
@@ -264,7 +264,7 @@ cdef struct Extent:
 
 
 cdef inline void measure(const uint8_t *p, const uint8_t *end, Extent *out) noexcept nogil:
-    """At most how many records, and bytes of them, the uncompressed batches ahead hold."""
+    """Bound how many records, and bytes of them, the next uncompressed batches hold."""
     cdef BatchHeader header
     out.rows = 0
     out.bytes = 0
@@ -276,14 +276,14 @@ cdef inline void measure(const uint8_t *p, const uint8_t *end, Extent *out) noex
 
 
 cdef inline void to_micros(int64_t *times, int64_t rows) noexcept nogil:
-    """Milliseconds to microseconds; what does not fit becomes the nearest that does."""
+    """Convert milliseconds to microseconds; a value out of range becomes the nearest in range."""
     cdef int64_t i, most = 9223372036854775
     for i in range(rows):
         times[i] = min(max(times[i], -most), most) * 1000
 
 
 cdef inline int64_t mark_headerless(const int32_t *starts, uint8_t *valid, int64_t rows) noexcept nogil:
-    """Clear the bit of each row without a header, all bits being set; how many there are."""
+    """Clear the bit of each row without a header, all bits being set; return how many there are."""
     cdef int64_t i, found = 0
     for i in range(rows):
         if starts[i] == starts[i + 1]:
@@ -298,7 +298,7 @@ cdef inline bint is_null(const Slices *slices, int64_t row) noexcept nogil:
 
 cdef inline const uint8_t *slice_at(const Table *table, const Slices *slices, int64_t row,
                                     int32_t *size) noexcept nogil:
-    """Where the bytes of a row begin, which is not null, and how many there are."""
+    """Return where the bytes of a row that is not null begin, and how many there are."""
     cdef const int32_t *starts
     cdef const uint8_t *view
     cdef int32_t words[2]
@@ -326,14 +326,14 @@ cdef extern from *:
 
 
 cdef inline void count_up(Table *table) noexcept nogil:
-    """One more reference; `let_go` gives it up."""
+    """Add one reference; `let_go` releases it."""
     logstore_count_up(&table.references)
 
 
 cdef void let_go(Table *table) noexcept nogil
 
 
-# --- what a decoder and an owner of tables share ----------------------------------------------
+# --- shared by a decoder and an owner of tables -----------------------------------------------
 
 cdef int reserve(Region *region, int64_t used, int64_t capacity) except -1
 cdef int reserve_bits(Region *region, int64_t rows) except -1

@@ -8,7 +8,7 @@ NAMES: Final[tuple[str, ...]]
 
 @disjoint_base
 class Decoder:
-    """What makes columns of the values of a table; the base of those in `_payload`."""
+    """A decoder of a table's values into columns; the base of those in `_values`."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -17,7 +17,7 @@ class Decoder:
 
 @final
 class Filler:
-    """Fills one table after the other from one run of batches."""
+    """A builder that fills one table after the other from one run of batches."""
 
     def __new__(
         cls,

@@ -1,12 +1,12 @@
 # cython: language_level=3
 """Tables of Arrow buffers, filled from the visible records of a run.
 
-The records are written straight from their batches into the buffers; none becomes a Python object. Sizes
+The records are written directly from their batches into the buffers; none becomes a Python object. Sizes
 come from bytes that were received, so each is bounded by the bytes that it is read from before anything is
-filled. A `Decoder` makes columns of its own from the values of a table once it is filled; it reads them where
-they lie, also if nobody asks for that column. `_columns` hands tables over.
+filled. A `Decoder` makes columns of its own from the values of a table once it is filled; it reads the values
+in place, also if that column was not requested. `_export` hands tables over.
 
-The buffers are counted by themselves: whoever holds a reference may let go of it from any thread, with or
+The buffers have a reference count of their own: a holder may release them from any thread, with or
 without the GIL, and after every object here is gone.
 """
 
@@ -37,19 +37,19 @@ cdef extern from *:
 cdef extern from "Python.h":
     int Py_IsInitialized() nogil
 
-# By the numbers of `_table.pxd`.
+# By the numbers of `_builder.pxd`.
 NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 cdef enum:
     ALIGNMENT = 64
-    NOGIL_BYTES = 4096            # below it a release of the GIL costs more than it gives others
+    NOGIL_BYTES = 4096            # below it releasing the GIL costs more than other threads gain
 
 
 # --- the buffers ------------------------------------------------------------------------------
 
-# Blocks that were given back, for the next array of the same size: a stream of chunks then writes into
-# pages that are there already. Without it a chunk of 1.2 MB took 40 ns a record instead of 12, most of
-# it in page faults. Never waited for: who finds it in use does without.
+# Released blocks, for the next array of the same size: a stream of chunks then writes into
+# pages that are mapped already. Without them a chunk of 1.2 MB took 40 ns a record instead of 12, most of
+# it in page faults. Never waited for: a thread that finds the list in use allocates.
 cdef enum:
     SPARES = 24
     LEAST_SPARE_BYTES = 32 << 10
@@ -61,7 +61,7 @@ cdef char spares_in_use = 0
 
 
 cdef int allocate(Region *out, int64_t capacity) noexcept nogil:
-    """A block of at least capacity bytes, but not many more; -1 when there is no memory."""
+    """Allocate a block of at least capacity bytes, but not many more; return -1 when there is no memory."""
     cdef int i, best = -1
     cdef void *data
     global spare_bytes
@@ -118,7 +118,7 @@ cdef void unpin(Table *table) noexcept with gil:
 
 
 cdef void let_go(Table *table) noexcept nogil:
-    """Give up one reference; the last one frees the buffers."""
+    """Release one reference; the last one frees the buffers."""
     cdef int i
     if logstore_count_down(&table.references):
         return
@@ -137,7 +137,7 @@ cdef void let_go(Table *table) noexcept nogil:
         free_slices(&table.fields[i].slices)
     free(table.fields)
     free(table.columns)
-    # A consumer may release after the interpreter has ended; its bytes are gone by then.
+    # A consumer may release after the interpreter has ended; the Python bytes are freed by then.
     if table.segment_count and Py_IsInitialized():
         unpin(table)
     free(table.segments)
@@ -146,7 +146,7 @@ cdef void let_go(Table *table) noexcept nogil:
 
 
 cdef int reserve(Region *region, int64_t used, int64_t capacity) except -1:
-    """Room for capacity bytes in all; the first ``used`` are kept."""
+    """Reserve capacity bytes in all; the first ``used`` are kept."""
     cdef Region grown
     if capacity <= region.capacity:
         return 0
@@ -160,7 +160,7 @@ cdef int reserve(Region *region, int64_t used, int64_t capacity) except -1:
 
 
 cdef int reserve_bits(Region *region, int64_t rows) except -1:
-    """Room for a bit for each of ``rows``; new ones are set."""
+    """Reserve a bit for each of ``rows``; new ones are set."""
     cdef int64_t known = region.capacity
     reserve(region, known, (rows + 7) >> 3)
     if region.capacity > known:
@@ -169,7 +169,7 @@ cdef int reserve_bits(Region *region, int64_t rows) except -1:
 
 
 cdef void trim(Region *region, int64_t used) noexcept nogil:
-    """Move into a smaller block what was reserved for much more than came: a consumer may keep it long."""
+    """Move a block into a smaller one if it is mostly unused: a consumer may keep it long."""
     cdef Region smaller
     if region.capacity - used <= max(4096, region.capacity >> 2) or allocate(&smaller, max(used, 1)) < 0:
         return
@@ -203,26 +203,26 @@ cdef void trim_slices(Slices *slices, int64_t rows) noexcept nogil:
 
 
 cdef class Decoder:
-    """What makes columns of the values of a table; the base of those in `_payload`.
+    """A decoder of a table's values into columns; the base of those in `_values`.
 
-    Owns: nothing here. Threads: immutable after construction; several tables may be decoded at once.
+    Owns: nothing here. Threads: immutable after construction; several tables may be decoded concurrently.
     """
 
     cdef int set_up(self, Field *fields) except -1:
-        """Say of which kind each field is; there is one for each of ``names``."""
-        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
+        """Set the kind of each field; there is one for each of ``names``."""
+        raise NotImplementedError  # implemented by a subclass; a cdef class has no abstract methods
 
     cdef int decode(self, Table *table, Batches run) except -1:
-        """Fill the fields of all rows from the values; the offsets are there too."""
-        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
+        """Fill the fields of all rows from the values; the offsets are filled already."""
+        raise NotImplementedError  # implemented by a subclass; a cdef class has no abstract methods
 
     cdef int set_field_schema(self, ArrowSchema *out, int field) except -1:
         """Make the schema of one field."""
-        raise NotImplementedError  # a subclass says; a cdef class has no abstract methods
+        raise NotImplementedError  # implemented by a subclass; a cdef class has no abstract methods
 
 
 cdef inline void repeat(uint8_t *out, const uint8_t *text, int64_t width, int64_t size) noexcept nogil:
-    """Fill ``size`` bytes with a text of ``width``, twice as much at a time: a copy for each row was slower."""
+    """Fill ``size`` bytes with a text of ``width``, doubling the copied part: a copy for each row was slower."""
     cdef int64_t filled = min(width, size), step
     memcpy(out, text, <size_t>filled)
     while 0 < filled < size:
@@ -232,7 +232,7 @@ cdef inline void repeat(uint8_t *out, const uint8_t *text, int64_t width, int64_
 
 
 cdef int column_of(object name, Decoder decoder) except -1:
-    """The number of a column that is known."""
+    """Return the number of a known column."""
     if name in NAMES:
         return NAMES.index(name)
     return COLUMNS + <int>decoder.names.index(name)
@@ -240,15 +240,15 @@ cdef int column_of(object name, Decoder decoder) except -1:
 
 @cython.final
 cdef class Filler:
-    """Fills one table after the other from one run of batches.
+    """A builder that fills one table after the other from one run of batches.
 
-    Owns: the table that is being filled, until `take` hands it over. Threads: one at a time.
+    Owns: the table that is being filled, until `take` returns it. Threads: one at a time.
     """
 
     def __cinit__(self, Batches run not None, tuple names, bint views, int64_t most_bytes, topic, partition,
                   Decoder decoder, bint spark=False):
         self._reader = RunReader(run)
-        # One of which no field is asked for has nothing to do.
+        # A decoder without requested fields has nothing to do.
         self.decoder = decoder if decoder is not None and decoder.names else None
         self.names = names
         self.views = views
@@ -294,8 +294,8 @@ cdef class Filler:
             if not table.value.wanted:
                 table.value.wanted = table.value.as_views = True
         table.views = table.key.as_views or table.value.as_views
-        # One reservation for all batches that say how much they hold. They may claim what they like:
-        # the bytes that are there bound it.
+        # One reservation for all batches whose headers give their sizes. These are claims:
+        # the bytes present bound them.
         measure(self._reader._next, self._reader._end, &extent)
         self._reserve(min(extent.rows, <int64_t>INT32_MAX), min(extent.bytes, self._most_bytes))
         if table.header_starts.data != NULL:
@@ -304,7 +304,7 @@ cdef class Filler:
         return 0
 
     cdef int _reserve(self, int64_t more, int64_t more_bytes) except -1:
-        """Room in every column for more rows, cut out of at most more_bytes."""
+        """Make room in every column for more rows, decoded from at most more_bytes."""
         cdef Table *table = self._table
         cdef int64_t rows = table.rows
         cdef int i, column
@@ -331,10 +331,10 @@ cdef class Filler:
         return reserve_slices(&table.header_value, False, table.headers, count, value_bytes)
 
     cdef bint _fits(self, int64_t rows, int64_t more_bytes, const HeaderExtent *headers) noexcept:
-        """Whether a batch can be added with every int32 offset of the array inside its limit."""
+        """Tell whether a batch can be added with every int32 offset of the array inside its limit."""
         cdef Table *table = self._table
         cdef int64_t most = self._most_bytes
-        # What is not copied has no size here.
+        # Values that are not copied have no size here.
         if max(table.key.size, table.value.size) + more_bytes > most:
             if (table.key.wanted and not table.key.as_views) or (table.value.wanted and not table.value.as_views):
                 return False
@@ -346,7 +346,7 @@ cdef class Filler:
         return (table.rows + rows) * max(PyBytes_GET_SIZE(self._topic), 1) <= most
 
     cdef int _pin(self, Run *run) except -1:
-        """Make the bytes of the current batch part of a segment that views point into."""
+        """Add the bytes of the current batch to a segment that views point into."""
         cdef Table *table = self._table
         cdef bytes owner = self._reader.payload
         cdef Segment *segment
@@ -374,7 +374,7 @@ cdef class Filler:
         return 0
 
     cdef int _add_batch(self) except -1:
-        """Add the batch at which the reader stands; 0 if it belongs into another array."""
+        """Add the reader's current batch; return 0 if it belongs into another array."""
         cdef RunReader reader = self._reader
         cdef Table *table = self._table
         cdef Run run
@@ -421,7 +421,7 @@ cdef class Filler:
         return 1
 
     cdef Table *take(self) except NULL:
-        """The next table, which is the caller's now; without a row if no visible record is left in the run."""
+        """Return the next table, owned by the caller; without a row if no visible record is left in the run."""
         cdef Table *table
         if self.failure is not None:
             raise self.failure
@@ -429,7 +429,7 @@ cdef class Filler:
             try:
                 self._begin()
             except BaseException:
-                # Half made: the next call begins again, rather than fill columns that have no room.
+                # Discarded: the next call would otherwise fill columns that have no room.
                 if self._table != NULL:
                     let_go(self._table)
                     self._table = NULL
@@ -442,7 +442,7 @@ cdef class Filler:
                 self._reader.left = 0
                 self.pending = False
         except RecordError as error:
-            # The rows before are handed over first; who comes for more is told.
+            # The rows before the error are returned first; the next call raises it.
             if not self._table.rows:
                 raise
             self.failure = error
@@ -455,7 +455,7 @@ cdef class Filler:
         return table
 
     cdef int _decode(self) except -1:
-        """The columns that are made of the values; what was there for them alone goes."""
+        """Decode the value columns, and free the values if they were needed only for that."""
         cdef Table *table = self._table
         self.decoder.decode(table, self._reader.run)
         if "value" not in self.names:
@@ -468,7 +468,7 @@ cdef class Filler:
         return 0
 
     cdef int _fill_constants(self) except -1:
-        """The columns that are the same for all records; and what was reserved for more goes back."""
+        """Fill the columns that are the same for all records, and trim the buffers."""
         cdef Table *table = self._table
         cdef int64_t rows = table.rows, i, width = PyBytes_GET_SIZE(self._topic)
         cdef const uint8_t *topic = <const uint8_t *>PyBytes_AS_STRING(self._topic)

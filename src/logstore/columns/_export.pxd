@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Columns as other compiled modules see them; `_columns.pyx` says what it answers for."""
+"""Columns for other compiled modules; `_export.pyx` describes them."""
 
 from libc.stdint cimport int64_t
 

@@ -11,17 +11,17 @@ class ColumnBatch:
     def __init__(self, *args: object, **kwargs: object) -> None: ...
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in their order."""
+        """The names of the columns, in order."""
 
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object:
-        """A capsule with the Arrow schema."""
+        """Return a capsule with the Arrow schema."""
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """Capsules with the Arrow schema and array; another schema than ours is not provided."""
+        """Return capsules with the Arrow schema and array; another schema than ours is not provided."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A capsule with an Arrow stream of this one array, for those who take streams only."""
+        """Return a capsule with an Arrow stream of this one array, for consumers that take only streams."""
 
 @final
 class ColumnStream:
@@ -41,18 +41,18 @@ class ColumnStream:
     ) -> None: ...
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in their order."""
+        """The names of the columns, in order."""
 
     @property
     def error(self) -> BaseException | None: ...
     def __iter__(self) -> Iterator[ColumnBatch]:
-        """Give the stream away as `ColumnBatch`es, one after the other."""
+        """Hand the stream over as `ColumnBatch`es, one after the other."""
 
     def __arrow_c_schema__(self) -> object:
-        """A capsule with the Arrow schema; does not use the stream up."""
+        """Return a capsule with the Arrow schema; the stream stays usable."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A capsule with the Arrow stream; another schema than ours is not provided."""
+        """Return a capsule with the Arrow stream; another schema than ours is not provided."""
 
 def columns_of(
     batches: Batches,
@@ -63,4 +63,4 @@ def columns_of(
     decoder: Decoder | None = None,
     spark: bool = False,
 ) -> ColumnBatch:
-    """The visible records of ``batches`` as one Arrow array."""
+    """Return the visible records of ``batches`` as one Arrow array."""

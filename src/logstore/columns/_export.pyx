@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Batches as Arrow columns, handed over through the Arrow C data and C stream interfaces.
 
-The visible records of a run are one Arrow struct array, whose buffers `_table` fills; no Arrow library is
+The visible records of a run are one Arrow struct array, whose buffers `_builder` fills; no Arrow library is
 imported. The columns are named and ordered as in Spark's Kafka source::
 
     key, value      binary, or binary_view into the batches' own bytes     nullable
@@ -10,16 +10,16 @@ imported. The columns are named and ordered as in Spark's Kafka source::
     offset          int64
     timestamp       timestamp[ms, UTC]; -1 where the producer gave none
     timestampType   int32: 0 given by the producer, 1 by the log
-    headers         list<struct<key: utf8, value: binary, nullable>>       only when asked for
+        headers         list<struct<key: utf8, value: binary, nullable>>       only when requested
 
-With ``spark`` they have the types that Spark's own Arrow conversion demands, to the letter: the timestamp is
+With ``spark`` they have exactly the types that Spark's own Arrow conversion requires: the timestamp is
 timestamp[us, UTC], and every column, the headers' parts too, is nullable. As in its Kafka source, a record
 without headers has null for them.
 
-A `Decoder` adds columns of its own, made of the values; `_payload` has the kinds that there are.
+A `Decoder` adds columns of its own, made of the values; `_values` has its kinds.
 
 A consumer may release what it was given from any thread, with or without the GIL, in any order,
-and after every object here is gone: the buffers are counted by themselves.
+and after every object here is gone: the buffers have a reference count of their own.
 """
 
 from threading import get_ident, main_thread
@@ -76,10 +76,10 @@ _DEFAULT = _NAMES[:HEADERS]
 
 
 cdef tuple _chosen(object columns, Decoder decoder):
-    """The names of columns, each known and given once."""
+    """Return the names of columns, each known and listed once."""
     cdef tuple fields = () if decoder is None else decoder.names
     if columns is None:
-        # What is decoded stands in the place of the value.
+        # The decoded fields replace the value.
         return _DEFAULT if decoder is None else _DEFAULT[:VALUE] + fields + _DEFAULT[VALUE + 1:]
     if isinstance(columns, str):
         raise ValueError(f"columns are a list of names, found the str {columns!r}; write [{columns!r}]")
@@ -94,7 +94,7 @@ cdef tuple _chosen(object columns, Decoder decoder):
 
 
 cdef ColumnBatch _taken(Filler filler):
-    """The next array of a run."""
+    """Return the next array of a run."""
     cdef ColumnBatch taken = ColumnBatch.__new__(ColumnBatch)
     taken._table = filler.take()
     taken._names = filler.names
@@ -104,9 +104,9 @@ cdef ColumnBatch _taken(Filler filler):
     return taken
 
 
-# --- handing over -----------------------------------------------------------------------------
+# --- export -----------------------------------------------------------------------------------
 
-# Both kinds of node are one allocation: what the struct points at, then its children.
+# Both kinds of node are one allocation: the arrays that the struct points at, then its children.
 cdef struct ArrayNode:
     Table *table
     const void **buffers
@@ -127,7 +127,7 @@ cdef void release_array(ArrowArray *array) noexcept nogil:
 
 cdef int set_array(ArrowArray *out, Table *table, int64_t length, int64_t nulls, int64_t buffers,
                    int64_t children) except -1:
-    """Make an array of the table's, whose buffers and children are still to be set."""
+    """Initialize an array of the table; its buffers and children are still to be set."""
     cdef int64_t i
     cdef ArrayNode *node = <ArrayNode *>calloc(
         1, sizeof(ArrayNode) + <size_t>buffers * sizeof(void *)
@@ -228,7 +228,7 @@ cdef void release_schema(ArrowSchema *schema) noexcept nogil:
 
 cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int64_t flags,
                     int64_t children) except -1:
-    """Make a schema whose children are still to be set; it has copies of its name and format."""
+    """Initialize a schema, whose children are still to be set; it has copies of its name and format."""
     cdef int64_t i
     cdef size_t name_bytes = strlen(name) + 1, format_bytes = strlen(format) + 1
     cdef size_t nodes = <size_t>children * (sizeof(ArrowSchema) + sizeof(void *))
@@ -305,8 +305,8 @@ cdef object schema_capsule(tuple names, bint views, bint spark, Decoder decoder)
 cdef class ColumnBatch:
     """The visible records of a run as one Arrow struct array.
 
-    Give it to any Arrow library: ``pyarrow.record_batch(columns)``, ``polars.DataFrame(columns)``,
-    ``pandas.DataFrame.from_arrow(columns)``. It may be given away any number of times; nothing is copied.
+    Pass it to any Arrow library: ``pyarrow.record_batch(columns)``, ``polars.DataFrame(columns)``,
+    ``pandas.DataFrame.from_arrow(columns)``. It may be passed any number of times; nothing is copied.
 
     Owns: one reference to the buffers, which outlive it as long as a consumer holds them.
     Threads: immutable after construction.
@@ -324,15 +324,15 @@ cdef class ColumnBatch:
 
     @property
     def columns(self):
-        """The names of the columns, in their order."""
+        """The names of the columns, in order."""
         return self._names
 
     def __arrow_c_schema__(self):
-        """A capsule with the Arrow schema."""
+        """Return a capsule with the Arrow schema."""
         return schema_capsule(self._names, self._views, self._spark, self._decoder)
 
     def __arrow_c_array__(self, requested_schema=None):
-        """Capsules with the Arrow schema and array; another schema than ours is not provided."""
+        """Return capsules with the Arrow schema and array; another schema than ours is not provided."""
         cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
         if array == NULL:
             raise MemoryError
@@ -345,7 +345,7 @@ cdef class ColumnBatch:
         return self.__arrow_c_schema__(), capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """A capsule with an Arrow stream of this one array, for those who take streams only."""
+        """Return a capsule with an Arrow stream of this one array, for consumers that take only streams."""
         cdef _Source source = _Source.__new__(_Source)
         source._names = self._names
         source._views = self._views
@@ -360,20 +360,20 @@ cdef class ColumnBatch:
 
 def columns_of(Batches batches not None, columns=None, *, bint views=False, int32_t array_bytes=INT32_MAX,
                Decoder decoder=None, bint spark=False):
-    """The visible records of ``batches`` as one Arrow array.
+    """Return the visible records of ``batches`` as one Arrow array.
 
-    ``columns`` names the columns wanted, in their order: key, value, topic, partition, offset,
+    ``columns`` names the columns wanted, in order: key, value, topic, partition, offset,
     timestamp, timestampType, headers; None means all but headers. With ``views`` keys and values
     are ``binary_view``: they point into the bytes of ``batches``, or into the decompressed bytes
     of each batch, and keep these alive. ``array_bytes`` limits the bytes of one column, in
     [1, 2**31-1]: Arrow's offsets are of 32 bits. `ColumnStream` splits where one array is not enough.
-    The columns of a ``decoder`` can be named too; without ``columns`` they stand in place of the value.
+    The columns of a ``decoder`` can be named too; without ``columns`` they replace the value.
     With ``spark`` times are in microseconds and every column is nullable.
 
     Raises:
         ValueError: a column is unknown, or named twice.
-        PayloadError: a value is not what the decoder was told.
-        CorruptRecordError: a record, or a header that was asked for, is not whole.
+            PayloadError: a value does not fit the decoder's schema.
+            CorruptRecordError: a record, or a requested header, is not whole.
         OverflowError: the records do not fit one array.
 
     >>> from logstore.batch._batch import Batches
@@ -397,13 +397,13 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
 
 @cython.final
 cdef class _Source:
-    """What a C stream draws from: an iterator of runs, and the run that is being read.
+    """The source of a C stream: an iterator of runs, and the run that is being read.
 
     Owns: the iterator, until the stream is released. Threads: one at a time, as Arrow demands.
     """
 
     cdef object _chunks
-    cdef ColumnStream _stream             # is told of an error; None for the stream of one array
+    cdef ColumnStream _stream             # gets an error; None for the stream of one array
     cdef tuple _names
     cdef Decoder _decoder
     cdef bint _views
@@ -416,7 +416,7 @@ cdef class _Source:
     cdef int _errno
 
     cdef ColumnBatch next_batch(self):
-        """The next array with records in it, or None at the end."""
+        """Return the next array with records in it, or None at the end."""
         cdef ColumnBatch taken
         while True:
             if self._filler is None:
@@ -437,7 +437,7 @@ cdef class _Source:
                 return taken
 
     cdef int fail(self, object error):
-        """Keep what went wrong for `get_last_error`; returns the errno that says it best."""
+        """Keep an error for `get_last_error`; return the errno that fits best."""
         number = getattr(error, "errno", None) if isinstance(error, OSError) else None
         if isinstance(error, MemoryError):
             self._errno = ENOMEM
@@ -452,7 +452,7 @@ cdef class _Source:
             self._stream.error = error
         self._chunks = self._filler = None
         if isinstance(error, KeyboardInterrupt) and get_ident() == main_thread().ident:
-            # The consumer makes an error of its own of it. So it comes again, as soon as Python runs.
+            # The consumer replaces the interrupt by an error of its own. It is raised again as soon as Python runs.
             PyErr_SetInterrupt()
         return self._errno
 
@@ -469,7 +469,7 @@ cdef int get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gi
 
 
 cdef int get_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
-    # Nothing may fly through C: whatever is raised, KeyboardInterrupt too, becomes an errno and a text.
+    # No exception may pass through C: each one, KeyboardInterrupt too, becomes an errno and a text.
     cdef _Source source = <_Source>stream.private_data
     cdef ColumnBatch taken
     memset(out, 0, sizeof(ArrowArray))
@@ -521,7 +521,7 @@ cdef object stream_capsule(_Source source):
 
 
 def _drawn(_Source source):
-    """What a source has to give, for Python."""
+    """Yield the arrays of a source, for Python."""
     cdef ColumnBatch taken = source.next_batch()
     while taken is not None:
         yield taken
@@ -534,14 +534,14 @@ cdef class ColumnStream:
 
     ``chunks`` is any iterable of `Batches`; the columns are those of `columns_of`. A run without
     visible records gives no array, one whose columns would pass ``array_bytes`` gives several.
-    ``topic`` and ``partition`` stand in place of those that the runs name. No more than one run is
-    held at a time; releasing the stream early lets go of the iterator, which closes a generator.
+    ``topic`` and ``partition`` replace those that the runs name. No more than one run is
+    held at a time; releasing the stream early releases the iterator, which closes a generator.
 
-    A stream can be given away once. An exception of ``chunks`` or of the bytes reaches the consumer
-    as an errno and a text, from which every Arrow library makes an exception of its own; the one
-    that was raised is kept as ``error``. A Ctrl-C in the main thread is raised there, too, right after.
+    A stream can be handed over once. An exception of ``chunks`` or of the bytes reaches the consumer
+    as an errno and a text, from which every Arrow library makes an exception of its own; the original
+    is kept as ``error``. A Ctrl-C in the main thread is raised there too, directly afterwards.
 
-    Owns: the iterable, until the stream is given away. Threads: one at a time; the consumer may draw
+    Owns: the iterable, until the stream is handed over. Threads: one at a time; the consumer may read
     from a thread of its own.
     """
 
@@ -568,26 +568,26 @@ cdef class ColumnStream:
 
     @property
     def columns(self):
-        """The names of the columns, in their order."""
+        """The names of the columns, in order."""
         return self._names
 
     def __arrow_c_schema__(self):
-        """A capsule with the Arrow schema; does not use the stream up."""
+        """Return a capsule with the Arrow schema; the stream stays usable."""
         return schema_capsule(self._names, self._views, self._spark, self._decoder)
 
     def __iter__(self):
-        """Give the stream away as `ColumnBatch`es, one after the other.
+        """Hand the stream over as `ColumnBatch`es, one after the other.
 
         Raises:
-            RuntimeError: the stream was given away before.
+            RuntimeError: the stream was handed over before.
         """
         return _drawn(self._source())
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """A capsule with the Arrow stream; another schema than ours is not provided.
+        """Return a capsule with the Arrow stream; another schema than ours is not provided.
 
         Raises:
-            RuntimeError: the stream was given away before.
+            RuntimeError: the stream was handed over before.
         """
         cdef _Source source = self._source()
         source._stream = self

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Rows of Arrow data as another compiled module takes them: bound to C structs, read without the GIL."""
+"""Rows of Arrow data for other compiled modules: bound to C structs, read without the GIL."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -8,7 +8,7 @@ from logstore.columns._arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
 
-cdef enum Kind:                       # how a column lays out its byte strings
+cdef enum Kind:                       # the layout of a column of byte strings
     ABSENT                            # and a column of type null: all are null
     STARTS32
     STARTS64
@@ -21,7 +21,7 @@ cdef enum Unit:                       # what a timestamp counts
     MICROSECONDS
     NANOSECONDS
 
-# Statuses behind `_encode.FULL` and below `_bytes.OK`.
+# Statuses after `_encode.FULL` and below `_bytes.OK`.
 cdef enum:
     SCRATCH_FULL = 2
     FALLING = -1                      # an offset is negative or below the one before it
@@ -45,7 +45,7 @@ cdef struct Cells:                    # a column of byte strings
 
 cdef struct Rows:
     int64_t count
-    const int32_t *picks              # rows that are wanted, count of them; NULL: all
+    const int32_t *picks              # the wanted rows, count of them; NULL: all
     const uint8_t *valid
     int64_t first
     Cells key
@@ -62,7 +62,7 @@ cdef struct Rows:
     const void *list_starts
     const uint8_t *lists_valid
     int64_t lists_first
-    int64_t header_count              # that there are
+    int64_t header_count              # in all
     const uint8_t *headers_valid
     int64_t headers_first
     Cells header_key
@@ -75,11 +75,11 @@ cdef struct Fields:                   # one record
     const uint8_t *value
     int64_t value_size
     int64_t headers_size
-    int64_t offset                    # where it is kept
+    int64_t offset                    # the offset to keep
 
 
 cdef inline int64_t load_start32(const void *starts, int64_t i) noexcept nogil:
-    """An entry of a buffer that need not be aligned: Arrow only recommends it. Costs no more than a load."""
+    """Load an entry of a buffer that need not be aligned: Arrow only recommends it. Costs no more than a load."""
     cdef int32_t number
     memcpy(&number, <const uint8_t *>starts + 4 * i, 4)
     return number
@@ -96,7 +96,7 @@ cdef inline bint is_set(const uint8_t *bits, int64_t i) noexcept nogil:
 
 
 cdef inline int cell(const Cells *cells, int64_t row, const uint8_t **data, int64_t *size) noexcept nogil:
-    """The bytes of one row; size -1 means null."""
+    """Find the bytes of one row; size -1 means null."""
     cdef int64_t i = cells.first + row
     cdef int64_t start, end
     cdef const uint8_t *view

@@ -1,14 +1,14 @@
 # cython: language_level=3
-"""Records out of Arrow arrays and fixed-width numpy arrays, given to an `Encoder` without the GIL.
+"""Records from Arrow arrays and fixed-width numpy arrays, passed to an `Encoder` without the GIL.
 
-Anything that speaks the Arrow PyCapsule interface is taken: arrays and streams, of values alone or
+Every object with the Arrow PyCapsule interface is accepted: arrays and streams, of values only or
 of structs with the columns of records. Neither an Arrow library nor numpy is imported, and no
 value becomes a Python object.
 
-The C data interface tells how many rows an array has, not how large its buffers are. What can be
-checked is: types, counts of buffers and children, lengths of children, offsets that never fall,
-views inside the sizes announced for them. That the last offset lies inside the data buffer is the
-exporter's word alone. One thread uses an encoder at a time.
+The C data interface gives the rows of an array, not the size of its buffers. These can be
+checked: types, counts of buffers and children, lengths of children, offsets that never fall,
+views inside the sizes announced for them. That the last offset is inside the data buffer
+cannot be checked: the exporter is trusted. One thread uses an encoder at a time.
 """
 
 cimport cython
@@ -43,7 +43,7 @@ cdef extern from *:
 cdef enum:
     PREFETCH_BYTES = 2048             # ahead in a column: 16.0 to 11.5 ns a record where it comes from outside L2
 
-# Arrow's format strings, as far as someone may hand them in by mistake.
+# Arrow's format strings, for the types that a caller may pass by mistake.
 _TYPES = {
     "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
     "I": "uint32", "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64",
@@ -55,14 +55,14 @@ _BYTES = "binary, large_binary, binary_view, fixed_size_binary, utf8, large_utf8
 _ACCEPTED = (
     f"accepted are {_BYTES} (values alone), or a struct, record batch or table with the column value and, "
     "as you like, key, timestamp and headers")
-# The other columns of a read: the log gives them anew, so that what was read can be added as it is.
+# The other columns of a read: the log assigns them again, so that rows that were read can be added as they are.
 _GIVEN_ANEW = frozenset(("topic", "partition", "offset", "timestampType"))
 
 
 # --- reading rows -----------------------------------------------------------------------------
 
 cdef inline int time_of(const Rows *rows, int64_t row, int64_t *out) noexcept nogil:
-    """A row's timestamp in ms; -1, Kafka's "none", stays."""
+    """Return a row's timestamp in ms; -1, Kafka's "none", stays."""
     cdef int64_t i = rows.times_first + row
     cdef int64_t time
     if rows.times == NULL or not is_set(rows.times_valid, i):
@@ -90,7 +90,7 @@ cdef int encode_headers(const Rows *rows, int64_t row, uint8_t *scratch, int64_t
                         int64_t *size) noexcept nogil:
     """Write the header part of a record: count, then key and value of each; size 0 means none.
 
-    On SCRATCH_FULL size is what it takes.
+    On SCRATCH_FULL size is the required capacity.
     """
     cdef int64_t i = rows.lists_first + row
     cdef int64_t start, end, at, key_size, value_size, needed
@@ -142,7 +142,7 @@ cdef int encode_headers(const Rows *rows, int64_t row, uint8_t *scratch, int64_t
 
 
 cdef inline uint8_t *put_varlong(uint8_t *p, int64_t value) noexcept nogil:
-    """write_varlong without a loop for the one and two bytes that nearly all of them take."""
+    """Run write_varlong without a loop for the one and two bytes that nearly all values take."""
     cdef uint64_t rest = zigzag(value)
     if LOGSTORE_LIKELY(rest < 0x80):
         p[0] = <uint8_t>rest
@@ -158,7 +158,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
                   Fields *fields) noexcept nogil:
     """Add records from row *row on; where a status other than OK stops it, that row is the next.
 
-    At the top of the loop the records of the rows before ``at`` stand in the open batch, which ends
+    At the top of the loop the records of the rows before ``at`` are in the open batch, which ends
     at p and holds ``count``. On FULL fields and scratch hold the record that found no room.
 
     This is `Encoder.try_add` for many records: the state of the open batch stays in registers, and
@@ -189,7 +189,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
     cdef uint8_t *limit = p
     cdef uint8_t *record
     cdef int length_bytes
-    if is_open:                       # 32: a length of five bytes, and what stands around the content
+    if is_open:                       # 32: a length of five bytes, and the fields around the content
         batch_start = encoder.data + encoder._batch_start
         limit = min(end, batch_start + most) - 32
     while at < total:
@@ -228,8 +228,8 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
                 break
         delta = <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp)
         content = max(key_size, 0) + max(value_size, 0) + headers_size
-        # Attributes, deltas, two sizes and a header count take 5 to 27 bytes. Where that leaves no doubt
-        # about room and about how long the length is, it is set when the record is written.
+        # Attributes, deltas, two sizes and a header count take 5 to 27 bytes. If there is room in any case and the
+        # length field's size is certain, the length is set when the record is written.
         if LOGSTORE_LIKELY(content < limit - p and 59 <= content <= 8164):
             length_bytes = 2
         elif LOGSTORE_LIKELY(content < limit - p and content <= 36):
@@ -324,7 +324,7 @@ cdef const uint8_t *validity(const ArrowArray *array) noexcept:
 
 
 cdef Kind kind_of(const ArrowSchema *schema) except *:
-    """How a type lays out byte strings; ABSENT if it holds none."""
+    """Return how a type stores byte strings; ABSENT if it holds none."""
     cdef bytes format = schema.format
     if schema.dictionary != NULL:
         return ABSENT
@@ -339,14 +339,14 @@ cdef Kind kind_of(const ArrowSchema *schema) except *:
 
 cdef int bind_cells(Cells *cells, str what, const ArrowSchema *schema, const ArrowArray *array, int64_t first,
                     int64_t count, bint text_only) except -1:
-    """Take rows [first, first + count) of a column of byte strings."""
+    """Bind rows [first, first + count) of a column of byte strings."""
     cdef bytes format = schema.format
     cells.kind = kind_of(schema)
     if (cells.kind == ABSENT and format != b"n") or (text_only and format not in (b"u", b"U", b"vu")):
         accepted = "utf8, large_utf8 or utf8_view" if text_only else _BYTES
         raise RecordTypeError(f"{what} has the type {type_name(schema)}; accepted are {accepted}")
     if cells.kind == FIXED:
-        # A width is an int32; eleven digits are none, and too many for `int` make it fail.
+        # A width is an int32; eleven digits are too many, and very long ones make `int` fail.
         if not format[2:].isdigit() or len(format) > 12 or int(format[2:]) > INT32_MAX:
             raise malformed(what, f"the format {format[:40]!r}")
         cells.width = cells.stride = int(format[2:])
@@ -395,7 +395,7 @@ cdef int bind_times(Rows *rows, const ArrowSchema *schema, const ArrowArray *arr
 
 
 cdef int bind_offsets(Rows *rows, const ArrowSchema *schema, const ArrowArray *array, int64_t first) except -1:
-    """Of any other type it is passed over; only an encoder that keeps offsets asks for it."""
+    """Bind the offsets; another type is ignored, since only an encoder that keeps offsets needs them."""
     if schema.dictionary != NULL or schema.format != b"l":
         return 0
     check("the column offset", array, first + rows.count, 2, 0)
@@ -425,7 +425,7 @@ cdef int bind_headers(Rows *rows, const ArrowSchema *schema, const ArrowArray *a
                 elif column_name(items.children[i]) == "value":
                     value = i
             if format == b"+m" and (key < 0 or value < 0):
-                key, value = 0, 1     # in a map their places count, not their names
+                key, value = 0, 1     # in a map their positions count, not their names
     if key < 0 or value < 0:
         raise RecordTypeError(
             f"the column headers has the type {type_name(schema)}; accepted are a list of "
@@ -451,7 +451,7 @@ cdef int bind_headers(Rows *rows, const ArrowSchema *schema, const ArrowArray *a
 
 
 cdef int bind(Rows *rows, const ArrowSchema *schema, const ArrowArray *array) except -1:
-    """See one array, or all columns of a struct array, as rows."""
+    """Bind one array, or all columns of a struct array, as rows."""
     cdef int64_t i
     cdef set names = set()
     if schema.format != b"+s":
@@ -492,7 +492,7 @@ cdef int bind(Rows *rows, const ArrowSchema *schema, const ArrowArray *array) ex
 # --- edges ------------------------------------------------------------------------------------
 
 cdef object fault(int status):
-    """The error that a status below OK means."""
+    """Return the error of a status below OK."""
     if status == FALLING:
         return InvalidRecordError("an Arrow offset is negative or below the one before it")
     if status == OUTSIDE:
@@ -508,7 +508,7 @@ cdef object fault(int status):
 
 @cython.final
 cdef class _Intake:
-    """What is being read from, and room for the headers of one record.
+    """The source that is being read, and room for the headers of one record.
 
     Owns: the C structs taken out of their capsules, each released exactly once, and the scratch bytes.
     """
@@ -532,9 +532,9 @@ cdef class _Intake:
         return self.take_stream(data)
 
     cdef bint next_rows(self, Rows *rows) except -1:
-        """Read the rows of the array, or of the next one of the stream that has some; False at the end.
+        """Read the rows of the array, or of the next non-empty one of the stream; return False at the end.
 
-        Without rows nothing is asked of the columns: an empty data frame often has none, or none of their types.
+        Without rows the columns are not checked: an empty data frame often has none, or none of their types.
         """
         while True:
             if self.is_stream:
@@ -580,7 +580,7 @@ cdef class _Intake:
         return 0
 
     cdef bint next_array(self) except -1:
-        """Replace the array by the next one of the stream; False at the end."""
+        """Replace the array by the next one of the stream; return False at the end."""
         cdef int number
         with nogil:
             drop_array(&self.array)
@@ -638,21 +638,21 @@ cdef class _Intake:
 
 
 def add_arrow(Encoder encoder not None, data):
-    """Add a record for each row of Arrow data; returns how many.
+    """Add a record for each row of Arrow data; return how many.
 
     ``data`` has ``__arrow_c_array__`` or ``__arrow_c_stream__``: an array, a record batch, a table, a
     series or a data frame of any Arrow library. An array of binary, large_binary, binary_view,
     fixed_size_binary, utf8, large_utf8 or utf8_view gives values without keys. A struct gives the
-    columns ``value`` and, as there are, ``key`` (types as above), ``timestamp`` (of any unit, cut to
+    columns ``value`` and, if present, ``key`` (types as above), ``timestamp`` (of any unit, cut to
     ms; without a zone it is UTC; or int64 ms; null means the encoder's time) and ``headers`` (a
-    list of struct<key, value>, or a map). The other columns that a read gives, topic, partition,
-    offset and timestampType, are passed over; but an encoder that keeps offsets takes them from the
+    list of struct<key, value>, or a map). The other columns of a read, topic, partition,
+    offset and timestampType, are ignored; but an encoder that keeps offsets takes them from the
     column ``offset`` (int64). Nulls stay null.
 
-    When it raises, the records before the one at fault are in the encoder: begin it anew.
+    After an error the records before the one at fault are in the encoder: begin it again.
 
     Raises:
-        RecordTypeError: there is no Arrow data, or of a type that cannot be records.
+            RecordTypeError: there is no Arrow data, or of a type that cannot be records.
         InvalidRecordError: an offset falls, or a view points outside its buffer.
         InvalidTimestampError: a timestamp is before 1970.
         RecordTooLargeError: one record alone passes the limit of a batch.
@@ -676,14 +676,14 @@ _ACCEPTED_ARRAYS = (
 
 
 def add_numpy(Encoder encoder not None, array):
-    """Add a value for each item of a fixed-width array; returns how many.
+    """Add a value for each item of a fixed-width array; return how many.
 
     ``array`` is a 1-D numpy array of dtype 'S' or 'V', or a 2-D one of uint8 with one record in each
-    row, or anything else that offers the same buffer. Every value has the full width: numpy hides
+    row, or another object with the same buffer. Every value has the full width: numpy hides
     the NULs at the end of an 'S' item and cannot tell them from data, so they are kept.
 
     Raises:
-        RecordTypeError: any other array; an array of objects, for one, holds no bytes itself.
+            RecordTypeError: any other array; an array of objects, for one, holds no bytes itself.
         RecordTooLargeError: one record alone passes the limit of a batch.
     """
     cdef Py_buffer view
@@ -693,7 +693,7 @@ def add_numpy(Encoder encoder not None, array):
     memset(&rows, 0, sizeof(rows))
     found = f"{type(array).__name__} {getattr(array, 'dtype', '')}".strip()
     if getattr(array, "shape", (1,))[:1] == (0,):
-        return 0                      # of whatever type: nothing says what the records would have been
+        return 0                      # of any type: there is nothing to convert
     try:
         PyObject_GetBuffer(array, &view, PyBUF_FORMAT | PyBUF_STRIDES)
     except (TypeError, ValueError, BufferError) as error:

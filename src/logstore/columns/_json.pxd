@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""JSON as in RFC 8259: one text, looked through once for the values of wanted keys.
+"""JSON as in RFC 8259: one text, scanned once for the values of wanted keys.
 
-Leaves only. Every text is checked to its end, also what nobody asks for: UTF-8, grammar, and a depth of
-at most `MOST_DEPTH`. No value is made on the way; a `Token` says where a wanted one lies and of which kind
-it is, and `_json_values` makes numbers, texts and times of tokens. Of a key that comes twice in an
+Leaves only. Every text is checked to its end, unwanted parts too: UTF-8, grammar, and a depth of
+at most `MOST_DEPTH`. No value is made during the scan; a `Token` gives the position and kind of a wanted
+value, and `_json_values` makes numbers, texts and times of tokens. Of a key that comes twice in an
 object the last one counts.
 
-Wanted keys form a tree of `Node`s: node 0 is the text's own object, the children of a node lie side by
-side, and the tokens of all nodes below one form a range, so that a key that comes again can forget them.
+Wanted keys form a tree of `Node`s: node 0 is the text's own object, the children of a node are
+adjacent, and the tokens of all nodes below one form a range, so that a repeated key can clear them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -62,14 +62,14 @@ cdef extern from *:
 cdef enum:
     MOST_DEPTH = 256
 
-# What a text or a token can be found to be.
+# Results for a text or a token.
 cdef enum:
     JSON_OK = 0
     JSON_SHORT = -1               # the text ends early
-    JSON_UNEXPECTED = -2          # a byte that cannot stand there
+    JSON_UNEXPECTED = -2          # a byte that is invalid there
     JSON_DEEP = -3
     JSON_NO_TEXT = -4             # not UTF-8
-    JSON_BEHIND = -5              # something stands behind the value
+    JSON_BEHIND = -5              # bytes after the value
     JSON_NO_OBJECT = -6
     JSON_WRONG_TYPE = -7
     JSON_RANGE = -8               # a number that the type cannot hold
@@ -90,13 +90,13 @@ cdef enum:
 
 cdef struct Token:
     int kind
-    const uint8_t *start          # of a string: behind its quote
+    const uint8_t *start          # of a string: after its quote
     const uint8_t *end            # of a string: its last quote
 
 cdef struct Node:
     const uint8_t *key
     int32_t key_size
-    int32_t token                 # -1: only what is below it is wanted
+    int32_t token                 # -1: only nodes below it are wanted
     int32_t first_child
     int32_t child_count
     int32_t below                 # tokens [below, below_end) belong to nodes under this one
@@ -121,7 +121,7 @@ cdef inline int hex_digit(uint8_t byte) noexcept nogil:
 
 
 cdef inline int skip_string(const uint8_t **cursor, const uint8_t *end, bint *escaped) noexcept nogil:
-    """Go from behind a quote to the quote that ends the string; on an error to the byte at fault."""
+    """Move from the first byte of a string to its closing quote; on an error to the byte at fault."""
     cdef const uint8_t *p = cursor[0]
     cdef int i
     escaped[0] = False
@@ -156,7 +156,7 @@ cdef inline bint is_digit(const uint8_t *p, const uint8_t *end) noexcept nogil:
 
 
 cdef inline int skip_number(const uint8_t **cursor, const uint8_t *end, int *kind) noexcept nogil:
-    """Go behind a number; on an error to the byte at fault."""
+    """Move past a number; on an error to the byte at fault."""
     cdef const uint8_t *p = cursor[0]
     kind[0] = T_INTEGER
     if p[0] == c'-':
@@ -202,7 +202,7 @@ cdef inline int skip_word(const uint8_t **cursor, const uint8_t *end, const char
 
 cdef inline int32_t find_child(const Node *nodes, int32_t parent, int32_t *expected, const uint8_t *key,
                                int32_t size, bint escaped) noexcept nogil:
-    """The child with that key, or -1; looked for first behind the one found before."""
+    """Return the child with that key, or -1; the search begins after the one found before."""
     cdef const Node *node = &nodes[parent]
     cdef const Node *child
     cdef int32_t _, place = expected[0]
@@ -223,10 +223,10 @@ cdef inline int32_t find_child(const Node *nodes, int32_t parent, int32_t *expec
 
 cdef inline int scan_json(const Node *nodes, Token *tokens, int32_t token_count, const uint8_t *p,
                           const uint8_t *end, const uint8_t **at) noexcept nogil:
-    """Look through one text; the tokens say what it holds. ``at`` is the place of an error.
+    """Scan one text into tokens. ``at`` is the position of an error.
 
     At the top of the loop the bytes before p are a beginning of a text in which ``depth`` arrays and
-    objects are open, and p stands before a value; of ``node``, if somebody wants it, else of -1.
+    objects are open, and p is before a value; of ``node`` if it is wanted, else of -1.
     """
     cdef int32_t parents[MOST_DEPTH]          # the node of each open object; -1: nobody wants what is in it
     cdef int32_t expected[MOST_DEPTH]
@@ -243,7 +243,7 @@ cdef inline int scan_json(const Node *nodes, Token *tokens, int32_t token_count,
         return JSON_NO_TEXT
     p = skip_space(at[0], end)
     if p < end and p[0] != c'{':
-        # Is it JSON at all? Whoever made it wants to know which of both is wrong.
+        # Scanned all the same: the error tells invalid JSON from JSON of another type.
         node = -1
     while True:
         p = skip_space(p, end)
@@ -294,14 +294,14 @@ cdef inline int scan_json(const Node *nodes, Token *tokens, int32_t token_count,
             if status != JSON_OK:
                 return status
         if kind != T_MISSING and kind != T_NESTED:
-            # Inside an array ``node`` is -1 too, so a value that is wanted has a key of its own.
+            # Inside an array ``node`` is -1 too, so a wanted value has a key of its own.
             if node >= 0 and nodes[node].token >= 0:
                 tokens[nodes[node].token].kind = kind
                 tokens[nodes[node].token].start = start
                 tokens[nodes[node].token].end = p
             if kind >= T_STRING:
                 p += 1
-        # Behind a value, or behind the bracket that opens one: close what ends here.
+        # After a value, or after the bracket that opens one: close what ends here.
         while kind != T_MISSING:
             if depth == 0:
                 p = skip_space(p, end)
@@ -361,7 +361,7 @@ cdef inline uint32_t read_hex(const uint8_t *p) noexcept nogil:
 
 
 cdef inline int next_character(const uint8_t **cursor, const uint8_t *end, uint8_t *out) noexcept nogil:
-    """One byte, or one escaped character as its up to four; 0 for half a surrogate pair. Steps over it."""
+    """Decode one byte, or one escape to its up to four bytes; return 0 for half a surrogate pair. Steps over it."""
     cdef const uint8_t *p = cursor[0]
     cdef uint32_t code, low
     if p[0] != c'\\':
@@ -413,7 +413,7 @@ cdef inline int next_character(const uint8_t **cursor, const uint8_t *end, uint8
 
 cdef inline bint is_same_text(const uint8_t *p, const uint8_t *end, const uint8_t *key,
                               int32_t size) noexcept nogil:
-    """Whether a string with escapes says a key."""
+    """Tell whether a string with escapes equals a key."""
     cdef uint8_t character[4]
     cdef int count
     while p < end:

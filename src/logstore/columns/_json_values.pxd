@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""What the tokens of JSON stand for: texts, bytes in base64, numbers, dates and times.
+"""Values of JSON tokens: texts, bytes in base64, numbers, dates and times.
 
-Leaves only. A token comes from `scan_json`, so its bytes keep to the grammar; whether they are what is
-wanted is asked here. Whoever calls has room for as many bytes as the token has.
+Leaves only. A token comes from `scan_json`, so its bytes follow the grammar; whether they fit the wanted
+type is checked here. The caller has room for as many bytes as the token has.
 """
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -67,7 +67,7 @@ cdef extern from *:
 # --- texts ------------------------------------------------------------------------------------
 
 cdef inline int copy_text(const Token *token, uint8_t *out, int64_t *size) noexcept nogil:
-    """A string without its escapes, into room for as many bytes as the token has."""
+    """Copy a string without its escapes, into room for as many bytes as the token has."""
     cdef const uint8_t *p = token.start
     cdef uint8_t *place = out
     cdef int64_t plain
@@ -82,7 +82,7 @@ cdef inline int copy_text(const Token *token, uint8_t *out, int64_t *size) noexc
         place += plain
         p += plain
         if p < token.end:
-            # An escape takes more bytes than the character that it stands for.
+            # An escape takes more bytes than its character.
             count = next_character(&p, token.end, place)
             if count == 0:
                 return JSON_SURROGATE
@@ -106,7 +106,7 @@ cdef inline int base64_digit(uint8_t byte) noexcept nogil:
 
 
 cdef inline int undo_base64(uint8_t *data, int64_t *size) noexcept nogil:
-    """Base64 (RFC 4648, section 4, padded) into its bytes, in place."""
+    """Decode base64 (RFC 4648, section 4, padded) in place."""
     cdef int64_t place = 0, done = 0, count = size[0]
     cdef int i, digit, padding = 0
     cdef uint32_t word
@@ -135,7 +135,7 @@ cdef inline int undo_base64(uint8_t *data, int64_t *size) noexcept nogil:
 # --- numbers ----------------------------------------------------------------------------------
 
 cdef inline int to_int64(const Token *token, int64_t *out) noexcept nogil:
-    """The value of a whole number that is written without fraction or exponent."""
+    """Convert a whole number that is written without fraction or exponent."""
     cdef const uint8_t *p = token.start
     cdef bint negative = p[0] == c'-'
     cdef uint64_t value = 0, most = <uint64_t>INT64_MAX + negative
@@ -152,7 +152,7 @@ cdef inline int to_int64(const Token *token, int64_t *out) noexcept nogil:
 
 
 cdef inline bint to_double(const Token *token, double *out) noexcept nogil:
-    """The value of a number, or False if that takes long arithmetic."""
+    """Convert a number; return False if that takes long arithmetic."""
     cdef const uint8_t *p = token.start
     cdef bint negative = p[0] == c'-', written_negative
     cdef uint64_t digits = 0
@@ -191,7 +191,7 @@ cdef inline bint to_double(const Token *token, double *out) noexcept nogil:
 # --- times ------------------------------------------------------------------------------------
 
 cdef inline int read_digits(const uint8_t *p, int count) noexcept nogil:
-    """A number of that many digits, or -1."""
+    """Return a number of that many digits, or -1."""
     cdef int i, value = 0
     for i in range(count):
         if not c'0' <= p[i] <= c'9':
@@ -207,7 +207,7 @@ cdef inline int days_in_month(int year, int month) noexcept nogil:
 
 
 cdef inline int to_days(const uint8_t *p, const uint8_t *end, int32_t *out) noexcept nogil:
-    """Days since 1970-01-01 of a date as in RFC 3339."""
+    """Convert a date as in RFC 3339 to days since 1970-01-01."""
     cdef int year, month, day, era, of_era
     if end - p < 10 or p[4] != c'-' or p[7] != c'-':
         return JSON_TIME
@@ -226,7 +226,7 @@ cdef inline int to_days(const uint8_t *p, const uint8_t *end, int32_t *out) noex
 
 
 cdef inline int to_microseconds(const uint8_t *p, const uint8_t *end, int64_t *out) noexcept nogil:
-    """Microseconds since 1970-01-01 UTC of a time as in RFC 3339, which names its offset from UTC."""
+    """Convert a time as in RFC 3339, with its offset from UTC, to microseconds since 1970-01-01 UTC."""
     cdef int32_t days
     cdef int hour, minute, second, offset = 0, places = 0
     cdef int64_t fraction = 0

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Columns back into Python: the bytes of numbers, which numpy takes as they are, and lists of objects.
+"""Columns as Python objects: the bytes of numbers, which numpy takes as they are, and lists of objects.
 
-For those who have no Arrow library at hand. Everything is copied, so nothing here keeps a batch alive.
+For programs without an Arrow library. Everything is copied, so nothing here keeps a batch alive.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -36,7 +36,7 @@ cdef int _find(ColumnBatch batch, name) except -1:
 
 
 def format_of(ColumnBatch batch not None, str name not None):
-    """The type of a column, in the words of the Arrow C data interface.
+    """Return the type of a column, in the format of the Arrow C data interface.
 
     Raises:
         ValueError: there is no such column.
@@ -46,7 +46,7 @@ def format_of(ColumnBatch batch not None, str name not None):
 
 
 def numbers_of(ColumnBatch batch not None, str name not None, int64_t width):
-    """(data, validity) of a column of numbers of ``width`` bytes each, or of bits where that is 0.
+    """Return (data, validity) of a column of numbers of ``width`` bytes each, or of bits if ``width`` is 0.
 
     The validity is a bitmap, the lowest bit first, or None if nothing is null.
 
@@ -79,7 +79,7 @@ def numbers_of(ColumnBatch batch not None, str name not None, int64_t width):
 
 
 def objects_of(ColumnBatch batch not None, str name not None):
-    """A list with the bytes or text of every row, None for null; of headers, tuples of (key, value).
+    """Return a list with the bytes or text of every row, None for null; of headers, tuples of (key, value).
 
     Raises:
         ValueError: there is no such column of bytes or texts.

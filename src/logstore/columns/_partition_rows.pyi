@@ -7,7 +7,7 @@ from logstore.batch._encode import Encoder
 
 @final
 class Spread:
-    """Shares records out: those with a key by Kafka's hash, those without to one partition."""
+    """A division of records among partitions: by Kafka's hash of the key, or to one partition without a key."""
 
     def __new__(cls, partition_count: int, keyless: int, begin: Callable[[int], Encoder]) -> Self: ...
     @property
@@ -15,13 +15,13 @@ class Spread:
         """The encoders that got records, by partition, in order."""
 
     def add_all(self, records: Iterable[Any]) -> None:
-        """Share out an iterable of values, (key, value, timestamp, headers) or `Record`s."""
+        """Divide an iterable of values, (key, value, timestamp, headers) or `Record`s."""
 
     @property
     def keyless(self) -> int:
-        """Where records without a key go from now on."""
+        """The partition of records without a key from now on."""
 
     @keyless.setter
     def keyless(self, partition: int) -> None: ...
     def add_arrow(self, data: object, partitions: Buffer | None = None) -> int:
-        """Share out the rows of Arrow data, as `add_arrow` of `_arrow_in` takes them; returns how many."""
+        """Divide the rows of Arrow data, as `add_arrow` of `_import` takes them; return how many."""

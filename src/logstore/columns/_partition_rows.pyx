@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Records of one append, shared out over partitions by their keys: one encoder for each partition.
+"""Records of one append, divided among partitions by their keys: one encoder for each partition.
 
-Lists are walked once, without a new object for a record. Of Arrow data the partition of every row is
-computed without the GIL, then each encoder takes its own rows in their order (`_arrow_in`), so no
-column is copied but into the batches themselves. Order is kept within each partition. Nothing is
-written: whoever asked finishes the encoders and appends them. One thread uses a spread at a time.
+Lists are iterated once, without a new object for a record. Of Arrow data the partition of every row is
+computed without the GIL, then each encoder takes its own rows in order (`_import`), so no
+column is copied except into the batches themselves. Order is kept within each partition. Nothing is
+written: the caller finishes the encoders and appends them. One thread uses a spread at a time.
 """
 
 cimport cython
@@ -36,12 +36,12 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    NO_PARTITION = -100               # beside the statuses of `_arrow_in`
+    NO_PARTITION = -100               # in addition to the statuses of `_import`
 
 
 cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t keyless, const uint8_t *named,
                             int32_t *out, int32_t *counts) noexcept nogil:
-    """The partition of every row, and how many rows each has; a status below OK says that a key is no key.
+    """Compute the partition of every row, and the rows of each; a status below OK means an invalid key.
 
     ``named`` is NULL, or holds an int32 for each row: its partition, -1 if its key decides.
     At the top of the loop ``out`` holds the partitions of the rows before ``row``, ``counts`` their sums.
@@ -60,7 +60,7 @@ cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t k
                 out[row] = chosen
                 counts[chosen] += 1
                 continue
-        # A row that is null has no key; its encoder refuses it.
+        # A null row has no key; its encoder refuses it.
         size = -1
         if is_set(rows.valid, rows.first + row):
             status = cell(&rows.key, row, &key, &size)
@@ -74,9 +74,9 @@ cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t k
 
 @cython.final
 cdef class Spread:
-    """Shares records out: those with a key by Kafka's hash, those without to one partition.
+    """A division of records among partitions: by Kafka's hash of the key, or to one partition without a key.
 
-    ``begin(partition)`` gives an encoder that is ready for records of that partition; it is asked once
+    ``begin(partition)`` returns an encoder that is ready for records of that partition; it is called once
     for each partition that gets any.
 
     Owns: references to these encoders, and room for the partition numbers of one Arrow array at a time.
@@ -125,7 +125,7 @@ cdef class Spread:
             return self._keyless if key is None else self._partition_of_key(key)
         if isinstance(item, tuple) and len(<tuple>item) >= 2 and (<tuple>item)[0] is not None:
             return self._partition_of_key((<tuple>item)[0])
-        # A value, or what no encoder takes: that is for it to say.
+        # A value, or an object that the encoder will refuse.
         return self._keyless
 
     cdef int32_t _partition_of_key(self, object key) except -1:
@@ -144,10 +144,10 @@ cdef class Spread:
         return chosen
 
     def add_all(self, records):
-        """Share out an iterable of values, (key, value, timestamp, headers) or `Record`s.
+        """Divide an iterable of values, (key, value, timestamp, headers) or `Record`s.
 
         Raises:
-            RecordError: as `Encoder.add_all`; the record's place in ``records`` is named. Forget the spread.
+            RecordError: as `Encoder.add_all`; names the record's index in ``records``. Discard the spread.
         """
         cdef Py_ssize_t index = 0
         cdef PyObject *items
@@ -157,7 +157,7 @@ cdef class Spread:
         try:
             if type(records) is list:
                 items = <PyObject *>records
-                # Asked again each time: whoever exports a buffer may change the list.
+                # The size is read again each time: an object that exports a buffer may change the list.
                 while index < PyList_GET_SIZE(items):
                     self._add(PyList_GET_ITEM(items, index))
                     index += 1
@@ -177,7 +177,7 @@ cdef class Spread:
             encoder = self._encoder_of(self._partition_of(item))
             if encoder._add_plain(item):
                 return 0
-        # Held: asking an object for its bytes may drop it from the list that it came from.
+        # Held: reading the bytes of an object may remove it from the list that it came from.
         held = <object>item
         encoder = self._encoder_of(self._partition_of(<PyObject *>held))
         if not encoder._add_plain(<PyObject *>held):
@@ -186,7 +186,7 @@ cdef class Spread:
 
     @property
     def keyless(self):
-        """Where records without a key go from now on."""
+        """The partition of records without a key from now on."""
         return self._keyless
 
     @keyless.setter
@@ -196,13 +196,13 @@ cdef class Spread:
         self._keyless = partition
 
     def add_arrow(self, data, partitions=None):
-        """Share out the rows of Arrow data, as `add_arrow` of `_arrow_in` takes them; returns how many.
+        """Divide the rows of Arrow data, as `add_arrow` of `_import` takes them; return how many.
 
         ``partitions`` is a buffer of int32, one for each row: its partition, or -1 for the choice by key.
 
         Raises:
-            RecordError: as there; the row is named. Forget the spread.
-            UnknownPartitionError: ``partitions`` names one that there is not.
+            RecordError: as there; names the row. Discard the spread.
+            UnknownPartitionError: ``partitions`` names one that does not exist.
             ValueError: there are not as many ``partitions`` as rows.
         """
         cdef _Intake intake = _Intake()
@@ -266,7 +266,7 @@ cdef class Spread:
                 memset(ends, 0, <size_t>self._count * sizeof(int32_t))
                 status = partitions_of_rows(rows, self._count, self._keyless, chosen, places, ends)
                 if status == OK:
-                    # Each partition's rows side by side: ends[p] becomes where they begin, then where they end.
+                    # The rows of each partition become adjacent: ends[p] becomes their first place, then their end.
                     collect(places, count, ends, self._count, picks)
             if status == NO_PARTITION:
                 self._refuse_partition(chosen, count, before)

@@ -7,13 +7,13 @@ WORDS: Final[tuple[str, ...]]
 
 @final
 class JsonDecoder(Decoder):
-    """Fields of JSON objects as columns."""
+    """A decoder of JSON objects: their fields as columns."""
 
     def __new__(cls, fields: Iterable[tuple[str, str, tuple[str, ...]]], *, null_bad: bool = False) -> Self: ...
 
 @final
 class StructDecoder(Decoder):
-    """Fields of structs of ``size`` bytes as columns."""
+    """A decoder of structs of ``size`` bytes: their fields as columns."""
 
     def __new__(
         cls, fields: Iterable[tuple[str, bytes, int, int, bool]], size: int, *, null_bad: bool = False

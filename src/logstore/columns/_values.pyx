@@ -1,16 +1,16 @@
 # cython: language_level=3
-"""Values decoded to Arrow columns: JSON objects by the names of their fields, and structs of fixed size.
+"""Decoders of values to Arrow columns: JSON objects by the names of their fields, and structs of fixed size.
 
-A decoder is told its fields once and then makes their columns for one table of `_table` after the
-other, without an object for any record. What a field is of, and its Arrow type::
+A decoder is given its fields once and then makes their columns for one table of `_builder` after the
+other, without an object for any record. Type words of a field, and their Arrow types::
 
     bool b    int8 c   int16 s  int32 i  int64 l   uint8 C  uint16 S  uint32 I  uint64 L
     float16 e  float32 f  float64 g    string u   binary z   json u    bytes of a fixed size w:N
     date tdD   timestamp_ms tsm:UTC   timestamp tsu:UTC   datetime64 of a struct ts?:UTC
 
 A null value (a tombstone), and a field that is missing or null, give null. A value that is no JSON object or
-not of the struct's size is malformed, and so is a field that is of another type: it raises, with topic,
-partition and offset, or becomes null, with ``null_bad``: the field alone if the rest can be read.
+not of the struct's size is malformed, and so is a field of another type. It raises, with topic,
+partition and offset; with ``null_bad`` it becomes null, the field only if the rest can be read.
 
 Both may be used from several threads at once.
 """
@@ -75,7 +75,7 @@ from logstore.errors import PayloadError
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char *text, char **end, void *overflow) except? -1
 
-# What becomes of a field. Numbers, then bits, then slices.
+# Kinds of columns for a field. Numbers, then bits, then slices.
 cdef enum:
     K_INT32
     K_INT64
@@ -87,9 +87,9 @@ cdef enum:
     K_STRING
     K_BINARY
     K_JSON
-    K_COPIED                      # of a struct: the bytes as they are, or turned round
+    K_COPIED                      # of a struct: the bytes as they are, or reversed
 
-# A status beside those of `_json`.
+# A status in addition to those of `_json`.
 cdef enum:
     NEEDS_ROOM = -100
     WRONG_SIZE = -101
@@ -146,17 +146,17 @@ cdef struct Plan:
     int32_t token                 # of JSON
     int32_t offset                # of a struct
     int32_t width
-    int32_t unit                  # bytes that are turned round; 1: none
+    int32_t unit                  # bytes that are reversed; 1: none
 
 
-# --- what both kinds share --------------------------------------------------------------------
+# --- shared by both decoders ------------------------------------------------------------------
 
 cdef inline bint needs_slices(int kind) noexcept nogil:
     return kind == K_STRING or kind == K_BINARY or kind == K_JSON
 
 
 cdef inline void put_nothing(Field *field, int64_t row, int32_t width) noexcept nogil:
-    """A null, over defined bytes."""
+    """Put a null, over defined bytes."""
     put_null(&field.slices, row)
     if field.is_slices:
         (<int32_t *>field.slices.starts.data)[row + 1] = <int32_t>field.slices.size
@@ -174,11 +174,11 @@ cdef inline void put_bit(Field *field, int64_t row, bint bit) noexcept nogil:
 
 
 cdef int long_double(const Token *token, double *out) noexcept with gil:
-    """The nearest double to a number of many digits; infinite where there is none."""
+    """Return the nearest double to a number of many digits; infinite where there is none."""
     try:
         text = PyBytes_FromStringAndSize(<const char *>token.start, token.end - token.start)
         out[0] = PyOS_string_to_double(PyBytes_AS_STRING(text), NULL, NULL)
-    except BaseException:             # the grammar was checked: there is no memory
+    except BaseException:             # the grammar was checked: only memory can be missing
         return NO_MEMORY
     return JSON_OK
 
@@ -221,7 +221,7 @@ cdef class _Fields(Decoder):
                           ARROW_FLAG_NULLABLE, 0)
 
     cdef int _reserve(self, Table *table) except -1:
-        """Room for a field of every row; texts of various sizes take more as they come."""
+        """Reserve a field of every row; texts of various sizes take more as they come."""
         cdef int64_t rows = table.rows
         cdef int i
         cdef Slices *slices
@@ -250,7 +250,7 @@ cdef inline int convert(const Token *token, Field *field, int64_t row) noexcept 
     cdef double real = 0
     cdef int status
     if field.kind == K_JSON:
-        # As it stands: the quotes of a string belong to it.
+        # The raw text: the quotes of a string belong to it.
         size = token.end - token.start
         if token.kind == T_STRING or token.kind == T_ESCAPED:
             size += 2
@@ -272,7 +272,7 @@ cdef inline int convert(const Token *token, Field *field, int64_t row) noexcept 
         return JSON_OK
     if field.kind == K_INT64 or field.kind == K_INT32 or field.kind == K_TIMESTAMP_MS:
         if token.kind == T_NUMBER:
-            # 2.0 is a whole number too, and what many writers make of one.
+            # 2.0 is a whole number too, and many writers emit it.
             if not to_double(token, &real) and long_double(token, &real) != JSON_OK:
                 return NO_MEMORY
             if not -9007199254740992.0 <= real <= 9007199254740992.0:
@@ -316,9 +316,9 @@ cdef inline int convert(const Token *token, Field *field, int64_t row) noexcept 
 
 cdef inline int decode_json(const Plan *plans, const Node *nodes, Token *tokens, int32_t token_count,
                             Table *table, bint null_bad, Fault *fault) noexcept nogil:
-    """Decode the values from row ``fault.row`` on; stops at one for which there is no room, or that is bad.
+    """Decode the values from row ``fault.row`` on; stop at one for which there is no room, or that is bad.
 
-    At the top of the loop ``row`` rows stand in every field.
+    At the top of the loop every field has ``row`` rows.
     """
     cdef int64_t row = fault.row
     cdef int i, status, count = table.field_count
@@ -343,7 +343,7 @@ cdef inline int decode_json(const Plan *plans, const Node *nodes, Token *tokens,
                     return status
                 for i in range(token_count):
                     tokens[i].kind = T_MISSING
-        # Asked before anything of the row is put: it will be decoded again when there is room.
+        # Checked before anything of the row is put: it will be decoded again when there is room.
         for i in range(count):
             field = &table.fields[i]
             token = &tokens[plans[i].token]
@@ -371,10 +371,10 @@ cdef inline int decode_json(const Plan *plans, const Node *nodes, Token *tokens,
 
 @cython.final
 cdef class JsonDecoder(_Fields):
-    """Fields of JSON objects as columns.
+    """A decoder of JSON objects: their fields as columns.
 
     ``fields`` are (name, type word, path): the keys that lead to the value through objects. The words are
-    `WORDS`. With ``null_bad`` what cannot be decoded is null, else it raises.
+    `WORDS`. With ``null_bad`` a value that cannot be decoded is null, else it raises.
 
     Owns: the tree of keys. Threads: immutable after construction.
     """
@@ -402,7 +402,7 @@ cdef class JsonDecoder(_Fields):
         free(self._nodes)
 
     cdef dict _grow(self, list paths):
-        """Lay the tree out, children side by side; the number of each path's token."""
+        """Build the tree, children side by side; return the number of each path's token."""
         cdef int32_t number, child
         tree = {}
         for path in paths:
@@ -506,7 +506,7 @@ cdef inline void copy_turned(uint8_t *out, const uint8_t *data, int32_t width, i
 
 cdef inline int decode_struct(const Plan *plans, int64_t size_wanted, Table *table, bint null_bad,
                               Fault *fault) noexcept nogil:
-    """Decode all values, each of one size. At the top of the loop ``row`` rows stand in every field."""
+    """Decode all values, each of one size. At the top of the loop every field has ``row`` rows."""
     cdef int64_t row
     cdef int i, count = table.field_count
     cdef int32_t size
@@ -537,10 +537,10 @@ cdef inline int decode_struct(const Plan *plans, int64_t size_wanted, Table *tab
 
 @cython.final
 cdef class StructDecoder(_Fields):
-    """Fields of structs of ``size`` bytes as columns.
+    """A decoder of structs of ``size`` bytes: their fields as columns.
 
     ``fields`` are (name, Arrow format, offset, width, reverse): with ``reverse`` the bytes of the number
-    stand in the other order than this machine's. The format b"b" takes a byte and is true unless it is 0.
+    are in the other order than this machine's. The format b"b" takes a byte and is true unless it is 0.
 
     Owns: its plans. Threads: immutable after construction.
     """

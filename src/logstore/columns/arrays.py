@@ -1,6 +1,6 @@
-"""The columns of a scan as numpy arrays, for those without an Arrow library.
+"""Columns of a scan as numpy arrays, for programs without an Arrow library.
 
-All of the range is in memory at once. numpy is imported here, when it is first asked for.
+All of the range is in memory at once. numpy is imported here, at its first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logstore.columns._numpy import format_of, numbers_of, objects_of
 if TYPE_CHECKING:
     from logstore.columns._export import ColumnBatch
 
-#: Arrow format -> numpy type; times are in UTC, of which numpy does not speak.
+#: Arrow format -> numpy type; times are in UTC, which numpy types do not express.
 _TYPES = {
     b"c": "i1", b"C": "u1", b"s": "<i2", b"S": "<u2", b"i": "<i4", b"I": "<u4", b"l": "<i8", b"L": "<u8",
     b"e": "<f2", b"f": "<f4", b"g": "<f8", b"tss:UTC": "<M8[s]", b"tsm:UTC": "<M8[ms]", b"tsu:UTC": "<M8[us]",
@@ -25,7 +25,7 @@ _OBJECTS = (b"z", b"u", b"+l")
 
 
 def arrays_of(batches: Iterable[ColumnBatch], columns: Sequence[str], fields: Sequence[str]) -> dict[str, Any]:
-    """One array for each of ``columns``; those of ``fields`` are masked where they are null."""
+    """Return one array for each of ``columns``; those of ``fields`` are masked where they are null."""
     parts: dict[str, list[Any]] = {name: [] for name in columns}
     for batch in batches:
         for name in columns:

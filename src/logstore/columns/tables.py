@@ -1,7 +1,7 @@
-"""A scan in one call as the table of a library: pyarrow, pandas, polars or duckdb.
+"""A scan as a table of a library, in one call: pyarrow, pandas, polars or duckdb.
 
-Each library is imported when it is first asked for: logstore itself needs none of them. An error of the scan is
-raised as it is; what the library makes of its text is the cause. Any thread may call.
+Each library is imported at its first use: logstore itself needs none of them. An error of the scan is
+raised as it is; the library's own error is its cause. Any thread may call.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ if TYPE_CHECKING:
 
 
 class Tabular(ABC):
-    """What can be read as one table, in one call or as an Arrow stream."""
+    """An object that can be read as one table, in one call or as an Arrow stream."""
 
     @abstractmethod
     def _stream(self) -> ColumnStream:
-        """A stream over all of it, from its start."""
+        """Return a stream over all records, from the start."""
 
     def to_arrow(self) -> pyarrow.Table:
-        """All of it as a `pyarrow.Table`, in memory.
+        """Return all records as a `pyarrow.Table`, in memory.
 
         Raises as `chunks`, and:
-            MissingLibraryError: pyarrow is not installed; the extra that brings it is named.
+            MissingLibraryError: pyarrow is not installed; names the extra that contains it.
         """
         return _read(self._stream(), library("pyarrow", "to_arrow()").table)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All of it as a `pandas.DataFrame`, in memory; by way of pyarrow. Raises as `to_arrow`."""
+        """Return all records as a `pandas.DataFrame`, in memory; by way of pyarrow. Raises as `to_arrow`."""
         for each in ("pandas", "pyarrow"):
             library(each, "to_pandas()")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """All of it as a `polars.DataFrame`, in memory. Raises as `to_arrow`."""
+        """Return all records as a `polars.DataFrame`, in memory. Raises as `to_arrow`."""
         frame: polars.DataFrame = _read(self._stream(), library("polars", "to_polars()").DataFrame)
         return frame
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All of it as a relation of duckdb's, of its default connection or of ``connection``.
+        """Return all records as a relation of duckdb, of its default connection or of ``connection``.
 
-        Nothing is read before a query asks for it, and each query reads it again. Raises as `to_arrow`; an error on
-        the way reaches the query as its text.
+        Nothing is read before a query needs it, and each query reads again. Raises as `to_arrow`; an error during
+        a query reaches it as its text.
         """
         reader = library("duckdb", "to_duckdb()") if connection is None else connection
         relation: duckdb.DuckDBPyRelation = reader.from_arrow(self)
         return relation
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A new Arrow stream over all of it, from its start, for pyarrow, polars, duckdb, pandas and others.
+        """Return a new Arrow stream over all records, for pyarrow, polars, duckdb, pandas etc.
 
         An error on the way (see `chunks`), and a `PayloadError`, reaches the consumer as its text.
         """
@@ -73,7 +73,7 @@ def library(name: str, needed_by: str) -> Any:
     """Import a library of the extra ``[tables]``.
 
     Raises:
-        MissingLibraryError: it cannot be imported; says what to install.
+            MissingLibraryError: it cannot be imported; says what to install.
     """
     try:
         return importlib.import_module(name)
@@ -88,7 +88,7 @@ def _read(stream: ColumnStream, make: Callable[[ColumnStream], Any]) -> Any:
     try:
         return make(stream)
     except Exception as error:
-        # The library knows only the text of what went wrong.
+        # The library's error has only the text of the original one.
         if isinstance(stream.error, Exception):
             raise stream.error from error
         raise

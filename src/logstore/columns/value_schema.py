@@ -1,13 +1,13 @@
-"""What a user writes as ``value_schema``, made into the decoder of the values.
+"""The user's ``value_schema``, converted to the decoder of the values.
 
-Three ways to say what the values are::
+Forms of a schema::
 
     {"dep_delay": "float64", "plane.tailnum": "string"}      JSON objects, a dot for each object further in
     {"tail": ("string", "/plane/tailnum")}                   the same, the column named by itself
     {"format": "<qid", "names": ["id", "delay", "price"]}    structs, as the `struct` module writes them
     numpy.dtype([("id", "<i8"), ("delay", "<i4")])           structs, as numpy writes them
 
-Nothing is read here; `logstore.columns._values` decodes.
+Nothing is decoded here; `logstore.columns._values` does that.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from logstore.columns._values import WORDS, JsonDecoder, StructDecoder
 if TYPE_CHECKING:
     from logstore.columns._builder import Decoder
 
-#: What is said of the values: see the module's text. Any: a numpy.dtype, which is not imported for it.
+#: A schema of the values: see the module's docstring. Any: a numpy.dtype, which is not imported for it.
 ValueSchema = Mapping[str, Any] | Any
 
-#: Makes the decoder of some of a schema's fields.
+#: A function that makes the decoder of some of a schema's fields.
 Narrowed = Callable[[Sequence[str]], "Decoder"]
 
 #: The columns that every record has; a field may not take their names.
@@ -34,7 +34,7 @@ TAKEN = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 
 _ON_ERROR = ("raise", "null")
 
-#: Letter of the struct module -> Arrow format. Letters for text and padding are dealt with by themselves.
+#: Letter of the struct module -> Arrow format. Letters for text and padding are handled separately.
 _STRUCT_FORMATS = {
     "?": b"b", "b": b"c", "B": b"C", "h": b"s", "H": b"S", "i": b"i", "I": b"I", "l": b"l", "L": b"L",
     "q": b"l", "Q": b"L", "n": b"l", "N": b"L", "e": b"e", "f": b"f", "d": b"g", "c": b"w:1",
@@ -50,10 +50,10 @@ _ITEM = re.compile(r"(\d*)(.)", re.DOTALL)
 
 
 def decoder_of(schema: ValueSchema, on_error: str = "raise") -> tuple[tuple[str, ...], Narrowed]:
-    """The names of a schema's fields, and what makes the decoder of those that are asked for.
+    """Return the names of a schema's fields, and a function that makes the decoder of the requested ones.
 
     Raises:
-        ValueError: the schema, or ``on_error``, is not one of the ways above; says which field and why.
+        ValueError: the schema, or ``on_error``, has none of the forms above; says which field and why.
     """
     if on_error not in _ON_ERROR:
         raise ValueError(f"on_error is 'raise' or 'null', found {on_error!r}")
@@ -112,7 +112,7 @@ def _word_and_path(name: str, said: object) -> tuple[str, str]:
 
 
 def _keys(name: str, path: str) -> tuple[str, ...]:
-    """The keys of a path: a JSON pointer (RFC 6901) if it begins with a slash, else names with dots between."""
+    """Return the keys of a path: a JSON pointer (RFC 6901) if it begins with a slash, else dotted names."""
     if not path.startswith("/"):
         keys = tuple(path.split("."))
         if "" in keys:
@@ -125,7 +125,7 @@ def _keys(name: str, path: str) -> tuple[str, ...]:
 
 # --- structs -----------------------------------------------------------------------------------
 
-#: (name, Arrow format, offset, bytes, whether they stand in the other order)
+#: (name, Arrow format, offset, bytes, whether they are in the other byte order)
 _StructField = tuple[str, bytes, int, int, bool]
 
 
@@ -137,7 +137,7 @@ def _struct(fields: list[_StructField], size: int, null_bad: bool) -> tuple[tupl
 
 
 def _of_format(format: Any, names: Any) -> tuple[list[_StructField], int]:
-    """The fields of a struct in the words of Python's `struct` module, and its size."""
+    """Return the fields of a struct, as in Python's `struct` module, and its size."""
     if not isinstance(format, str) or isinstance(names, str) or not isinstance(names, Sequence):
         raise ValueError(f"a struct is given as a format and a list of names, found {format!r} and {names!r}")
     try:
@@ -152,7 +152,7 @@ def _of_format(format: Any, names: Any) -> tuple[list[_StructField], int]:
         if letter != "x" and letter != "s" and letter not in _STRUCT_FORMATS:
             raise ValueError(f"format {format!r}: the letter {letter!r} has no column; read the value as it is")
         if times == 0:
-            before += f"0{letter}"  # aligns what comes next
+            before += f"0{letter}"  # aligns the next field
         for _ in range(min(times, 1) if letter in "sx" else times):
             item = f"{times}{letter}" if letter in "sx" else letter
             end = struct.calcsize(before + item)
@@ -171,7 +171,7 @@ def _of_format(format: Any, names: Any) -> tuple[list[_StructField], int]:
 
 
 def _of_dtype(dtype: Any) -> list[_StructField]:
-    """The fields of a structured numpy dtype."""
+    """Return the fields of a structured numpy dtype."""
     if not dtype.names:
         raise ValueError(f"a numpy dtype with named fields is needed, found {dtype!r}")
     out = []

@@ -1,1 +1,1 @@
-"""Settings: which there are, what each accepts, and where their values come from."""
+"""Settings: their keys, accepted values and sources."""

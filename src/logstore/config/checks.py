@@ -1,8 +1,7 @@
-"""Settings that are allowed one by one and lose data, or do not do what they promise, together.
+"""Dangerous combinations of settings: each setting is valid, together they lose data or have no effect.
 
-`check` alone knows the dangerous combinations. It looks at settings, at how far groups lag behind
-and at the size of the disk, all of which its caller hands in: no I/O. Each finding names the row of
-docs/rows.md whose tests show what happens.
+`check` is responsible for all of them. Its caller passes the settings, the lag of groups and the size of
+the disk: no I/O. Each finding names the row of docs/rows.md whose tests show the effect.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from logstore.config.store import StoreConfig
 
 
 class Severity(enum.StrEnum):
-    """How bad it is. The first is the worst."""
+    """Severity of a finding. The first is the worst."""
 
-    DANGER = "danger"  #: acknowledged records can be lost, or go before they were read
-    WARNING = "warning"  #: something will be refused, or will not do what it looks like
-    NOTE = "note"  #: a choice that should be meant
+    DANGER = "danger"  #: acknowledged records can be lost, or deleted before they were read
+    WARNING = "warning"  #: a call will be refused, or a setting has not the effect it seems to have
+    NOTE = "note"  #: a choice that should be deliberate
 
 
 class Finding(NamedTuple):
@@ -43,7 +42,7 @@ class Finding(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """How far a group is behind in one topic: the age of the oldest record that it has not read."""
+    """Lag of a group in one topic: the age of the oldest record that it has not read."""
 
     group: str
     topic: str
@@ -52,10 +51,10 @@ class GroupLag(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What is looked at."""
+    """Input of all checks."""
 
     config: StoreConfig = field(default_factory=StoreConfig)
-    topics: Mapping[str, LogConfig] = field(default_factory=dict)  #: empty: the store's defaults are looked at
+    topics: Mapping[str, LogConfig] = field(default_factory=dict)  #: empty: the store's defaults are checked
     lags: Collection[GroupLag] = ()
     producer: ProducerConfig | None = None
     consumer: ConsumerConfig | None = None
@@ -81,11 +80,11 @@ def check(
     keyless: Collection[str] = (),
     disk_bytes: int | None = None,
 ) -> list[Finding]:
-    """Every dangerous combination in these settings, the worst first.
+    """Return every dangerous combination in these settings, the worst first.
 
-    ``topics`` are the settings that hold for each topic; without any, what a new topic would get is
-    looked at. ``keyless`` names topics that hold records without a key, ``disk_bytes`` is the size of
-    the file system; what is not given is not judged.
+    ``topics`` are the settings of each topic; without any, those of a new topic are checked.
+    ``keyless`` names topics that hold records without a key, ``disk_bytes`` is the size of
+    the file system. Checks whose input is not given are skipped.
 
     >>> [finding.name for finding in check(producer=ProducerConfig(acks="0")) if finding.severity == "danger"]
     ['acks-none']
@@ -111,7 +110,7 @@ def _topic(name: str) -> str:
     return f"topic {name}" if name else "topic defaults"
 
 
-# --- copies and what an acknowledgement means --------------------------------------------------
+# --- copies and acknowledgements ---------------------------------------------------------------
 
 
 def _replication(case: Case) -> Iterator[Finding]:

@@ -1,9 +1,9 @@
-"""The settings of an embedded producer and an embedded consumer, by Kafka's names.
+"""Settings of an embedded producer and an embedded consumer, by Kafka's names.
 
-Fields are the keys that mean something without a network. Of Kafka's other client keys, those that only tune
-(connections, buffers, timeouts of a group) are accepted without effect and logged once. Those that promise
-something which is not kept here (transactions, encryption, serialisers and interceptors named by class,
-partitions handed out by a group) are refused, unless their value asks for what is done anyway. No I/O.
+Fields are the keys that apply without a network. Kafka's other client keys that only tune (connections, buffers,
+timeouts of a group) are accepted without effect and logged once. Keys for unsupported features (transactions,
+encryption, serialisers and interceptors named by class, partitions assigned by a group) are refused, unless
+their value asks for the behaviour here. No I/O.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NO_TRANSACTIONS = (
     "logstore.DatabaseOffsets, repeated batches are dropped by enable.idempotence"
 )
 
-#: Of both kinds of client, with or without a network.
+#: Refused keys of producers and consumers, with or without a network.
 CODE = (
     Refusal("interceptor.classes", _NO_JAVA.format("do what they did where records are sent or read")),
     Refusal("config.providers", _NO_JAVA.format("give values as they are meant")),
@@ -92,13 +92,13 @@ _MEMBERSHIP = (
 
 
 class ClientConfig:
-    """What all have: made from dotted keys, read as pairs."""
+    """Base of client settings: made from dotted keys, read as pairs."""
 
     __slots__ = ()
 
-    #: Whose keys of Kafka's are no mistake, even where they mean nothing here.
+    #: Kafka's clients whose keys are accepted, even without effect here.
     SCOPES: ClassVar[tuple[str, ...]] = ()
-    #: Which of these ask for what is not kept.
+    #: Keys among them that ask for unsupported features.
     REFUSED: ClassVar[tuple[Refusal, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -106,11 +106,11 @@ class ClientConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
-        """Settings from Kafka's dotted keys and fields by name; ``fields`` win over ``settings``.
+        """Make settings from Kafka's dotted keys and fields by name; ``fields`` override ``settings``.
 
         Raises:
-            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
-            InvalidSettingError: a value is outside its range, or a key of Kafka's promises what is not kept here;
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key.
+            InvalidSettingError: a value is outside its range, or a key of Kafka asks for an unsupported feature;
                 all such keys are named.
         """
         check_settings(settings)
@@ -151,7 +151,7 @@ class ClientConfig:
 
     @classmethod
     def refusal(cls, key: str, value: Setting) -> str | None:
-        """What to do instead of setting a key that is Kafka's and none of ours; None if it may be given."""
+        """Return what to do instead of setting a key of Kafka that is not ours; None if it is accepted."""
         dotted = key if "." in key else key.replace("_", ".")
         facts: kafka_keys.KafkaKey | None = None
         for scope in cls.SCOPES:
@@ -164,11 +164,11 @@ class ClientConfig:
         return None
 
     def items(self) -> Iterator[tuple[str, Value]]:
-        """Every key with its value, in the order of this page."""
+        """Yield every key with its value, in the order of the fields."""
         return values_of(self)
 
     def replace(self, **fields: Setting) -> Self:
-        """A copy with some fields or keys changed; raises as `of` does."""
+        """Return a copy with some fields or keys changed; raises as `of` does."""
         return self.of(self, **fields)
 
 
@@ -184,7 +184,7 @@ class ProducerConfig(ClientConfig):
     REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *PRODUCER_PROMISES)
 
     # -- batches
-    batch_size: int = size(16_384, 0, INT32_MAX)  #: bytes; 0 sends every record alone
+    batch_size: int = size(16_384, 0, INT32_MAX)  #: bytes; 0 sends each record in a batch of its own
     linger_ms: int = duration(5, 0, INT64_MAX)  #: how long a batch waits for more
     compression_type: str = word("none", "none", "uncompressed", "gzip", "snappy", "lz4", "zstd")
     compression_gzip_level: int = number(-1, -1, 9)
@@ -194,17 +194,17 @@ class ProducerConfig(ClientConfig):
 
     # -- back-pressure
     buffer_memory: int = size(33_554_432, 0, INT64_MAX)  #: bytes that wait to be written
-    max_block_ms: int = duration(60_000, 0, INT64_MAX)  #: how long `send` waits for room
+    max_block_ms: int = duration(60_000, 0, INT64_MAX)  #: how long `send` waits for space
 
-    # -- what is promised
+    # -- delivery
     acks: str = setting("all", Rule(words=("all", "1", "0"), aliases=(("-1", "all"),)))
-    ack: str = word("topic", "topic", "written", "synced", key="logstore.ack")  #: topic: as its setting says
+    ack: str = word("topic", "topic", "written", "synced", key="logstore.ack")  #: topic: the topic's setting
     enable_idempotence: bool = boolean(True)
     delivery_timeout_ms: int = duration(120_000, 0, INT32_MAX)  #: until a record that cannot be written fails
-    retries: int = number(INT32_MAX, 0, INT32_MAX)  #: of what failed retriably, such as a full disk
+    retries: int = number(INT32_MAX, 0, INT32_MAX)  #: after retriable errors, such as a full disk
     retry_backoff_ms: int = duration(100, 0, INT64_MAX)
 
-    # -- who gets what
+    # -- partitioning
     partitioner_class: str = setting(
         "default",
         Rule(
@@ -224,11 +224,11 @@ class ProducerConfig(ClientConfig):
 
     @property
     def default_ack(self) -> Ack | None:
-        """None: as the topic's ``logstore.ack`` says."""
+        """The ack of each append; None: the topic's ``logstore.ack``."""
         return None if self.ack == "topic" else Ack(self.ack)
 
 
-#: ``by_duration:P1DT2H``: the time of that long ago, Java's `Duration.parse`, which counts days as 24 hours.
+#: ``by_duration:P1DT2H``: that long ago, parsed as Java's `Duration.parse`, which counts days as 24 hours.
 _DURATION = re.compile(
     r"by_duration:P(?=[\dT])(?:(?P<days>\d+)D)?"
     r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
@@ -250,7 +250,7 @@ class ConsumerConfig(ClientConfig):
     group_id: str = text("")  #: empty: no committed offsets
     auto_offset_reset: str = setting(
         "latest", Rule(words=("latest", "earliest", "none"), pattern=f"(?i:{_DURATION.pattern})")
-    )  #: where to begin without a committed offset, or with one that is gone
+    )  #: where to begin without a committed offset, or with a deleted one
     enable_auto_commit: bool = boolean(True)
     auto_commit_interval_ms: int = duration(5_000, 0, INT32_MAX)
     max_poll_records: int = number(500, 1, INT32_MAX)
@@ -264,7 +264,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def reset_age_ms(self) -> int | None:
-        """How long ago ``auto.offset.reset=by_duration:…`` begins, else None."""
+        """The age at which ``auto.offset.reset=by_duration:…`` begins, else None."""
         found = _DURATION.fullmatch(self.auto_offset_reset)
         if found is None:
             return None

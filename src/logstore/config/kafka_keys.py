@@ -1,9 +1,9 @@
-"""Kafka's settings as data: which keys exist, their types, defaults and ranges.
+"""Kafka's settings as data: their keys, types, defaults and ranges.
 
-``kafka_keys.json`` holds what Kafka's own jars say of the keys of topics, brokers, producers and
-consumers; ``meanings.toml`` says in our words what the keys do that are honoured here. Both are read
-when they are first asked for: when a key is met that no class of settings knows, and by
-``logstore config``. No key ever names code to load. Any thread may use it.
+``kafka_keys.json`` holds the keys of topics, brokers, producers and consumers from Kafka's own jars.
+``meanings.toml`` describes the keys that are honoured here. Both are read on first use: for a key that is
+unknown to every settings class, and by ``logstore config``. No key ever names code to load. Any thread may
+use it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 
 
 class KafkaKey(NamedTuple):
-    """What Kafka says of one key in one scope."""
+    """Kafka's definition of one key in one scope."""
 
     key: str
     scope: str  #: topic, broker, producer or consumer
     type: str
     default: str | None
     valid: str | None
-    synonyms: tuple[str, ...]  #: of a topic's key: the broker's keys behind it, first wins
+    synonyms: tuple[str, ...]  #: of a topic's key: the broker's keys for it; the first takes precedence
     required: bool
     internal: bool
 
 
-#: Keys of earlier Kafka versions that old files still hold. They had to do with old formats and
-#: protocols, or with ZooKeeper, and change nothing here.
+#: Keys of earlier Kafka versions that old files still hold. They concern old formats and
+#: protocols, or ZooKeeper, and change nothing here.
 REMOVED = frozenset(
     {
         "broker.id.generation.enable",
@@ -54,7 +54,7 @@ REMOVED = frozenset(
     }
 )
 
-#: Families whose keys carry a name of the user's.
+#: Prefixes of keys that contain a name chosen by the user.
 PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.", "sasl.oauthbearer.", "zookeeper.ssl.")
 
 
@@ -75,13 +75,13 @@ def _data() -> dict[str, Any]:
 
 
 def version() -> str:
-    """The version of Kafka whose keys these are."""
+    """Return the version of Kafka that the keys are from."""
     return str(_data()["version"])
 
 
 @functools.cache
 def keys(scope: str) -> Mapping[str, KafkaKey]:
-    """Kafka's keys of one scope: ``topic``, ``broker``, ``producer`` or ``consumer``."""
+    """Return Kafka's keys of one scope: ``topic``, ``broker``, ``producer`` or ``consumer``."""
     return {
         key: KafkaKey(
             key,
@@ -98,13 +98,13 @@ def keys(scope: str) -> Mapping[str, KafkaKey]:
 
 
 def is_kafkas(key: str, *scopes: str) -> bool:
-    """Whether Kafka knows, or once knew, a key in one of the scopes."""
+    """Return whether Kafka has, or once had, a key in one of the scopes."""
     return key in REMOVED or key.startswith(PREFIXES) or any(key in keys(scope) for scope in scopes)
 
 
 @functools.cache
 def meanings() -> Mapping[str, str]:
-    """Key -> what it does here, in a sentence; of every key that is honoured."""
+    """Return key -> its effect here, in a sentence, for every key that is honoured."""
     import tomllib
 
     found = tomllib.loads(_package_file("meanings.toml"))

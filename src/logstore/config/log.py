@@ -1,11 +1,11 @@
-"""The settings of one log, by Kafka's names.
+"""Settings of one log, by Kafka's names.
 
 Every field of `LogConfig` is a key of Kafka's topic configuration with its dots as underscores;
-our own keys begin with ``logstore.``. A key belongs to one of three classes: honoured (a field
-here), Kafka's but without effect here (`WITHOUT_EFFECT`), or unknown, which is refused with all
-wrong keys named and the nearest known one. Ranges and defaults are those of Kafka 4.3's topic
-configuration reference except where a comment says otherwise: Kafka's least ``segment.bytes`` is one
-mebibyte, ours what holds one batch; Kafka's ``retention.ms`` is 7 days, ours for ever. No I/O.
+our own keys begin with ``logstore.``. A key is honoured (a field here), accepted without effect
+(`WITHOUT_EFFECT`), or unknown. Unknown keys are refused; the error names each one and the nearest known key.
+Ranges and defaults are those of Kafka 4.3's topic configuration reference, with two exceptions. The minimum of
+``segment.bytes`` is the size of one batch (Kafka: one mebibyte), and ``retention.ms`` keeps records for ever
+(Kafka: 7 days). No I/O.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class LogConfig:
         UnknownSettingError, InvalidSettingError: naming every key that is wrong.
     """
 
-    # -- segments and their indexes
+    # -- segments and indexes
     segment_bytes: int = size(1 << 30, 61, INT32_MAX)  #: roll before a segment grows past this
     segment_ms: int = duration(604_800_000, 1, _FOREVER)  #: roll a segment older than this
-    segment_jitter_ms: int = duration(0, 0, _FOREVER)  #: taken off segment.ms at random, at most
-    segment_index_bytes: int = size(10 << 20, 4, INT32_MAX)  #: size of an index file; full rolls
+    segment_jitter_ms: int = duration(0, 0, _FOREVER)  #: largest random reduction of segment.ms
+    segment_index_bytes: int = size(10 << 20, 4, INT32_MAX)  #: size of an index file; a full one rolls
     index_interval_bytes: int = size(4096, 0, INT32_MAX)  #: bytes of log between index entries
-    preallocate: bool = boolean(False)  #: reserve room ahead, whatever logstore.write.strategy says
+    preallocate: bool = boolean(False)  #: preallocate, overriding logstore.write.strategy
 
-    # -- what may enter
+    # -- batches
     max_message_bytes: int = size(1_048_588, 0, INT32_MAX)  #: the largest batch
     message_timestamp_type: str = word("createtime", "createtime", "logappendtime")
     message_timestamp_before_max_ms: int = duration(_FOREVER, 0, _FOREVER)
@@ -83,7 +83,7 @@ class LogConfig:
 
     # -- retention and compaction
     cleanup_policy: str = word("delete", "delete", "compact", several=True)
-    #: -1 keeps for ever. Kafka's default is 7 days, which a ``server.properties`` brings (`StoreConfig.load`).
+    #: -1 keeps for ever. Kafka's default of 7 days applies with a ``server.properties`` (`StoreConfig.load`).
     retention_ms: int = duration(-1, -1, _FOREVER)
     retention_bytes: int = size(-1, -1, _FOREVER)  #: -1 keeps all
     delete_retention_ms: int = duration(86_400_000, 0, _FOREVER)
@@ -94,14 +94,14 @@ class LogConfig:
     # -- replication
     unclean_leader_election_enable: bool = boolean(False)
 
-    # -- a broker's setting in Kafka, a log's here
+    # -- broker settings in Kafka
     producer_id_expiration_ms: int = duration(86_400_000, 1, INT32_MAX)
 
     # -- our own
     ack: str = word("written", "written", "synced", key="logstore.ack")  #: default of every append
     visible_after: str = word("append", "append", "flush", key="logstore.visible.after")
     tail: str = word("file", "file", "memory", key="logstore.tail")  #: memory keeps the tail until a flush
-    tail_bytes: int = size(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail at
+    tail_bytes: int = size(16 << 20, 1, INT32_MAX, key="logstore.tail.bytes")  #: flush a memory tail of this size
     write_strategy: str = word(
         "preallocate", "preallocate", "extend", "chunked", key="logstore.write.strategy"
     )  #: how a segment's file grows
@@ -140,10 +140,10 @@ class LogConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Setting] | LogConfig | None = None, /, **fields: Setting) -> LogConfig:
-        """Settings from dotted keys (Kafka's topic or broker names) and fields by name.
+        """Make settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
-        Kafka keys without effect here are accepted and logged once. ``fields`` win over
-        ``settings``. Of several names for one setting the topic's wins over the broker's, and
+        Kafka keys without effect here are accepted and logged once. ``fields`` take precedence over
+        ``settings``. If a setting has several names, the topic's takes precedence over the broker's, and
         milliseconds over minutes over hours, as in Kafka.
 
         >>> LogConfig.of({"segment.bytes": 4096}, retention_ms=-1).retention_ms
@@ -152,7 +152,7 @@ class LogConfig:
         7200000
 
         Raises:
-            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known, and
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key, and
                 so is every value outside its range.
             InvalidSettingError: a value is outside its range; all such keys are named.
         """
@@ -183,27 +183,27 @@ class LogConfig:
         return cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
 
     def items(self) -> Iterator[tuple[str, Value]]:
-        """Every key with its value, in the order of this page."""
+        """Yield every key with its value, in the order of the fields."""
         return values_of(self)
 
     def changed(self) -> dict[str, Value]:
-        """The keys that differ from their defaults."""
+        """Return the keys that differ from their defaults."""
         return {key: value for key, value in self.items() if value != DEFAULTS[key]}
 
     def replace(self, **fields: Setting) -> LogConfig:
-        """A copy with some fields or keys changed; raises as `of` does."""
+        """Return a copy with some fields or keys changed; raises as `of` does."""
         return LogConfig.of(self.changed(), **fields)
 
-    # -- what the words mean
+    # -- derived values
 
     @property
     def batch_limits(self) -> tuple[tuple[str, int], ...]:
-        """What a batch must fit: each setting with its bytes."""
+        """The settings that limit a batch, each with its bytes."""
         return ("max.message.bytes", self.max_message_bytes), ("segment.bytes", self.segment_bytes)
 
     @property
     def batch_limit(self) -> int:
-        """Bytes that a batch may have."""
+        """The largest batch in bytes."""
         return min(self.max_message_bytes, self.segment_bytes)
 
     @property
@@ -222,13 +222,13 @@ class LogConfig:
     def codec(self) -> Codec | None:
         """The codec that the log imposes, or None to keep the producer's."""
         if self.compression_type == "producer":
-            # A compressed batch may have fewer bytes than records, so it has no offset that is a position.
+            # A compressed batch may have fewer bytes than records, so offsets could not be positions.
             return Codec.NONE if self.offset_mode == "bytes" else None
         word = "none" if self.compression_type == "uncompressed" else self.compression_type
         return Codec[word.upper()]
 
     def level_of(self, codec: Codec) -> int:
-        """The configured compression level of a codec; 0 for codecs without levels."""
+        """Return the configured compression level of a codec; 0 for codecs without levels."""
         levels = {
             Codec.GZIP: self.compression_gzip_level,
             Codec.LZ4: self.compression_lz4_level,
@@ -246,7 +246,7 @@ class LogConfig:
 
 
 def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Settings by their dotted topic keys, as text: what a catalogue keeps.
+    """Return settings by their dotted topic keys, as text, to be stored in a catalogue.
 
     Keys may be Kafka's topic or broker names or field names; those without effect here are kept.
 
@@ -258,7 +258,7 @@ def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
     """
     parsed = LogConfig.of(settings)
     found = sort_out(settings, NAMES)
-    # Words become numbers: what is kept means the same to an earlier version, and to Kafka.
+    # An earlier version or Kafka would not understand words such as 7d: they are stored as numbers.
     kept = {
         _KEYS[name]: getattr(parsed, name) if is_in_words(value) and RULES[name].unit else value
         for name, value in found.fields.items()
@@ -267,7 +267,7 @@ def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
 
 
 def canonical_keys(keys: Iterable[str]) -> list[str]:
-    """The dotted topic keys behind names of settings; raises as `canonical` for those that are none."""
+    """Return the dotted topic keys of setting names; raises as `canonical` for unknown names."""
     names = list(keys)
     unknown = {
         name: nearest(name, _KNOWN, NAMES) for name in names if name not in NAMES and name not in WITHOUT_EFFECT
@@ -281,8 +281,8 @@ DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(Log
 
 _HOUR_MS = 3_600_000
 
-#: Kafka's broker-wide names of the same settings, and by what a value is multiplied; of several for one
-#: setting the first wins (Kafka's `ServerTopicConfigSynonyms`).
+#: Broker-wide name -> the topic's key, and the factor of its value; of several for one setting the first wins
+#: (Kafka's `ServerTopicConfigSynonyms`).
 _SYNONYMS: dict[str, tuple[str, int]] = {
     "log.segment.bytes": ("segment.bytes", 1),
     "log.roll.ms": ("segment.ms", 1),
@@ -313,13 +313,13 @@ _SYNONYMS: dict[str, tuple[str, int]] = {
 #: Broker-wide name -> the topic's key, where both take the same value.
 SYNONYMS: dict[str, str] = {synonym: key for synonym, (key, scale) in _SYNONYMS.items() if scale == 1}
 
-#: Broker-wide name -> the topic's key, and by what the value is multiplied.
+#: Broker-wide name -> the topic's key, and the factor of its value, where that is not 1.
 SCALED: dict[str, tuple[str, int]] = {name: to for name, to in _SYNONYMS.items() if to[1] != 1}
 
-#: Keys of Kafka's topics that are accepted and change nothing in a log of ours.
+#: Keys of Kafka's topics that are accepted and change nothing in a log.
 WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
-        # A deleted segment goes at once; those who still read it keep its file open.
+        # A segment is deleted at once; its readers keep its file open.
         "file.delete.delay.ms",
         "log.segment.delete.delay.ms",
         "follower.replication.throttled.replicas",
@@ -336,13 +336,13 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
 
 _KEYS: dict[str, str] = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
 
-#: What each field accepts.
+#: The accepted values of each field.
 RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(LogConfig)}
 
-#: Every name of a setting of a log.
+#: All names of the settings of a log.
 NAMES = names_of(LogConfig, _SYNONYMS)
 
-#: What a misspelt key may have been meant for.
+#: Candidates to suggest for a misspelt key.
 _KNOWN = (*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT)
 
 __all__ = [

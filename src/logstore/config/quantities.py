@@ -1,7 +1,7 @@
 """Durations, sizes and times as people write them: ``7d``, ``10GiB``, ``-2h``, ``2026-11-02 10:00``.
 
-One reader of such words for settings, the command line, options of Spark and calls in Python, so that a word
-means the same everywhere. Knows no setting. No I/O but the time zones of the machine. Any thread may use it.
+Settings, the command line, options of Spark and calls in Python use this parser, so a word means the same
+everywhere. It defines no setting. No I/O except the machine's time zones. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _UNITS_US = {
     **dict.fromkeys(("w", "week", "weeks"), 604_800_000_000),
 }
 
-#: All of them powers of 1024, also without the i: as Spark and Java write sizes.
+#: Powers of 1024, also without the i, as in Spark and Java.
 _UNITS_BYTES = {"": 1, "b": 1} | {
     letter + rest: 1024**power for power, letter in enumerate("kmgtp", 1) for rest in ("", "b", "ib")
 }
 
 
 def is_in_words(value: object) -> bool:
-    """Whether a value can only be a number with its unit behind it.
+    """Return whether a value can only be a number with a unit after it.
 
     >>> is_in_words("7d"), is_in_words("7"), is_in_words(7)
     (True, False, False)
@@ -43,7 +43,7 @@ def is_in_words(value: object) -> bool:
 
 
 def duration_ms(text: str) -> int:
-    """Return the milliseconds of a duration: a number with ms, s, m, h, d or w behind it; without one, of ms.
+    """Return the milliseconds of a duration: a number followed by ms, s, m, h, d or w; by default ms.
 
     A day has 24 hours. A fraction of a millisecond counts as a whole one.
 
@@ -51,27 +51,27 @@ def duration_ms(text: str) -> int:
     (604800000, 5400000, 250)
 
     Raises:
-        ValueError: it is no duration.
+        ValueError: the text is not a duration.
     """
     return -(-_scaled(text, _UNITS_US, "a time such as 7d, 12h, 15m, 30s or 500ms") // 1_000)
 
 
 def size_bytes(text: str) -> int:
-    """Return the bytes of a size: a number with KiB, MiB, GiB, TiB or PiB behind it; without one, of bytes.
+    """Return the bytes of a size: a number followed by KiB, MiB, GiB, TiB or PiB; by default bytes.
 
-    The units are powers of 1024, also where they are written as k or kB.
+    The units are powers of 1024, also if written as k or kB.
 
     >>> size_bytes("10GiB"), size_bytes("256m"), size_bytes("4096")
     (10737418240, 268435456, 4096)
 
     Raises:
-        ValueError: it is no size.
+        ValueError: the text is not a size.
     """
     return _scaled(text, _UNITS_BYTES, "a number of bytes, such as 268435456, 256MiB or 10GiB")
 
 
 def _scaled(text: str, units: dict[str, int], expected: str) -> int:
-    """A number with its unit as a whole number of the smallest, rounded up; raises ValueError if it is none."""
+    """Return a number with a unit as a whole number of the smallest unit, rounded up; else raise ValueError."""
     found = _WORD.fullmatch(text.strip())
     unit = None if found is None else units.get(found[3].lower())
     if found is None or unit is None or (found[2] and not found[3]):
@@ -82,8 +82,8 @@ def _scaled(text: str, units: dict[str, int], expected: str) -> int:
 
 
 def _hint(found: re.Match[str] | None, units: dict[str, int]) -> str:
-    """What was probably meant, where the unit is misspelt."""
-    import difflib  # only here, and it is not small
+    """Return what was probably meant if the unit is misspelt."""
+    import difflib  # large, and only errors need it
 
     near = [] if found is None else difflib.get_close_matches(found[3].lower(), filter(None, units), 1)
     if found is None or not near:
@@ -93,17 +93,17 @@ def _hint(found: re.Match[str] | None, units: dict[str, int]) -> str:
 
 
 def time_ms(text: str, now_ms: int, zone: tzinfo | None = None) -> int:
-    """Return the milliseconds since 1970 of a number of them, an ISO 8601 date or time, or a while ago: ``-2h``.
+    """Return milliseconds since 1970 from a number of them, an ISO 8601 date or time, or a duration ago: ``-2h``.
 
-    A date or time that names no zone is of ``zone``, by default UTC.
+    A date or time without a zone is in ``zone``, by default UTC.
 
     >>> time_ms("-2h", 10_000_000), time_ms("1970-01-02", 0), time_ms("1970-01-01 02:00+01:00", 0)
     (2800000, 86400000, 3600000)
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the text is none of them.
     """
-    from datetime import UTC, datetime  # a share of the cost of `import logstore`
+    from datetime import UTC, datetime  # it would slow down `import logstore`
 
     word = text.strip()
     if word.isascii() and word.isdigit():
@@ -121,7 +121,7 @@ def time_ms(text: str, now_ms: int, zone: tzinfo | None = None) -> int:
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the time zone of a name such as Europe/Berlin, UTC or +02:00, or of ``local``: that of the machine.
+    """Return the time zone named, such as Europe/Berlin, UTC or +02:00; ``local`` is the machine's.
 
     Raises:
         ValueError: there is no such zone.
@@ -140,7 +140,7 @@ def zone_of(name: str) -> tzinfo:
             except (OSError, ValueError):
                 return UTC  # as the C library does without one
     if word.upper() in ("Z", "UTC"):
-        return UTC  # also where no time zones are installed
+        return UTC  # `ZoneInfo` would fail if no time zones are installed
     try:
         if word[:1] in ("+", "-"):
             found = datetime.fromisoformat(f"1970-01-01T00:00{word}").tzinfo

@@ -1,9 +1,9 @@
-"""The settings of a client that speaks to brokers, by Kafka's names.
+"""Settings of a client of brokers, by Kafka's names.
 
-Fields are the keys of Kafka's producer, consumer and admin client that mean something here; Kafka's other
-keys are accepted without effect and logged once where they only tune or belong to a group, of which there is none,
-and refused where they promise what is not kept (transactions, serialisers and interceptors named by class); unknown
-ones are refused with the nearest known. No I/O.
+Fields are the keys of Kafka's producer, consumer and admin client that apply here. Kafka's other keys that only
+tune, or belong to a consumer group, are accepted without effect and logged once: there are no groups here. Keys
+for unsupported features (transactions, serialisers and interceptors named by class) are refused. Unknown keys
+are refused with the nearest known key. No I/O.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class WireConfig(ClientConfig):
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer", "producer")
-    # Of ssl.* and sasl.* Kafka's clients take no notice either with PLAINTEXT, the only protocol that is taken.
+    # Kafka's clients ignore ssl.* and sasl.* with PLAINTEXT, the only protocol that is accepted: not refused here.
     REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *PRODUCER_PROMISES, *CONSUMER_PROMISES)
 
     # -- connections
-    bootstrap_servers: str = text("")  #: host:port, several by commas
+    bootstrap_servers: str = text("")  #: host:port, comma-separated
     client_id: str = text("logstore")
     security_protocol: str = word("plaintext", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-    request_timeout_ms: int = number(30_000, 1, INT32_MAX)  #: until an answer has to be there
+    request_timeout_ms: int = number(30_000, 1, INT32_MAX)  #: until an answer must arrive
     default_api_timeout_ms: int = number(60_000, 0, INT32_MAX)  #: until a call fails, its retries included
     socket_connection_setup_timeout_ms: int = number(10_000, 1, INT64_MAX)
     connections_max_idle_ms: int = number(540_000, -1, INT64_MAX)
@@ -55,10 +55,10 @@ class WireConfig(ClientConfig):
     retry_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
     reconnect_backoff_ms: int = number(50, 0, INT64_MAX)
     reconnect_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
-    metadata_max_age_ms: int = number(300_000, 0, INT64_MAX)  #: how long leaders are believed to be the same
+    metadata_max_age_ms: int = number(300_000, 0, INT64_MAX)  #: how long known leaders are used without asking
 
     # -- fetching
-    fetch_min_bytes: int = number(1, 0, INT32_MAX)  #: an answer waits for so much, or for the next
+    fetch_min_bytes: int = number(1, 0, INT32_MAX)  #: the broker waits for so much, or fetch.max.wait.ms
     fetch_max_wait_ms: int = number(500, 0, INT32_MAX)
     fetch_max_bytes: int = number(52_428_800, 0, INT32_MAX)
     max_partition_fetch_bytes: int = number(4_194_304, 1, INT32_MAX)  #: 1 MiB in Kafka
@@ -82,7 +82,7 @@ class WireConfig(ClientConfig):
     delivery_timeout_ms: int = number(120_000, 0, INT32_MAX)
 
     def __post_init__(self) -> None:
-        # Not super(): a class with slots is made twice.
+        # super() would fail: `dataclass(slots=True)` creates a second class.
         ClientConfig.__post_init__(self)
         if self.security_protocol != "plaintext":
             raise UnsupportedSecurityError(
@@ -104,7 +104,7 @@ class WireConfig(ClientConfig):
         """Host and port of each bootstrap server.
 
         Raises:
-            InvalidSettingError: there is none, or one of them is no host:port.
+            InvalidSettingError: there is none, or one is not host:port.
         """
         found = []
         for part in filter(None, (part.strip() for part in self.bootstrap_servers.split(","))):
@@ -128,7 +128,7 @@ class WireConfig(ClientConfig):
 
     @property
     def level(self) -> int:
-        """Of the codec; 0 for codecs without levels."""
+        """The compression level of the codec; 0 for codecs without levels."""
         levels = {
             Codec.GZIP: self.compression_gzip_level,
             Codec.LZ4: self.compression_lz4_level,
@@ -138,7 +138,7 @@ class WireConfig(ClientConfig):
 
 
 def _address(part: str) -> Address:
-    """Host and port out of ``host``, ``host:port`` or ``[::1]:port``, with or without ``PLAINTEXT://``."""
+    """Parse ``host``, ``host:port`` or ``[::1]:port``, with or without ``PLAINTEXT://``."""
     scheme, slashes, rest = part.partition("://")
     if slashes and scheme.upper() != "PLAINTEXT":
         raise ValueError(f"{part!r} is not a plain connection")

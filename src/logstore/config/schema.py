@@ -1,9 +1,8 @@
-"""How a class of settings is made: what a key accepts, by which names it may be given, what is unknown.
+"""Rules, names and parsing of settings classes.
 
 `LogConfig`, `StoreConfig`, `ProducerConfig` and `ConsumerConfig` are frozen dataclasses whose fields
-carry a `Rule` and their key; this module alone parses their values, finds a field by any of its names
-and says which key was probably meant by one that nobody knows. It knows no key itself. Any thread may
-use it.
+carry a `Rule` and their key. This module parses their values, finds a field by any of its names and
+suggests a known key for an unknown one. It defines no key itself. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ R = TypeVar("R")
 Setting = str | int | float | bool | None
 Value = int | float | bool | str
 
-MILLISECONDS, MINUTES, BYTES = "ms", "minutes", "bytes"  #: what a number counts, where words may say it too
+MILLISECONDS, MINUTES, BYTES = "ms", "minutes", "bytes"  #: units of numbers that may be written in words
 
 _EXAMPLES = {MILLISECONDS: "a time such as 7d", MINUTES: "a time such as 7d", BYTES: "a size such as 10GiB"}
 
@@ -36,21 +35,21 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
 
 
 class Rule(NamedTuple):
-    """What a key accepts: a range of whole numbers, one of some words, true or false, or any text."""
+    """Accepted values of a key: a range of numbers, one of some words, true or false, or any text."""
 
     least: int | float | None = None
     most: int | float | None = None
     words: tuple[str, ...] = ()
     several: bool = False  #: a comma-separated list of the words
     boolean: bool = False
-    text: bool = False  #: anything, kept as it is given but for blanks around it
+    text: bool = False  #: anything; only surrounding blanks are removed
     share: bool = False  #: a number of bytes within the range, or a share such as ``80%``
     aliases: tuple[tuple[str, str], ...] = ()  #: other spellings of the words
-    pattern: str = ""  #: what is allowed beside the words
-    unit: str = ""  #: what a number counts; ``7d`` or ``10GiB`` may stand for it
+    pattern: str = ""  #: regular expression of values allowed beside the words
+    unit: str = ""  #: unit of a number, which may also be written as ``7d`` or ``10GiB``
 
     def parse(self, value: Setting) -> Value:
-        """The value in its own type; ValueError says what is allowed."""
+        """Return the value in its own type; ValueError says what is allowed."""
         if self.boolean:
             return self._boolean(value)
         if self.words:
@@ -64,7 +63,7 @@ class Rule(NamedTuple):
         return self._number(value)
 
     def describe(self) -> str:
-        """What is allowed, for people."""
+        """Describe the allowed values for people."""
         if self.boolean:
             return "true or false"
         if self.words:
@@ -74,7 +73,7 @@ class Rule(NamedTuple):
         return ", or ".join([f"{self.least} to {self.most}", *self._also()])
 
     def _also(self) -> list[str]:
-        """What may stand for a number."""
+        """Describe the other forms of a number."""
         return ([_EXAMPLES[self.unit]] if self.unit else []) + ["a share such as 80%"] * self.share
 
     def _boolean(self, value: Setting) -> bool:
@@ -111,7 +110,7 @@ class Rule(NamedTuple):
                 number = float(number) if floating else number
             elif floating:
                 number = float(value)
-                if number != number:  # not a number, which no bound would stop
+                if number != number:  # NaN would pass every bound
                     raise ValueError
             elif isinstance(value, float):
                 number = int(value)
@@ -135,18 +134,18 @@ def _counted(words: str, unit: str) -> int:
 
 
 class Refusal(NamedTuple):
-    """A key of Kafka's, or a family of keys that begin so, whose promise is not kept here."""
+    """A refused key of Kafka, or a family of keys with that prefix, for a feature that is not supported here."""
 
     key: str
     instead: str  #: what to do
-    accepted: tuple[str, ...] = ()  #: values that ask for what is done anyway; of classes, by their last name
+    accepted: tuple[str, ...] = ()  #: values that ask for the behaviour here; classes by their last name
 
     def is_about(self, key: str) -> bool:
-        """Whether a key is this one, or of this family."""
+        """Return whether a key is this one, or of this family."""
         return key == self.key or (self.key.endswith(".") and key.startswith(self.key))
 
     def refuses(self, key: str, value: Setting, default: str | None) -> bool:
-        """Whether a key with this value is refused; Kafka's own default never is."""
+        """Return whether a key with this value is refused; Kafka's own default never is."""
         if not self.is_about(key):
             return False
         said = "" if value is None else str(value).strip().lower()
@@ -159,7 +158,7 @@ class Refusal(NamedTuple):
 
 
 def setting(default: Value, rule: Rule, key: str = "") -> Any:
-    """A dataclass field; its key is ``key``, or its name with dots for underscores."""
+    """Make a dataclass field; its key is ``key``, or its name with dots for underscores."""
     return field(default=default, metadata={"rule": rule, "key": key})
 
 
@@ -192,12 +191,12 @@ def text(default: str, key: str = "") -> Any:
 
 
 def size_or_share(default: int, key: str) -> Any:
-    """Bytes, or a share of the file system; -1 for none."""
+    """Make a field for bytes or a share of the file system; -1 for none."""
     return setting(default, Rule(-1, INT64_MAX, share=True, unit=BYTES), key)
 
 
 def fields_of(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """The fields of a class that are settings."""
+    """Return the fields of a class that are settings."""
     return tuple(spec for spec in dataclasses.fields(cls) if "rule" in spec.metadata)
 
 
@@ -206,12 +205,12 @@ def key_of(spec: dataclasses.Field[Any]) -> str:
 
 
 def keys_of(cls: Any) -> dict[str, Rule]:
-    """Every key of a class with what it accepts."""
+    """Return every key of a class with its rule."""
     return {key_of(spec): spec.metadata["rule"] for spec in fields_of(cls)}
 
 
 def parse_fields(config: Any) -> None:
-    """Bring every field of a frozen dataclass to its own type; call it first in ``__post_init__``.
+    """Parse every field of a frozen dataclass to its own type; call it first in ``__post_init__``.
 
     Raises:
         InvalidSettingError: naming every key whose value is not allowed.
@@ -221,7 +220,7 @@ def parse_fields(config: Any) -> None:
     for name, key, rule, default in rules:
         given = getattr(config, name)
         if given is default:
-            # Most of them, each time that a log is opened.
+            # Parsing the defaults again would slow every opening of a log.
             continue
         try:
             object.__setattr__(config, name, rule.parse(given))
@@ -231,12 +230,12 @@ def parse_fields(config: Any) -> None:
         raise InvalidSettingError(problems)
 
 
-#: What `_rules_of` found, by class.
+#: Results of `_rules_of`, by class.
 _rules: dict[type, tuple[tuple[str, str, Rule, Any], ...]] = {}
 
 
 def _rules_of(cls: Any) -> tuple[tuple[str, str, Rule, Any], ...]:
-    """Name, key and rule of every field, and its default if that needs no parsing."""
+    """Return name, key and rule of every field, and its default if that needs no parsing."""
     found = []
     for spec in fields_of(cls):
         rule: Rule = spec.metadata["rule"]
@@ -247,7 +246,7 @@ def _rules_of(cls: Any) -> tuple[tuple[str, str, Rule, Any], ...]:
 
 
 def values_of(config: Any) -> Iterator[tuple[str, Value]]:
-    """Every key of a configuration with its value, in the order of its class."""
+    """Yield every key of a configuration with its value, in the order of its class."""
     for spec in fields_of(config):
         yield key_of(spec), getattr(config, spec.name)
 
@@ -256,19 +255,19 @@ def values_of(config: Any) -> Iterator[tuple[str, Value]]:
 
 
 class Name(NamedTuple):
-    """A way to give a field: of several in one place the smallest rank wins, as in Kafka."""
+    """A name of a field: of several in one source the smallest rank takes precedence, as in Kafka."""
 
     field: str
     rank: int = 0
-    scale: int = 1  #: a number is multiplied by it: hours that become milliseconds
+    scale: int = 1  #: factor of a number, such as hours to milliseconds
 
 
-#: Another name: which key it means, and by what its value is multiplied.
+#: Another name -> the key, and the factor of its value.
 Synonyms = Mapping[str, tuple[str, int]]
 
 
 def names_of(cls: Any, synonyms: Synonyms) -> dict[str, Name]:
-    """Every name of the fields of a class: the field's, its key, and synonyms in falling precedence."""
+    """Return every name of the fields of a class: the field's, its key, and synonyms in falling precedence."""
     names = {spec.name: Name(spec.name) for spec in fields_of(cls)}
     names |= {key_of(spec): Name(spec.name) for spec in fields_of(cls)}
     for rank, (synonym, (key, scale)) in enumerate(synonyms.items(), 1):
@@ -278,16 +277,16 @@ def names_of(cls: Any, synonyms: Synonyms) -> dict[str, Name]:
 
 
 class Sorted(NamedTuple):
-    """Settings by the field that they are for."""
+    """Settings sorted by their fields."""
 
     fields: dict[str, Setting]
     given_as: dict[str, str]  #: field -> the name it was given by
-    others: list[str]  #: what is no name of a field
+    others: list[str]  #: keys that name no field
     problems: dict[str, str]  #: name -> why its value cannot be scaled
 
 
 def sort_out(given: Mapping[str, Setting], names: Mapping[str, Name]) -> Sorted:
-    """Find the field of each setting; of several names for one field the one that Kafka prefers wins."""
+    """Find the field of each setting; of several names for one field, use the one that Kafka prefers."""
     out = Sorted({}, {}, [], {})
     ranks: dict[str, int] = {}
     for key, value in given.items():
@@ -311,16 +310,16 @@ def _scaled(value: Setting, scale: int) -> Setting:
         return value
     whole = int(Rule(-INT64_MAX, INT64_MAX, unit=MILLISECONDS).parse(value))
     if is_in_words(value):
-        return whole  # its unit is said
+        return whole  # the words include the unit
     return whole * scale if whole >= 0 else -1
 
 
 def nearest(key: str, known: Iterable[str], names: Mapping[str, Name] | None = None, cutoff: float = 0.6) -> str:
-    """``unknown``, and the name that was probably meant; of a key in ``names`` the keyword, if that is another."""
+    """Return ``unknown`` and the name probably meant; for a key in ``names`` its keyword, if that differs."""
     dotted = key.replace("_", ".")
     if names is not None and dotted != key and dotted in names:
         return f"unknown; did you mean {names[dotted].field}=? That is the keyword of {dotted}"
-    import difflib  # only on the way to an error, and a share of the cost of `import logstore`
+    import difflib  # it would slow down `import logstore`, and only errors need it
 
     near = difflib.get_close_matches(key, list(known), n=1, cutoff=cutoff)
     return f"unknown; did you mean {near[0]}?" if near else "unknown"
@@ -329,8 +328,8 @@ def nearest(key: str, known: Iterable[str], names: Mapping[str, Name] | None = N
 def with_arguments(
     error: UnknownSettingError, call: Callable[..., object], given: Mapping[str, object]
 ) -> UnknownSettingError:
-    """The error, with the argument of the call that each unknown keyword was probably meant for."""
-    import inspect  # only on the way to an error, as above
+    """Return the error, with the argument of the call that was probably meant by each unknown keyword."""
+    import inspect  # only errors need it, as above
 
     parameters = inspect.signature(call).parameters.values()
     names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
@@ -340,7 +339,7 @@ def with_arguments(
 
 
 def naming_arguments(call: Callable[P, R]) -> Callable[P, R]:
-    """Beside a call that takes settings as keywords: the error for one near to another argument names that."""
+    """Decorate a call that takes settings as keywords: its error names an argument similar to an unknown one."""
 
     @functools.wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -353,7 +352,7 @@ def naming_arguments(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_settings(settings: object) -> None:
-    """Refuse what is given for settings and is none, such as the mode that a file is opened with.
+    """Refuse settings that are not a mapping, such as a file mode.
 
     Raises:
         InvalidSettingError: it has no keys and values.
@@ -364,7 +363,7 @@ def check_settings(settings: object) -> None:
 
 
 def about_modes(settings: object) -> str:
-    """What to say of a mode such as ``"w"``; empty for what is none."""
+    """Return advice about a mode such as ``"w"``; empty for anything else."""
     if not isinstance(settings, str) or not re.fullmatch(r"[rwax]\+?[bt]?\+?", settings):
         return ""
     return "; there are no modes: open(path) reads and writes, open(path, read_only=True) only reads"

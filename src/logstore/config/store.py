@@ -1,10 +1,10 @@
-"""The settings of a store: what holds for all its logs, and what only a store has.
+"""Settings of a store: defaults of all its logs, and settings of the store itself.
 
 A `StoreConfig` is a `LogConfig`, the default of every topic, and the keys of Kafka's broker that a
 directory of many logs can honour; our own begin with ``logstore.``. Values come from arguments, the
-environment, a file, and the defaults, in that order, and `StoreConfig.source` tells which it was. A
+environment, a file, and the defaults, in that order; `StoreConfig.source` returns the origin of a value. A
 key is honoured, Kafka's without effect here (accepted and logged once), or refused by name. A file is
-read only by `StoreConfig.load`; else no I/O.
+read only by `StoreConfig.load`; there is no other I/O.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from logstore.paths import local_path
 
 _logger = logging.getLogger(__name__)
 
-#: Kafka's default of ``retention.ms``, for topics that are made by its ``server.properties``.
+#: Kafka's default of ``retention.ms``, for topics created with its ``server.properties``.
 KAFKA_RETENTION_MS = 604_800_000
 
-#: What says which records of a topic are deleted; recorded with each topic when it is made.
+#: Settings that decide which records of a topic are deleted; stored with each topic when it is created.
 KEEPING = ("cleanup.policy", "retention.bytes", "retention.ms")
 
 MAX_FLOAT = 1.7976931348623157e308
@@ -68,7 +68,7 @@ PROTECTED_BY = (
 )
 _NO_CLASS = "no class of Java is loaded here"
 
-#: Kafka's keys that a broker keeps a promise by, of which nothing is kept here: they are named by a warning.
+#: Kafka's keys for protections that a broker gives and a store does not: a warning names them.
 UNKEPT = (
     Refusal("authorizer.class.name", PROTECTED_BY),
     Refusal("delegation.token.secret.key", PROTECTED_BY),
@@ -94,19 +94,19 @@ UNKEPT = (
         )
     ),
 )
-#: The same of keys that are known here, for the day when there are replicas.
+#: The same for keys that are fields here, for when there are replicas.
 UNKEPT_FIELDS = ("default.replication.factor", "min.insync.replicas")
 LISTENERS = ("advertised.listeners", "listeners")
 _PROTOCOLS = "listener.security.protocol.map"
 
 
 def unkept(given: Mapping[str, Setting]) -> dict[str, str]:
-    """Keys among these that promise a protection which is not kept here, and what holds instead."""
+    """Return the keys that ask for a protection which a store does not give, each with what applies instead."""
     found = {}
     for key, value in given.items():
         for each in UNKEPT:
             if each.is_about(key):
-                # A number of copies is a promise also where it is Kafka's default.
+                # Kafka's default number of copies is more than a store keeps: it needs the warning, too.
                 facts = None if each.instead is COPIES else kafka_keys.keys("broker").get(key)
                 if each.refuses(key, value, None if facts is None else facts.default):
                     found[key] = each.instead
@@ -125,7 +125,7 @@ def unkept(given: Mapping[str, Setting]) -> dict[str, str]:
 
 
 def warn_of_unkept(given: Mapping[str, Setting]) -> None:
-    """Name what `unkept` finds by one warning in the log."""
+    """Log one warning that names the keys found by `unkept`."""
     reasons: dict[str, list[str]] = {}
     for key, reason in sorted(unkept(given).items()):
         reasons.setdefault(reason, []).append(key)
@@ -137,7 +137,7 @@ def warn_of_unkept(given: Mapping[str, Setting]) -> None:
 
 
 class Origin(enum.IntEnum):
-    """Where a value came from; a greater one wins."""
+    """Kind of source of a value; a greater one takes precedence."""
 
     DEFAULT = 0
     FILE = 1
@@ -146,7 +146,7 @@ class Origin(enum.IntEnum):
 
 
 class Source(NamedTuple):
-    """Where one value came from, and the name it was given by."""
+    """Source of one value, and the name that it was given by."""
 
     origin: Origin = Origin.DEFAULT
     name: str = ""  #: the key, or the environment's variable
@@ -172,13 +172,13 @@ class StoreConfig:
     log: LogConfig = field(default_factory=LogConfig)  #: the default of every topic
 
     # -- topics
-    num_partitions: int = number(1, 1, INT32_MAX)  #: of a topic that is created without a number
+    num_partitions: int = number(1, 1, INT32_MAX)  #: of a topic created without a number of partitions
     default_replication_factor: int = number(1, 1, 32_767)  #: more than 1 needs a cluster
-    # Kafka's default is true. Here a misspelt topic is an error unless this is asked for.
+    # Kafka's default is true, which would create a topic for each misspelt name.
     auto_create_topics_enable: bool = boolean(False)
     delete_topic_enable: bool = boolean(True)
 
-    # -- who and where
+    # -- identity and directory
     node_id: int = number(0, 0, INT32_MAX)  #: Kafka has no default
     log_dirs: str = text("")  #: the store's directory where no path is given; only one
 
@@ -189,7 +189,7 @@ class StoreConfig:
     offsets_retention_check_interval_ms: int = duration(600_000, 1, INT64_MAX)
     offset_metadata_max_bytes: int = size(4_096, 0, INT32_MAX)
 
-    # -- housekeeping
+    # -- maintenance
     log_retention_check_interval_ms: int = duration(300_000, 1, INT64_MAX)
     log_flush_offset_checkpoint_interval_ms: int = duration(60_000, 0, INT32_MAX)
     log_flush_start_offset_checkpoint_interval_ms: int = duration(60_000, 0, INT32_MAX)
@@ -204,29 +204,29 @@ class StoreConfig:
     housekeeping: str = word(
         "thread", "thread", "manual", key="logstore.housekeeping"
     )  #: manual: `Store.housekeep`
-    disk_budget: int | str = size_or_share(-1, "logstore.disk.budget")  #: what all logs may take; -1 for no limit
-    disk_reserve: int | str = size_or_share(0, "logstore.disk.reserve")  #: what stays free on the file system
+    disk_budget: int | str = size_or_share(-1, "logstore.disk.budget")  #: size of all logs; -1 for no limit
+    disk_reserve: int | str = size_or_share(0, "logstore.disk.reserve")  #: free space kept on the file system
 
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
     broker_file: str = field(
         default="", repr=False, compare=False
-    )  #: path of a ``server.properties`` they are from
+    )  #: path of the ``server.properties`` that was loaded
 
     def __post_init__(self) -> None:
         parse_fields(self)
 
-    # -- made from what people write
+    # -- constructors
 
     @classmethod
     def of(cls, settings: Mapping[str, Setting] | StoreConfig | None = None, /, **fields: Setting) -> StoreConfig:
-        """Settings from dotted keys (Kafka's topic or broker names) and fields by name.
+        """Make settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
-        ``fields`` win over ``settings``. Kafka keys without effect here are accepted and logged once; those that
-        promise a protection (copies, encryption, users) are named by a warning. The environment is not looked
-        at; see `layered`.
+        ``fields`` take precedence over ``settings``. Kafka keys without effect here are accepted and logged once.
+        A warning names those that ask for a protection (copies, encryption, users). The environment is not
+        read; see `layered`.
 
         Raises:
-            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known.
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key.
             InvalidSettingError: a value is outside its range; all such keys are named.
         """
         return cls.layered(settings, arguments=fields)
@@ -239,9 +239,9 @@ class StoreConfig:
         environ: Mapping[str, str] | None = None,
         arguments: Mapping[str, Setting] | None = None,
     ) -> StoreConfig:
-        """Settings from all sources: arguments win over the environment, that over a file.
+        """Make settings from all sources: arguments take precedence over the environment, then the file.
 
-        ``settings`` may be what `load` gave: then ``environ`` wins over what stood in the file.
+        ``settings`` may be the result of `load`: then ``environ`` takes precedence over the file.
 
         >>> StoreConfig.layered({"retention.ms": 5}, environ={"LOGSTORE_RETENTION_MS": "6"}).log.retention_ms
         5
@@ -262,29 +262,29 @@ class StoreConfig:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> StoreConfig:
-        """Settings from variables: ``LOGSTORE_RETENTION_MS`` is ``retention.ms``.
+        """Make settings from environment variables: ``LOGSTORE_RETENTION_MS`` is ``retention.ms``.
 
-        The name is ``LOGSTORE_`` and a key in capitals with underscores for its dots; of our own keys
-        without a second ``LOGSTORE_``. Variables in `config_text.NOT_SETTINGS` are none. One that is near no
-        setting, such as an application's own ``LOGSTORE_HOME``, is named by a warning in the log.
+        The name is ``LOGSTORE_`` and a key in capitals with underscores for its dots. Our own keys have no
+        second ``LOGSTORE_``. Variables in `config_text.NOT_SETTINGS` are skipped. A warning in the log names a
+        variable that is not similar to any setting, such as an application's own ``LOGSTORE_HOME``.
 
         Raises:
-            UnknownSettingError: a variable is nearly a setting, which is named.
+            UnknownSettingError: a variable is similar to a setting, which is named.
             InvalidSettingError: as `of`, naming the variables.
         """
         return cls.layered(environ=environ)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> StoreConfig:
-        """Settings from a file: TOML, or a ``server.properties`` of Kafka as it is.
+        """Load settings from a file: TOML, or an unchanged ``server.properties`` of Kafka.
 
-        The form is chosen by the name's ending, else by what the file holds. What a ``server.properties`` says of
-        retention holds for topics that are made with it, by Kafka's defaults where it says nothing (7 days). It is
-        read as Kafka reads it: words such as ``7d``, which Kafka refuses, are refused for Kafka's keys.
+        The format is chosen by the file's ending, else by its content. Retention from a ``server.properties``
+        applies to topics created with it; where it has no value, Kafka's default (7 days) does. It is read as
+        Kafka reads it: words such as ``7d``, which Kafka refuses, are refused for Kafka's keys.
 
         Raises:
             StorageError: the file cannot be read.
-            UnknownSettingError, InvalidSettingError: as `of`; or the file has neither form.
+            UnknownSettingError, InvalidSettingError: as `of`; or the file has neither format.
         """
         name = local_path(path)
         try:
@@ -301,24 +301,24 @@ class StoreConfig:
         return build.config()
 
     def replace(self, **fields: Setting) -> StoreConfig:
-        """A copy with some fields or keys changed; raises as `of` does."""
+        """Return a copy with some fields or keys changed; raises as `of` does."""
         return StoreConfig.of(self, **fields)
 
-    # -- read
+    # -- values
 
     def items(self) -> Iterator[tuple[str, Value]]:
-        """Every key with its value: those of a store, then those of its logs by their topic names."""
+        """Yield every key with its value: those of a store, then those of its logs by their topic names."""
         yield from values_of(self)
         yield from self.log.items()
 
     def changed(self) -> dict[str, Value]:
-        """The keys that differ from their defaults."""
+        """Return the keys that differ from their defaults."""
         return {key: value for key, value in self.items() if value != DEFAULTS[key]}
 
     def said_of_logs(self) -> dict[str, Value]:
-        """What was said of all logs, by topic keys; what a ``server.properties`` says of deleting is left out.
+        """Return the settings given for all logs, by topic keys, without retention from a ``server.properties``.
 
-        Opened with such a file, a store changes no topic that is there already.
+        A store opened with such a file changes no existing topic.
         """
         said = self.log.changed() | {key: value for key, value in self.log.items() if key in self.sources}
         if not self.broker_file:
@@ -329,11 +329,11 @@ class StoreConfig:
         return self.source(key).origin > Origin.FILE
 
     def source(self, key: str) -> Source:
-        """Where the value of a key came from."""
+        """Return the source of the value of a key."""
         return self.sources.get(key, Source())
 
     def topic_config(self, settings: Mapping[str, Setting] | None = None) -> LogConfig:
-        """The settings of a topic: these defaults and what the topic itself says.
+        """Return the settings of a topic: these defaults and the topic's own settings.
 
         Raises:
             UnknownSettingError, InvalidSettingError: as `LogConfig.of`.
@@ -341,10 +341,10 @@ class StoreConfig:
         return self.log.replace(**settings) if settings else self.log
 
     def directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The directory of the store: ``path``, else ``log.dirs``.
+        """Return the directory of the store: ``path``, else ``log.dirs``.
 
-        A ``log.dirs`` that an argument gave must agree with ``path``; one from a file or the
-        environment gives way to it.
+        A ``log.dirs`` from an argument must agree with ``path``; ``path`` overrides one from a file or the
+        environment.
 
         Raises:
             InvalidSettingError: neither is given, they disagree, or ``log.dirs`` names several.
@@ -365,11 +365,11 @@ class StoreConfig:
         return local_path(named[0])
 
     def budget_bytes(self, total_bytes: int) -> int | None:
-        """``logstore.disk.budget`` on a file system of so many bytes; None for no limit."""
+        """Return ``logstore.disk.budget`` in bytes on a file system of that size; None for no limit."""
         return _bytes_of(self.disk_budget, total_bytes)
 
     def reserve_bytes(self, total_bytes: int) -> int:
-        """``logstore.disk.reserve`` on a file system of so many bytes."""
+        """Return ``logstore.disk.reserve`` in bytes on a file system of that size."""
         return _bytes_of(self.disk_reserve, total_bytes) or 0
 
 
@@ -380,7 +380,7 @@ def _bytes_of(value: int | str, total_bytes: int) -> int | None:
 
 
 def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
-    """Kafka's keys among these whose values Kafka would not read, since they are in words."""
+    """Return the keys of Kafka whose values are in words, which Kafka refuses."""
     problems = {}
     for key, value in given.items():
         for names, rules in ((_NAMES, _RULES), (log_config.NAMES, log_config.RULES)):
@@ -393,12 +393,12 @@ def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
     return problems
 
 
-#: From which likeness on (of `difflib`) a variable is taken for a misspelt setting.
+#: Least similarity (of `difflib`) at which a variable counts as a misspelt setting.
 _SLIP = 0.65
 
 
 class _Builder:
-    """Collects values from the weakest source to the strongest, and every problem on the way."""
+    """Collector of values, from the weakest source to the strongest, and of all their problems."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}  # __post_init__ parses every value
@@ -407,8 +407,8 @@ class _Builder:
         self.problems: dict[str, str] = {}
         self.unknown: dict[str, str] = {}
         self.ignored: set[str] = set()
-        self.foreign: list[str] = []  # variables that are no setting
-        self.given: dict[str, Setting] = {}  # by Kafka's keys, as it is given here and not taken over
+        self.foreign: list[str] = []  # variables that are not settings
+        self.given: dict[str, Setting] = {}  # by Kafka's keys, as given here; not those of another config
         self.broker_file = ""
 
     def take_config(self, config: StoreConfig) -> None:
@@ -458,7 +458,7 @@ class _Builder:
             return
         candidates = [*_NAMES, *log_config.NAMES]
         if is_variable:
-            # A misspelt setting must not make a store less durable; what is near none is the application's own.
+            # A misspelt setting that is ignored could make a store less durable.
             own = key.removeprefix("logstore_")
             said = nearest(own, [name for name in candidates if "." not in name], cutoff=_SLIP)
             head, mark, name = said.partition("did you mean ")
@@ -472,7 +472,7 @@ class _Builder:
             self.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
 
     def config(self) -> StoreConfig:
-        """What was collected; every problem in one error."""
+        """Return the collected settings, or raise all problems in one error."""
         if self.broker_file:
             self.log_fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
         made: list[Any] = []
@@ -501,7 +501,7 @@ class _Builder:
 
 
 def _with_underscores() -> set[str]:
-    """Every key of Kafka's brokers and topics as part of a variable's name."""
+    """Return every key of Kafka's brokers and topics in the form used in a variable's name."""
     every = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic"), *kafka_keys.REMOVED]
     return {key.replace(".", "_").lower() for key in every}
 

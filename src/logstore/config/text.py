@@ -1,6 +1,6 @@
-"""Settings as text: a TOML file, Java's properties, the environment; each becomes keys and values.
+"""Settings as text: a TOML file, Java's properties or the environment, parsed into keys and values.
 
-Only the form is judged here, no key and no value. A TOML file may write keys with dots in tables or in
+Only the format is checked here, not keys or values. A TOML file may write keys with dots in tables or in
 quotes, and lists for comma-separated values. A ``server.properties`` is read as Java reads it
 (`java.util.Properties.load`: ISO 8859-1, escapes, continued lines). No I/O.
 """
@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from logstore.config.schema import Setting
 from logstore.errors import InvalidSettingError
 
-#: What begins the name of an environment variable that is a setting.
+#: Prefix of environment variables that are settings.
 PREFIX = "LOGSTORE_"
 
-#: Variables with that beginning that are none: what the command line works on, and how the package is
-#: built, tested and fuzzed.
+#: Variables with that prefix that are not settings: of the command line, and for building, testing and
+#: fuzzing the package.
 NOT_SETTINGS = frozenset(
     {
         "LOGSTORE_CONFIG",
@@ -43,16 +43,16 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_settings(data: bytes, name: str) -> dict[str, Setting]:
-    """The settings in a file's bytes: TOML if its name says so or it is TOML, else Java's properties.
+    """Return the settings in a file's bytes: TOML if its name says so or it is TOML, else Java's properties.
 
     Raises:
-        InvalidSettingError: the text has no such form; the file and the line are named.
+        InvalidSettingError: the text has no such format; the file and the line are named.
     """
     return read_toml(data, name) if is_toml(data, name) else dict(read_properties(data, name))
 
 
 def is_toml(data: bytes, name: str) -> bool:
-    """Whether `read_settings` takes a file's bytes for TOML."""
+    """Return whether `read_settings` reads a file's bytes as TOML."""
     if name.endswith((".toml", ".properties", ".conf", ".cfg")):
         return name.endswith(".toml")
     try:
@@ -66,12 +66,12 @@ def is_toml(data: bytes, name: str) -> bool:
 
 
 def read_toml(data: bytes, name: str) -> dict[str, Setting]:
-    """Dotted keys, whether they stand in tables, as dotted keys, or in quotes.
+    """Return dotted keys from tables, dotted keys or quoted keys.
 
     Raises:
-        InvalidSettingError: it is no TOML, or a value is none that a setting can have.
+        InvalidSettingError: the text is not TOML, or a value has a type that no setting has.
     """
-    import tomllib  # not when the package is imported
+    import tomllib  # it would slow down the import of the package
 
     try:
         found = tomllib.loads(data.decode())
@@ -104,7 +104,7 @@ def _flattened(table: Mapping[str, object], before: str, problems: dict[str, str
 
 
 def read_properties(data: bytes, name: str) -> dict[str, str]:
-    """What `java.util.Properties.load` reads, with blanks around a value taken off as Kafka does.
+    """Parse as `java.util.Properties.load` does, and strip blanks around values as Kafka does.
 
     Raises:
         InvalidSettingError: a ``\\u`` is not followed by four hexadecimal digits.
@@ -120,7 +120,7 @@ def read_properties(data: bytes, name: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that hold something, joined where they end in an odd number of backslashes."""
+    """Yield lines that are not empty or comments, joined where one ends in an odd number of backslashes."""
     held, start = "", 0
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = raw.lstrip(" \t\f")
@@ -137,7 +137,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped: the key ends at the first bare ``=``, ``:`` or blank."""
+    """Return key and value, still escaped: the key ends at the first unescaped ``=``, ``:`` or blank."""
     at = 0
     while at < len(line) and line[at] not in "=: \t\f":
         at += 2 if line[at] == "\\" else 1
@@ -173,7 +173,7 @@ def _unescaped(text: str) -> str:
 
 
 def read_environment(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Setting names in small letters with underscores -> (variable, value)."""
+    """Return setting names in lower case with underscores -> (variable, value)."""
     return {
         name.removeprefix(PREFIX).lower(): (name, value)
         for name, value in environ.items()

@@ -1,6 +1,6 @@
-"""The records of ``__consumer_offsets``, byte for byte as Kafka 4.3 writes them, and where they go.
+"""Records of ``__consumer_offsets``, byte for byte as Kafka 4.3 writes them, and their partition.
 
-This module alone knows their layout (Kafka, ``group-coordinator/src/main/resources/common/message``).
+This module is responsible for their layout (Kafka, ``group-coordinator/src/main/resources/common/message``).
 Integers are big-endian; ``string`` is an int16 length with UTF-8; ``compact`` is an unsigned varint of
 length + 1 with UTF-8.
 
@@ -8,7 +8,7 @@ Key, of a commit (type 1, or 0 as old versions wrote it)::
 
     int16 type | string group | string topic | int32 partition
 
-Value, by its version; Kafka 4.3 writes 4, or 1 for a commit with a time of its own to expire at::
+Value, by its version; Kafka 4.3 writes 4, or 1 for a commit with an expiry time of its own::
 
     0, 2   int16 version | int64 offset | string metadata | int64 commit ms
     1      int16 version | int64 offset | string metadata | int64 commit ms | int64 expire ms
@@ -17,7 +17,7 @@ Value, by its version; Kafka 4.3 writes 4, or 1 for a commit with a time of its 
     tags   varint count, then for each: varint tag | varint size | bytes; tag 0 is the topic's id, 16 bytes
 
 Keys of other types (2 and above: members, assignments, share groups) belong to the group coordinator and
-are stepped over here. A value that is null deletes what its key names.
+are skipped here. A value that is null deletes the commit of its key.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _INT64_MAX = 2**63 - 1
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record that the group has to read, with a note of the application's.
+    """A committed offset: the next record that the group has to read, with metadata of the application.
 
-    ``leader_epoch`` is that of the last record read, or -1; ``commit_ms`` when it was committed, or -1 in
-    a commit that is still to be made; ``expire_ms`` when it may be forgotten if it has a time of its own;
+    ``leader_epoch`` is that of the last record read, or -1. ``commit_ms`` is when it was committed, or -1 in
+    a commit not made yet; ``expire_ms`` is when it may be deleted if it has an expiry time of its own.
     ``topic_id`` tells a topic from a later one of the same name: 128 bits in Kafka's text form, "" if unknown.
     """
 
@@ -61,17 +61,17 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetKey(NamedTuple):
-    """What a commit is about."""
+    """The group and partition of a commit."""
 
     group: str
     partition: TopicPartition
 
 
-# --- where a group's records go --------------------------------------------------------------------
+# --- partition of a group --------------------------------------------------------------------------
 
 
 def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 units, wrapped to 32 bits with sign.
+    """Return Java's ``String.hashCode``: over UTF-16 units, wrapped to 32 bits with sign.
 
     >>> java_hash("hello"), java_hash("polygenelubricants")
     (99162322, -2147483648)
@@ -84,7 +84,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(group: str, partition_count: int) -> int:
-    """The partition of ``__consumer_offsets`` that holds a group.
+    """Return the partition of ``__consumer_offsets`` that holds a group.
 
     >>> partition_of("crew", 50), partition_of("crew", 1)
     (13, 0)
@@ -94,14 +94,14 @@ def partition_of(group: str, partition_count: int) -> int:
     return (0 if found == -(1 << 31) else abs(found)) % partition_count
 
 
-# --- what a caller may say ---------------------------------------------------------------------------
+# --- checks of a caller's values ---------------------------------------------------------------------
 
 
 def check_group(group: object) -> str:
-    """The name of a group, which may be any text that is not empty and fits Kafka's strings.
+    """Return the name of a group, which may be any text that is not empty and fits Kafka's strings.
 
     Raises:
-        InvalidGroupError: it is none.
+        InvalidGroupError: the name is invalid.
     """
     if not isinstance(group, str) or not group:
         raise InvalidGroupError(f"a group's name must be a str that is not empty, found {group!r}")
@@ -110,12 +110,12 @@ def check_group(group: object) -> str:
 
 
 def is_whole(number: object) -> bool:
-    """Whether something is a whole number, and none of Python's truth values."""
+    """Tell whether something is a whole number, and no bool."""
     return isinstance(number, int) and not isinstance(number, bool)
 
 
 def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_max: int = METADATA_MAX) -> None:
-    """Refuse a commit that no record can hold.
+    """Raise if no record can hold a commit.
 
     Raises:
         InvalidOffsetError: the offset is no whole number from 0 to 2**63 - 1.
@@ -150,7 +150,7 @@ def _encoded(text: str, what: str, refused: type[InvalidGroupError | OffsetMetad
 
 
 def encode_key(key: OffsetKey) -> bytes:
-    """The key of a commit's record.
+    """Encode the key of a commit's record.
 
     >>> encode_key(OffsetKey("g", TopicPartition("t", 0))).hex(" ", 2)
     '0001 0001 6700 0174 0000 0000'
@@ -162,7 +162,7 @@ def encode_key(key: OffsetKey) -> bytes:
 
 
 def encode_value(found: OffsetAndMetadata) -> bytes:
-    """The value of a commit's record; the offset and the metadata have passed `check_commit`."""
+    """Encode the value of a commit's record; the offset and the metadata have passed `check_commit`."""
     metadata = found.metadata.encode()
     if found.expire_ms >= 0:
         return b"".join(
@@ -206,7 +206,7 @@ def _varint(number: int) -> bytes:
 
 
 class _Cursor:
-    """Reads fields from bytes that nobody has checked; every length in them is a claim."""
+    """A reader of fields from unchecked bytes; every length in them is a claim."""
 
     __slots__ = ("_at", "_data", "_what")
 
@@ -249,10 +249,10 @@ class _Cursor:
 
 
 def decode_key(key: bytes | None) -> OffsetKey | None:
-    """What a record is about, or None if it is no commit.
+    """Decode the key of a record, or return None if it is no commit.
 
     Raises:
-        CorruptRecordError: the key says that it is a commit's and is not.
+        CorruptRecordError: the key has a commit's type and is malformed.
     """
     if key is None or len(key) < 2 or int.from_bytes(key[:2], "big", signed=True) not in _COMMIT_TYPES:
         return None
@@ -265,7 +265,7 @@ def decode_key(key: bytes | None) -> OffsetKey | None:
 
 
 def decode_value(value: bytes) -> OffsetAndMetadata:
-    """A commit. Tags that are not known are stepped over: later versions of Kafka may write more.
+    """Decode a commit. Unknown tags are skipped: later versions of Kafka may write more.
 
     Raises:
         CorruptRecordError: the bytes are no commit, or one of a version above 4.

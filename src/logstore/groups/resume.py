@@ -1,10 +1,10 @@
-"""Where a group may go on: an offset that was stored outlives the record that it speaks of.
+"""Resume position of a group: a stored offset outlives the record that it refers to.
 
-A consumer may read, and have its offset synced, what is only in the page cache. A power cut then takes the
-records and not the offset, and others are written in their place, which the group would pass over. The
+A consumer may read records that are only in the page cache, and sync its offset. A power cut then removes the
+records and not the offset; others are written in their place, which the group would skip. The
 leader epoch tells them apart: it rises at every unclean open. So an offset is stored with the epoch of the
-last record that was read, and a consumer resumes where that epoch has ended (Kafka's KIP-320). Where Kafka's
-metadata name the epochs it does not rise; `docs/kafka.md` says what that leaves.
+last record read, and a consumer resumes where that epoch has ended (Kafka's KIP-320). Where Kafka's
+metadata sets the epochs they do not rise; `docs/kafka.md` names the remaining risk.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ UNKNOWN_EPOCH = -1
 
 
 def epoch_before(log: Readable, offset: int) -> int:
-    """The leader epoch of the record before an offset, or -1 if it has none."""
+    """Return the leader epoch of the record before an offset, or -1 if it has none."""
     epoch = log.epochs.epoch_at(offset - 1) if offset > 0 else None
     return UNKNOWN_EPOCH if epoch is None else epoch
 
 
 def not_behind_its_epoch(log: Readable, offset: int, epoch: int) -> int:
-    """The stored offset, or the end of its epoch where that lies below: from there on the records are others."""
+    """Return the stored offset, or the end of its epoch if lower: later records have replaced those read."""
     if epoch < 0:
         return offset
     known, end = log.epochs.end_offset_for(epoch, log.log_end_offset)

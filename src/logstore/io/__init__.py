@@ -1,1 +1,1 @@
-"""The one seam to the operating system: files, descriptors, interrupts, waiting for another process to write."""
+"""Only interface to the operating system: files, descriptors, interrupts, waiting for another process's writes."""

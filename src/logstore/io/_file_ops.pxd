@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The table of file operations as a C struct: what `_libc` fills and a test may fill otherwise."""
+"""Table of file operations as a C struct, filled by `_libc` or by a test."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -48,7 +48,7 @@ cdef struct FileOps:
     int (*lock)(void *context, int fd, int *owner_pid) noexcept nogil
     int64_t (*sendfile)(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil
 
-cdef enum:    # places in Files.calls
+cdef enum:    # indexes in Files.calls
     OP_OPEN, OP_CLOSE, OP_FSTAT, OP_PWRITE, OP_PWRITEV, OP_PREADV, OP_FDATASYNC, OP_FTRUNCATE,
     OP_FALLOCATE, OP_RENAME, OP_UNLINK, OP_LINK, OP_MKDIR, OP_RMDIR, OP_LISTDIR, OP_FSYNC_DIR,
     OP_STATVFS, OP_WRITEBACK, OP_MMAP_RO, OP_MUNMAP, OP_LOCK, OP_SENDFILE, OP_COUNT

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A slice as other compiled modules see it; `_slice.pyx` says what it answers for."""
+"""Slice of a file, as other compiled modules see it; `_slice.pyx` describes it."""
 
 from libc.stdint cimport int64_t, uint8_t
 

@@ -7,7 +7,7 @@ class _HasFileno(Protocol):
 
 @final
 class FileRegion:
-    """Whole batches in a segment's file: what a fetch sends."""
+    """Whole batches in a segment's file, which a fetch sends."""
 
     def __new__(cls, file: File, position: int, size: int, base_offset: int, next_offset: int) -> Self: ...
     @property
@@ -21,15 +21,15 @@ class FileRegion:
     @property
     def next_offset(self) -> int: ...
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
 
     def read(self) -> bytes:
-        """The bytes. They are not checked: their reader checks the CRC of each batch."""
+        """Return the bytes. They are not checked: their reader checks the CRC of each batch."""
 
     def send_to(self, socket: int | _HasFileno, start: int = 0) -> int:
-        """Send the bytes from ``start`` on with sendfile; returns how many went."""
+        """Send the bytes from ``start`` on with sendfile; returns the number sent."""
 
     def copy_to(self, socket: int | _HasFileno, start: int = 0) -> int:
-        """As `send_to`, through a buffer: for sockets that sendfile cannot serve."""
+        """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""
 
     def __len__(self) -> int: ...

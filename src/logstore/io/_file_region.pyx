@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Whole batches of a segment's file on their way to a socket, by sendfile or by copying."""
+"""Region of a segment's file with whole batches, sent to a socket by sendfile or by copying."""
 
 cimport cython
 from cpython.object cimport PyObject_AsFileDescriptor
@@ -17,14 +17,14 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_NOSIGNAL
 
 cdef enum:
-    COPY_BYTES = 1 << 18          # what a slice copies to a socket at once
+    COPY_BYTES = 1 << 18          # bytes that a slice copies to a socket at once
 
 
-# Never cleared by the collector of cycles, which would take the file away before the end.
+# The garbage collector's clear would drop the file before `__dealloc__` releases it.
 @cython.no_gc_clear
 @cython.final
 cdef class FileRegion:
-    """Whole batches in a segment's file: what a fetch sends.
+    """Whole batches in a segment's file, which a fetch sends.
 
     Owns: a pin on the file's descriptor, so the bytes stay readable when the segment is deleted.
     """
@@ -43,7 +43,7 @@ cdef class FileRegion:
             self.file.release()
 
     def close(self):
-        """Let go of the file."""
+        """Release the file."""
         if self._fd >= 0:
             self._fd = -1
             self.file.release()
@@ -56,7 +56,7 @@ cdef class FileRegion:
         return 0
 
     def read(self):
-        """The bytes. They are not checked: their reader checks the CRC of each batch."""
+        """Return the bytes. They are not checked: their reader checks the CRC of each batch."""
         self._usable(0)
         data = self.file.read(self.position, self.size)
         if len(data) != self.size:
@@ -65,9 +65,9 @@ cdef class FileRegion:
         return data
 
     def send_to(self, socket, int64_t start=0):
-        """Send the bytes from ``start`` on with sendfile; returns how many went.
+        """Send the bytes from ``start`` on with sendfile; returns the number sent.
 
-        A blocking socket takes all of them, a non-blocking one what it has room for (0: none now).
+        A blocking socket takes all of them, a non-blocking one as many as its buffer holds (0: none now).
 
         Raises:
             OSError: the socket's error, as from `socket.send`.
@@ -77,7 +77,7 @@ cdef class FileRegion:
         cdef int64_t done = start, count = 0
         cdef int fd
         self._usable(start)
-        # A pin of its own: another thread may close the slice meanwhile, and the number would be another file's.
+        # A pin of its own: if another thread closed the slice meanwhile, the descriptor could be another file's.
         fd = self.file.acquire()
         self.file.files.calls[OP_SENDFILE] += 1
         with nogil:
@@ -93,7 +93,7 @@ cdef class FileRegion:
         return self._sent(start, done, count)
 
     def copy_to(self, socket, int64_t start=0):
-        """As `send_to`, through a buffer: for sockets that sendfile cannot serve."""
+        """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t done = start, count = 0, got, offered

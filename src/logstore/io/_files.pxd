@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The table of file operations as the compiled core sees it; `_files.pyx` says what it means."""
+"""Table of file operations, as the compiled core sees it; `_files.pyx` describes it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -43,7 +43,7 @@ cdef class Files:
     cdef FileOps ops
     cdef uint64_t calls[32]             # by Op; counted under the GIL
     cdef readonly Py_ssize_t descriptor_limit
-    cdef readonly object namespace      # None: the machine's files; else whose names these are
+    cdef readonly object namespace      # None: the machine's files; else the owner of the names
     cdef readonly Py_ssize_t open_descriptors
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest

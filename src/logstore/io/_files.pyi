@@ -4,7 +4,7 @@ from typing_extensions import Buffer, disjoint_base
 
 @disjoint_base
 class Files:
-    """A table of file operations with its descriptor cache."""
+    """Table of file operations with its descriptor cache."""
 
     def __new__(cls, *, descriptor_limit: int | None = None) -> Self: ...
     @property
@@ -23,10 +23,10 @@ class Files:
         truncate: bool = False,
         hint: bool = False,
     ) -> File:
-        """A `File`; opened at once, so that a missing file is an error here."""
+        """Open a `File` at once, so that a missing file is an error here."""
 
     def lazy(self, path: str, *, writable: bool = False) -> File:
-        """A `File` that is opened when it is first used."""
+        """Return a `File` that is opened at its first use."""
 
     def rename(self, old: str, new: str) -> None: ...
     def unlink(self, path: str) -> None: ...
@@ -37,17 +37,17 @@ class Files:
         """Make the names in a directory durable."""
 
     def listdir(self, path: str) -> list[str]:
-        """Names in a directory, unsorted."""
+        """Return the names in a directory, unsorted."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """(total bytes, bytes free to this user) of the file system that holds path."""
+        """Return (total bytes, bytes free to this user) of the file system that holds path."""
 
     def call_counts(self) -> dict[str, int]:
-        """How often each operation was called through this table, by its name."""
+        """Return the number of calls of each operation in this table, by its name."""
 
 @disjoint_base
 class File:
-    """One file, with a descriptor while the cache grants it one."""
+    """File, with a descriptor while the cache grants it one."""
 
     def __new__(cls, files: Files, path: str) -> Self: ...
     @property
@@ -66,56 +66,56 @@ class File:
         """Make every write so far durable. Blocks on the disk."""
 
     def size(self) -> int:
-        """Bytes in the file."""
+        """Return the number of bytes in the file."""
 
     def allocated_bytes(self) -> int:
-        """Bytes that the file takes on the disk, which is less for a file with holes."""
+        """Return the bytes that the file takes on the disk, which are fewer for a file with holes."""
 
     def modified_ms(self) -> int:
-        """When the file was last written, in milliseconds since 1970."""
+        """Return the time of the last write, in milliseconds since 1970."""
 
     def read(self, position: int, size: int) -> bytes:
-        """At most size bytes from position; fewer only at the end of the file."""
+        """Read at most size bytes from position; fewer only at the end of the file."""
 
     def write(self, data: Buffer, position: int) -> None:
         """Write all of data at position."""
 
     def truncate(self, size: int) -> None:
-        """Cut or extend the file to size bytes."""
+        """Truncate or extend the file to size bytes."""
 
     def begin_writeback(self, position: int, size: int) -> None:
-        """Have the kernel begin to write some pages to the disk, so that a later `sync` has less to wait for."""
+        """Start the kernel's write-back of some pages, so that a later `sync` waits for fewer."""
 
     def map(self) -> Mapping | None:
-        """The whole file, mapped read-only, or None if it is empty."""
+        """Map the whole file read-only; None if it is empty."""
 
     def rename_to(self, path: str) -> None:
-        """Give the file another name. It stays open; a descriptor that comes back is opened by that name."""
+        """Rename the file. It stays open; a reopened descriptor uses the new name."""
 
     def mark_dirty(self) -> None:
-        """Take the file for unsynced: an earlier process may have written to it."""
+        """Mark the file as unsynced: an earlier process may have written to it."""
 
     def lock(self) -> int:
-        """Take the write lock of the file; 0, or the pid of the process that holds it (-1: unknown)."""
+        """Take the write lock of the file; return 0, or the pid of its holder (-1: unknown)."""
 
     def unlock(self) -> None:
-        """Give the lock back by closing the file."""
+        """Release the lock by closing the file."""
 
     def close(self) -> None:
-        """Close once nobody uses the descriptor any more. Unsynced writes are left to the kernel."""
+        """Close once no caller pins the descriptor any more. Unsynced writes are left to the kernel."""
 
 @disjoint_base
 class Mapping:
-    """A file mapped read-only."""
+    """Read-only mapping of a file."""
 
     @property
     def size(self) -> int: ...
 
 def errno_of(error: BaseException) -> int:
-    """The errno behind a StorageError, or 0."""
+    """Return the errno behind a StorageError, or 0."""
 
 def fork_generation() -> int:
-    """How many forks lie between the first import of logstore and this process."""
+    """Return the number of forks between the first import of logstore and this process."""
 
-#: The table of this process: libc, with one descriptor cache for all logs.
+#: Table of this process: libc, with one descriptor cache for all logs.
 LIBC: Files

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""The one seam between logstore and the operating system: a C table of file operations.
+"""C table of file operations: the only interface between logstore and the operating system.
 
-`Files` holds a table (libc by default; a test hands in another), counts its calls and keeps at
-most `descriptor_limit` descriptors open: a `File` whose descriptor was closed to make room opens
-it again when it is used. A file with unsynced writes is synced before its descriptor goes, because
-a failed write-back is reported to open descriptors only; a failure then sticks to the `File` and
-is raised at its next sync. Nothing here decides what to create, rename or remove: `log.files` does.
+`Files` holds a table (libc by default; tests pass another), counts its calls and keeps at
+most `descriptor_limit` descriptors open. A `File` whose descriptor was evicted opens it again at its
+next use. A file with unsynced writes is synced before its descriptor is closed, because a failed
+write-back is reported to open descriptors only; the `File` then stores the failure and raises it
+at its next sync. This module never decides what to create, rename or remove: `log.files` does.
 
 Every method may be called from any thread; system calls that may block run without the GIL.
 """
@@ -51,7 +51,7 @@ cdef extern from "Python.h":
 # --- leaves over a table ----------------------------------------------------------------------
 
 cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
-    """Write all of data at position; 0 or the negative errno, when an unknown part is written."""
+    """Write all of data at position; return 0, or the negative errno, when an unknown part is written."""
     cdef int64_t done = 0, count
     while done < size:
         count = ops.pwrite(ops.context, fd, data + done, <size_t>(size - done), position + done)
@@ -66,7 +66,7 @@ cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int6
 
 
 cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_t position) noexcept nogil:
-    """Read until size bytes or the end of the file; the count, or the negative errno."""
+    """Read until size bytes or the end of the file; return the count, or the negative errno."""
     cdef int64_t done = 0, count
     cdef iovec part
     while done < size:
@@ -89,7 +89,7 @@ _REFUSED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 cdef int raise_status(int64_t status, str action, str path, object position=None) except -1:
-    """Raise the error of a negative status; 0 or a count passes."""
+    """Raise the error of a negative status; return for 0 or a count."""
     if status >= 0:
         return 0
     number = <int>-status
@@ -112,20 +112,20 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
 
 
 cdef int raise_failed_sync(int64_t status, str action, str path) except -1:
-    """A failed sync is never "no room, try again": the kernel has marked what it lost as clean."""
+    """Raise StorageFailedError, never a full disk to retry: the kernel has marked the lost pages clean."""
     cause = OSError(<int>-status, os.strerror(<int>-status), path)
     raise StorageFailedError(f"failed to {action}: {cause.strerror}; close the log and open it again",
                              path=path) from cause
 
 
 def errno_of(error):
-    """The errno behind a StorageError, or 0."""
+    """Return the errno behind a StorageError, or 0."""
     cause = error.__cause__
     return (cause.errno or 0) if isinstance(cause, OSError) else 0
 
 
 def fork_generation():
-    """How many forks lie between the first import of logstore and this process."""
+    """Return the number of forks between the first import of logstore and this process."""
     return logstore_forks
 
 
@@ -136,7 +136,7 @@ if logstore_watch_forks() != 0:
 cdef int collect_name(void *sink, const char *name) noexcept nogil:
     with gil:
         try:
-            # No call of Python's own code: an interrupt would come out of it here, and be lost.
+            # Calls no Python code: an interrupt raised in it would be lost here.
             (<list>sink).append(PyUnicode_DecodeFSDefault(name))
             return 0
         except MemoryError:
@@ -144,7 +144,7 @@ cdef int collect_name(void *sink, const char *name) noexcept nogil:
 
 
 cdef enum:
-    TRIES = 8       # so many cached descriptors are given back for one call before it is refused
+    TRIES = 8       # cached descriptors that are closed for one call before it is refused
 
 _OP_NAMES = (
     "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
@@ -154,7 +154,7 @@ _OP_NAMES = (
 
 
 cdef class Files:
-    """A table of file operations with its descriptor cache.
+    """Table of file operations with its descriptor cache.
 
     Owns: the descriptors of the `File`s that it opened, through them.
     Threads: any; the list of open files is changed only under the GIL.
@@ -165,7 +165,7 @@ cdef class Files:
         memset(self.calls, 0, sizeof(self.calls))
         if descriptor_limit is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            # Half is left to sockets, to other libraries and to slices that pin their file.
+            # Half is left for sockets, other libraries and slices that pin their file.
             unlimited = soft == resource.RLIM_INFINITY
             descriptor_limit = 65_536 if unlimited else max(16, min(soft // 2, 65_536))
         if descriptor_limit < 1:
@@ -174,9 +174,9 @@ cdef class Files:
 
     def open(self, str path not None, *, bint create=False, bint writable=False, bint exclusive=False,
              bint truncate=False, bint hint=False):
-        """A `File`; opened at once, so that a missing file is an error here.
+        """Open a `File` at once, so that a missing file is an error here.
 
-        What is written to a ``hint`` may be lost: its descriptor is closed without a sync.
+        Writes to a ``hint`` may be lost: its descriptor is closed without a sync.
         """
         cdef File file = File(self, path)
         file._hint = hint
@@ -190,12 +190,12 @@ cdef class Files:
             file._flags |= O_TRUNC
         file.acquire()
         file.release()
-        # Only the first open creates and empties; a descriptor that comes back finds the file as it is.
+        # A reopened descriptor must not create or empty the file again.
         file._flags &= ~(O_CREAT | O_EXCL | O_TRUNC)
         return file
 
     def lazy(self, str path not None, *, bint writable=False):
-        """A `File` that is opened when it is first used."""
+        """Return a `File` that is opened at its first use."""
         cdef File file = File(self, path)
         if writable:
             file._flags = O_RDWR
@@ -231,7 +231,7 @@ cdef class Files:
             status = self._call(op, pa, pb)
             if not self._gave_one_back(status, &tries):
                 break
-        # A directory that was not opened was not synced: nothing is lost, and the caller may try again.
+        # A directory that was not opened was not synced: nothing is lost, and the caller may retry.
         if status < 0 and op == OP_FSYNC_DIR and status != -ENOENT and -status not in _NO_DESCRIPTOR:
             return raise_failed_sync(status, action, first)
         return raise_status(status, action, first)
@@ -255,7 +255,7 @@ cdef class Files:
         return status
 
     def listdir(self, str path not None):
-        """Names in a directory, unsorted."""
+        """Return the names in a directory, unsorted."""
         cdef bytes encoded = os.fsencode(path)
         cdef const char *p = PyBytes_AS_STRING(encoded)
         cdef list names = []
@@ -272,7 +272,7 @@ cdef class Files:
         return names
 
     def space(self, str path not None):
-        """(total bytes, bytes free to this user) of the file system that holds path."""
+        """Return (total bytes, bytes free to this user) of the file system that holds path."""
         cdef SpaceInfo info
         cdef bytes encoded = os.fsencode(path)
         self.calls[OP_STATVFS] += 1
@@ -281,13 +281,13 @@ cdef class Files:
         return info.total_bytes, info.free_bytes
 
     def call_counts(self):
-        """How often each operation was called through this table, by its name."""
+        """Return the number of calls of each operation in this table, by its name."""
         return {name: self.calls[op] for op, name in enumerate(_OP_NAMES)}
 
     cdef int _make_room(self) except -1:
         """Close descriptors while the limit is reached.
 
-        When every file is pinned the limit is passed, since refusing work would be worse.
+        When every file is pinned the limit is exceeded, since refusing work would be worse.
         """
         while self.open_descriptors >= self.descriptor_limit:
             if not self._close_one():
@@ -297,7 +297,7 @@ cdef class Files:
     cdef bint _close_one(self) except -1:
         """Close the least recently used descriptor that is not pinned; False if all are.
 
-        A clean file goes before a dirty one, which has to be synced first.
+        A clean file is closed before a dirty one, which must be synced first.
         """
         cdef File file = self._oldest, dirty = None
         while file is not None and (file._pins or file.dirty):
@@ -312,9 +312,9 @@ cdef class Files:
         return True
 
     cdef bint _gave_one_back(self, int status, int *tries) except -1:
-        """Whether a call that found no free descriptor may be made again: a cached one was closed for it.
+        """Return whether to retry a call that found no free descriptor: a cached one was closed for it.
 
-        So the cache is the reserve from which a log opens what it needs while sockets take all the rest.
+        So the cache is a reserve: a log can open its files while sockets take all other descriptors.
         """
         if (status != -EMFILE and status != -ENFILE) or tries[0] == 0:
             return False
@@ -346,23 +346,23 @@ cdef class Files:
 
 
 cdef class File:
-    """One file, with a descriptor while the cache grants it one.
+    """File, with a descriptor while the cache grants it one.
 
     Owns: its descriptor. Reads and writes pin it; a closed `File` is never opened again.
     """
 
     def __cinit__(self, Files files not None, str path not None):
-        # First: should the path have no encoding, there is a descriptor 0 that is not ours.
+        # First: if the path cannot be encoded, `__del__` would close descriptor 0, which is not this file's.
         self._fd = -1
         self.files = files
         self.path = path
         self._path = os.fsencode(path)
         self._flags = O_RDONLY
-        # Not when it is first needed: two threads would make two, and each sync under its own.
+        # Not created at first use: two threads would create two, and each sync under its own.
         self._sync_lock = threading.Lock()
 
     cdef int acquire(self) except -1:
-        """The descriptor, pinned until `release`."""
+        """Return the descriptor, pinned until `release`."""
         cdef int fd
         cdef int tries = TRIES
         cdef Files files = self.files
@@ -384,11 +384,11 @@ cdef class File:
             if not files._gave_one_back(fd, &tries):
                 break
         if self._fd >= 0:
-            # Another thread opened it while the GIL was away.
+            # Another thread opened it while the GIL was released.
             if fd >= 0:
                 files.ops.close(files.ops.context, fd)
         elif self._closed:
-            # Closed meanwhile, as is done before another file takes the path: whose descriptor this is, is unknown.
+            # Closed meanwhile, as before a rename over its path: the descriptor may be that of another file.
             if fd >= 0:
                 files.ops.close(files.ops.context, fd)
             raise StorageError("the file is closed", path=self.path)
@@ -407,7 +407,7 @@ cdef class File:
             self._drop_descriptor()
 
     cdef int _close_descriptor(self) except -1:
-        """Give the descriptor back; unsynced writes are synced first."""
+        """Close the descriptor; unsynced writes are synced first."""
         if self._fd < 0:
             return 0
         if self.dirty:
@@ -432,11 +432,11 @@ cdef class File:
         self.files.ops.close(self.files.ops.context, fd)
 
     cdef int _sync(self) except -1:
-        """fdatasync; a failure sticks to the file and is not raised here."""
+        """Call fdatasync; a failure is stored in the file and not raised here."""
         cdef int status
         cdef Files files = self.files
         cdef int fd = self._fd
-        # Cleared first: a write that ends during the sync makes the file dirty again.
+        # Cleared first: clearing it afterwards would hide a write that ends during the sync.
         self.dirty = False
         files.calls[OP_FDATASYNC] += 1
         with nogil:
@@ -449,11 +449,11 @@ cdef class File:
         """Make every write so far durable. Blocks on the disk.
 
         Raises:
-            StorageError: this or an earlier sync of the file failed. It is never tried again, since
+            StorageError: this or an earlier sync of the file failed. It is never retried, since
                 the kernel has marked the lost pages clean.
         """
-        # One at a time: whoever finds the file clean must not return while the sync that made it so
-        # is still under way, and may fail.
+        # One at a time: a caller that finds the file clean would return while the sync that cleared the mark
+        # is in progress, and may fail.
         with self._sync_lock:
             if self._sync_errno == 0 and self.dirty:
                 self.acquire()
@@ -466,7 +466,7 @@ cdef class File:
         return 0
 
     cpdef int64_t size(self) except -1:
-        """Bytes in the file."""
+        """Return the number of bytes in the file."""
         return self._info().size
 
     cdef FileInfo _info(self) except *:
@@ -480,15 +480,15 @@ cdef class File:
         return info
 
     def allocated_bytes(self):
-        """Bytes that the file takes on the disk, which is less for a file with holes."""
+        """Return the bytes that the file takes on the disk, which are fewer for a file with holes."""
         return self._info().allocated_bytes
 
     def modified_ms(self):
-        """When the file was last written, in milliseconds since 1970."""
+        """Return the time of the last write, in milliseconds since 1970."""
         return self._info().modified_ns // 1_000_000
 
     def read(self, int64_t position, Py_ssize_t size):
-        """At most size bytes from position; fewer only at the end of the file."""
+        """Read at most size bytes from position; fewer only at the end of the file."""
         cdef bytes data = PyBytes_FromStringAndSize(NULL, size)
         cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
         cdef FileOps *ops = &self.files.ops
@@ -519,13 +519,13 @@ cdef class File:
                 status = write_all(ops, fd, <const uint8_t *>view.buf, view.len, position)
             PyBuffer_Release(&view)
         finally:
-            # Again: a sync beside it may have begun before the bytes were there, and has cleared the mark.
+            # Again: a concurrent sync may have started before the write, and cleared the mark.
             self.dirty = not self._hint
             self.release()
         raise_status(status, "write", self.path, position)
 
     def truncate(self, int64_t size):
-        """Cut or extend the file to size bytes."""
+        """Truncate or extend the file to size bytes."""
         cdef int status
         cdef FileOps *ops = &self.files.ops
         cdef int fd = self.acquire()
@@ -538,9 +538,9 @@ cdef class File:
         raise_status(status, f"cut to {size} bytes", self.path)
 
     def begin_writeback(self, int64_t position, int64_t size):
-        """Have the kernel begin to write some pages to the disk, so that a later `sync` has less to wait for.
+        """Start the kernel's write-back of some pages, so that a later `sync` waits for fewer.
 
-        Promises nothing: the file is as dirty as before, and what goes wrong is told by its sync.
+        Guarantees nothing: the file stays dirty, and its sync reports any failure.
         """
         cdef FileOps *ops = &self.files.ops
         cdef int fd = self.acquire()
@@ -550,9 +550,9 @@ cdef class File:
         self.release()
 
     def map(self):
-        """The whole file, mapped read-only, or None if it is empty.
+        """Map the whole file read-only; None if it is empty.
 
-        Only for files that nobody cuts: reading behind a cut would be a bus error.
+        Only for files that are never truncated: reading past a truncation would be a bus error.
         """
         cdef Mapping mapping
         cdef int status
@@ -570,22 +570,22 @@ cdef class File:
         return mapping
 
     def rename_to(self, str path not None):
-        """Give the file another name. It stays open; a descriptor that comes back is opened by that name."""
+        """Rename the file. It stays open; a reopened descriptor uses the new name."""
         self.files.rename(self.path, path)
         self.path = path
         self._path = os.fsencode(path)
 
     def mark_dirty(self):
-        """Take the file for unsynced: an earlier process may have written to it."""
+        """Mark the file as unsynced: an earlier process may have written to it."""
         self.dirty = True
 
     def lock(self):
-        """Take the write lock of the file; 0, or the pid of the process that holds it (-1: unknown)."""
+        """Take the write lock of the file; return 0, or the pid of its holder (-1: unknown)."""
         cdef int owner = -1
         cdef int status
         cdef int fd = self.acquire()
         cdef Files files = self.files
-        # Pinned for good: closing any descriptor of a locked file would drop the lock.
+        # Pinned until `unlock`: closing any descriptor of a locked file would release the lock.
         files.calls[OP_LOCK] += 1
         with nogil:
             status = files.ops.lock(files.ops.context, fd, &owner)
@@ -597,12 +597,12 @@ cdef class File:
         raise_status(status, "lock", self.path)
 
     def unlock(self):
-        """Give the lock back by closing the file."""
+        """Release the lock by closing the file."""
         self.release()
         self.close()
 
     def close(self):
-        """Close once nobody uses the descriptor any more. Unsynced writes are left to the kernel."""
+        """Close once no caller pins the descriptor any more. Unsynced writes are left to the kernel."""
         self._closed = True
         if self._fd >= 0 and self._pins == 0:
             self._drop_descriptor()
@@ -617,8 +617,8 @@ cdef class File:
         return self._sync_errno != 0
 
     def __del__(self):
-        # A listed file is held by the list, so one that dies has no neighbours left, or its table dies
-        # with it. Not in __dealloc__: the collector of cycles takes the table away before that.
+        # The list keeps a listed file alive, so one that is freed has no neighbours, or is freed with its
+        # table. Not in __dealloc__: the garbage collector clears the table before that.
         cdef int fd = self._fd
         if fd >= 0 and self.files is not None:
             self._fd = -1
@@ -629,10 +629,10 @@ cdef class File:
         return f"<File {self.path!r}{' closed' if self._closed else ''}>"
 
 
-# Never cleared by the collector of cycles, which would take the table away before the end.
+# The garbage collector's clear would drop the table before `__dealloc__` calls it.
 @cython.no_gc_clear
 cdef class Mapping:
-    """A file mapped read-only.
+    """Read-only mapping of a file.
 
     Owns: the mapping; it stays valid when the file is closed, renamed or removed.
     """
@@ -642,5 +642,5 @@ cdef class Mapping:
             self._files.ops.munmap(self._files.ops.context, self.data, <size_t>self.size)
 
 
-#: The table of this process: libc, with one descriptor cache for all logs.
+#: Table of this process: libc, with one descriptor cache for all logs.
 LIBC = Files()

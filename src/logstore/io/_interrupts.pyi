@@ -1,4 +1,4 @@
-"""Steps that a signal cannot cut in half."""
+"""Steps that a signal cannot interrupt half way."""
 
 import threading
 from collections.abc import Callable
@@ -13,29 +13,29 @@ class _Lock(Protocol):
     def release(self) -> None: ...
 
 def shielded(step: Callable[_P, _R], *args: _P.args, **options: _P.kwargs) -> _R:
-    """Call ``step``; what a signal handler raises meanwhile is raised once it has ended."""
+    """Call ``step``; an exception that a signal handler raises meanwhile is raised after its end."""
 
 def made(make: Callable[[], _R], unmake: Callable[[_R], object]) -> _R:
-    """As `shielded`, for a step whose result has to be given back by ``unmake`` if the caller does not get it."""
+    """Call ``make`` as `shielded` does; ``unmake`` releases its result if the caller does not get it."""
 
 def interrupted() -> bool:
-    """Whether the main thread waits for a step that `shielded` runs, and a handler has raised something there."""
+    """Return whether a handler has raised in the main thread while it waits for a step of `shielded`."""
 
 def guarded(step: Callable[[], _R], cleanup: Callable[[], object]) -> _R:
-    """Call ``step``, then ``cleanup``, however the step has ended; ``cleanup`` may be called twice."""
+    """Call ``step``, then ``cleanup``, even if the step raised; ``cleanup`` may be called twice."""
 
 def together(*steps: Callable[[], object]) -> None:
-    """Call compiled steps, such as methods of lists and partial calls of setattr, with nothing in between."""
+    """Call compiled steps, such as list methods and partial calls of setattr, without an interrupt in between."""
 
 def tried(lock: _Lock, wait: bool, step: Callable[[], _R], otherwise: _R) -> _R:
-    """Call ``step`` under a lock; without ``wait``, ``otherwise`` is returned if another thread has it."""
+    """Call ``step`` under a lock; without ``wait``, return ``otherwise`` if another thread holds it."""
 
 def locked(lock: _Lock, settle: Callable[[], object], step: Callable[..., _R], *args: Any) -> _R:
-    """Call ``step`` under a lock; one that ends by no error of ours was cut off, and ``settle`` puts things right."""
+    """Call ``step`` under a lock; if it was interrupted, call ``settle`` to repair the state."""
 
 @final
 class held:
-    """``with held(lock):`` holds a lock that is free again after the block, wherever the block was cut off."""
+    """``with held(lock):`` holds a lock that is released after the block, wherever the block was interrupted."""
 
     def __new__(
         cls,
@@ -50,7 +50,7 @@ class held:
     ) -> None: ...
 
 class Condition(threading.Condition):
-    """A condition whose lock and waits an interrupt leaves whole: `threading.Condition` has bytecodes inside."""
+    """Condition whose lock and waits survive an interrupt: `threading.Condition` has bytecodes inside."""
 
     def __init__(self) -> None: ...
     def __exit__(self, *exc_info: object) -> None: ...

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Steps that a signal cannot cut in half.
+"""Steps that a signal cannot interrupt half way.
 
-Python runs signal handlers in its main thread, between two bytecodes, and what a handler raises (Ctrl-C:
-KeyboardInterrupt) comes out of the line that happens to run. Compiled code runs no bytecode: an interrupt comes
-out of it only where it calls Python, or waits. So what must not be cut lies here, or is called from here:
+Python runs signal handlers in its main thread, between two bytecodes. An exception of a handler (Ctrl-C:
+KeyboardInterrupt) is raised by the line that happens to run. Compiled code runs no bytecode: it is interrupted
+only where it calls Python, or waits. So steps that must not be interrupted are here, or are called from here:
 
-`shielded` runs a step in another thread, which no signal reaches, while the main thread waits: for what is
-done rarely. `locked` runs a step under a lock and, if it was cut, puts things right before the lock is free: for
-what is done often. `held` and `Condition` are a lock that no interrupt leaves locked, and a wait that none breaks.
+`shielded` runs a step in another thread, which no signal reaches, while the main thread waits: for rare steps.
+`locked` runs a step under a lock and, if it was interrupted, repairs the state before the lock is released: for
+frequent steps. `held` and `Condition` are a lock that no interrupt leaves locked, and a wait that none breaks.
 
 Threads: any. In all but the main thread a step is simply called, since no signal is handled there.
 """
@@ -26,7 +26,7 @@ cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
 
 
-#: How long a signal may wait for its handler while a step takes its time.
+#: Longest wait of a signal for its handler while a step runs.
 cdef double _LOOK_S = 0.1
 
 cdef unsigned long _main_thread = threading.main_thread().ident
@@ -35,7 +35,7 @@ cdef _Worker _worker = None
 
 
 def _before_fork():
-    """A process with a second thread is warned when it forks."""
+    """Stop an idle worker: Python warns when a process with a second thread forks."""
     global _worker
     cdef _Worker worker = _worker
     if worker is not None and not worker.is_busy:
@@ -45,7 +45,7 @@ def _before_fork():
 
 
 def _after_fork():
-    """The thread that has forked is the child's main thread."""
+    """Reset the state in a child: the thread that has forked is its main thread."""
     global _main_thread, _is_interrupted, _worker
     _main_thread = PyThread_get_thread_ident()
     _is_interrupted = False
@@ -57,7 +57,7 @@ os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 @cython.final
 cdef class _Step:
-    """A call that another thread makes, and what came of it."""
+    """Call that another thread makes, and its result or error."""
 
     cdef object step, args, options, result, error, done
 
@@ -70,16 +70,16 @@ cdef class _Step:
             self.result = self.step(*self.args, **self.options)
         except BaseException as error:
             self.error = error
-        # Before the caller goes on: what it drops then must not live on in this thread.
+        # Cleared before the caller continues: objects that it drops would stay alive in this thread.
         self.step = self.args = self.options = None
 
 
 @cython.final
 cdef class _Worker:
-    """A thread that makes one call after the other, up to a fork or the end of the process.
+    """Thread that makes one call after the other, until a fork or the end of the process.
 
-    A new one for each would touch a new stack and a new heap, which takes longer than most steps. The fields change
-    under the interpreter's lock, which compiled code gives back only where it waits.
+    A new thread for each call would touch a new stack and a new heap, which takes longer than most steps. The
+    fields change under the GIL, which compiled code releases only where it waits.
     """
 
     cdef object go, ended
@@ -94,7 +94,7 @@ cdef class _Worker:
             if call is None:
                 break
             call.make()
-            # The caller may have the next one at once.
+            # Before the release: the caller may make its next call at once, and would start a new thread for it.
             self.is_busy = False
             call.done.release()
             call = None
@@ -102,7 +102,7 @@ cdef class _Worker:
 
 
 cdef int _hand_over(_Step call) except -1:
-    """Have a call made by the thread that is kept for it; by one of its own where a handler is inside of a step."""
+    """Pass a call to the worker; if the worker is busy, as inside a signal handler, to a new thread."""
     global _worker
     cdef _Worker worker = _worker
     if worker is None:
@@ -122,22 +122,22 @@ cdef int _hand_over(_Step call) except -1:
 
 
 def shielded(step, *args, **options):
-    """Call ``step``; what a signal handler raises meanwhile is raised once it has ended.
+    """Call ``step``; an exception that a signal handler raises meanwhile is raised after its end.
 
-    Its result is lost then: see `made` for one that has to be given back.
+    Its result is lost then: see `made` for one that must be released.
     """
     return _shielded(step, args, options, None)
 
 
 def made(make, unmake):
-    """As `shielded`, for a step whose result has to be given back by ``unmake`` if the caller does not get it."""
+    """Call ``make`` as `shielded` does; ``unmake`` releases its result if the caller does not get it."""
     return _shielded(make, (), {}, unmake)
 
 
 def interrupted():
-    """Whether the main thread waits for a step that `shielded` runs, and a handler has raised something there.
+    """Return whether a handler has raised in the main thread while it waits for a step of `shielded`.
 
-    For steps that wait, or that are long: what they have not begun, they may leave.
+    For steps that wait or are long: they may skip work that they have not begun.
     """
     return _is_interrupted
 
@@ -146,7 +146,7 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
     global _is_interrupted
     cdef _Step call
     cdef bint has_ended = False
-    # A thread that is begun while the interpreter ends would never run.
+    # A thread that is started while the interpreter ends would never run.
     if PyThread_get_thread_ident() != _main_thread or sys.is_finalizing():
         return step(*args, **options)
     call = _Step.__new__(_Step)
@@ -156,15 +156,15 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
     try:
         _hand_over(call)
     except RuntimeError:
-        # There is no room for another thread; better unprotected than not at all.
+        # No thread could be started; an unprotected step is better than none.
         return step(*args, **options)
     interrupt = None
     while True:
         try:
             if not has_ended:
-                # A signal that comes right before the wait does not end it.
+                # A signal right before the wait would not end a wait without a timeout.
                 has_ended = call.done.acquire(True, _LOOK_S)
-            # One that has come just now would be raised by the caller's next bytecode, which loses the result.
+            # A signal that is still pending would be raised by the caller's next bytecode, and the result lost.
             PyErr_CheckSignals()
             if has_ended:
                 break
@@ -183,7 +183,7 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
 
 
 def guarded(step, cleanup):
-    """Call ``step``, then ``cleanup``, however the step has ended; ``cleanup`` may be called twice."""
+    """Call ``step``, then ``cleanup``, even if the step raised; ``cleanup`` may be called twice."""
     try:
         result = step()
     except BaseException:
@@ -197,20 +197,20 @@ cdef int _finish(object cleanup) except -1:
     try:
         cleanup()
     except BaseException:
-        # Cut off, perhaps: this time it is done to the end.
+        # An interrupt may have left the cleanup half done: the second call cannot be interrupted.
         _shielded(cleanup, (), {}, None)
         raise
     return 0
 
 
 def together(*steps):
-    """Call compiled steps, such as methods of lists and partial calls of setattr, with nothing in between."""
+    """Call compiled steps, such as list methods and partial calls of setattr, without an interrupt in between."""
     for step in steps:
         step()
 
 
 def tried(lock, bint wait, step, otherwise):
-    """Call ``step`` under a lock; without ``wait``, ``otherwise`` is returned if another thread has it."""
+    """Call ``step`` under a lock; without ``wait``, return ``otherwise`` if another thread holds it."""
     if not lock.acquire(wait):
         return otherwise
     try:
@@ -220,9 +220,10 @@ def tried(lock, bint wait, step, otherwise):
 
 
 def locked(lock, settle, step, *args):
-    """Call ``step`` under a lock; one that ends by no error of ours was cut off, and ``settle`` puts things right.
+    """Call ``step`` under a lock; if it was interrupted, call ``settle`` to repair the state.
 
-    That happens before the lock is free, so that no thread sees what was half done.
+    Every exception except `LogstoreError` counts as an interrupt. The lock is released after ``settle``, so that no
+    thread sees a half finished step.
     """
     lock.acquire()
     try:
@@ -233,7 +234,7 @@ def locked(lock, settle, step, *args):
         try:
             _shielded(settle, (), {}, None)
         except BaseException as second:
-            # The first is what the caller is told; a log that could not be put right says so itself.
+            # The caller gets the first error; a log that could not be repaired reports that itself.
             if second.__context__ is None:
                 second.__context__ = error
         raise error
@@ -245,12 +246,12 @@ def locked(lock, settle, step, *args):
 @cython.no_gc
 @cython.freelist(16)
 cdef class held:
-    """``with held(lock):`` holds a lock that is free again after the block, wherever the block was cut off.
+    """``with held(lock):`` holds a lock that is released after the block, wherever the block was interrupted.
 
-    With ``refusal`` it does not wait for the lock, but raises what that returns; ``check`` is called once it is
-    held.
+    With ``refusal`` it does not wait for the lock, but raises the exception that ``refusal`` returns; ``check``
+    is called once the lock is held.
 
-    Owns: the lock, from the beginning of the block on; dropped without its end, it gives the lock back.
+    Owns: the lock, from the beginning of the block on; freed without the block's end, it releases the lock.
     """
 
     cdef object _lock, _refusal, _check
@@ -266,7 +267,7 @@ cdef class held:
             raise self._refusal()
         self._is_held = True
         if self._check is not None:
-            # What it raises keeps the block from its beginning: the lock goes with this object.
+            # An error of the check skips the block and `__exit__`: `__dealloc__` releases the lock.
             self._check()
 
     def __exit__(self, *exc_info):
@@ -279,7 +280,7 @@ cdef class held:
 
 
 class Condition(threading.Condition):
-    """A condition whose lock and waits an interrupt leaves whole: `threading.Condition` has bytecodes inside."""
+    """Condition whose lock and waits survive an interrupt: `threading.Condition` has bytecodes inside."""
 
     def __init__(self):
         super().__init__(threading.RLock())
@@ -291,7 +292,7 @@ class Condition(threading.Condition):
         self._lock.release()
 
     def wait(self, timeout=None):
-        """As in `threading.Condition`."""
+        """Wait as `threading.Condition` does."""
         lock, waiters = self._lock, self._waiters
         if not lock._is_owned():
             raise RuntimeError("cannot wait on un-acquired lock")
@@ -312,7 +313,7 @@ class Condition(threading.Condition):
             if waiter in waiters:
                 waiters.remove(waiter)
             else:
-                # Told, and cut off at that moment: another gets what was meant for this one.
+                # Notified and interrupted at once: without this, the notification would be lost.
                 self.notify()
             raise
         lock._acquire_restore(saved)
@@ -321,7 +322,7 @@ class Condition(threading.Condition):
         return was_told
 
     def notify(self, n=1):
-        """As in `threading.Condition`."""
+        """Notify as `threading.Condition` does."""
         if not self._lock._is_owned():
             raise RuntimeError("cannot notify on un-acquired lock")
         waiters = self._waiters
@@ -330,5 +331,5 @@ class Condition(threading.Condition):
             n -= 1
 
     def notify_all(self):
-        """As in `threading.Condition`."""
+        """Notify all as `threading.Condition` does."""
         self.notify(len(self._waiters))

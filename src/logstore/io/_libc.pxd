@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""libc as a table of file operations; `_libc.pyx` holds it."""
+"""libc as a table of file operations, defined in `_libc.pyx`."""
 
 from logstore.io._file_ops cimport FileOps
 

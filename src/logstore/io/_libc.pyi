@@ -1,1 +1,1 @@
-"""The operating system behind the table of file operations: libc, and what it calls."""
+"""Operating system behind the table of file operations: libc and its system calls."""

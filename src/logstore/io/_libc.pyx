@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The operating system behind the table of file operations: libc, and what it calls.
+"""Operating system behind the table of file operations: libc and its system calls.
 
-Each operation returns 0, a count or a descriptor, or the negative errno; those that may be
-interrupted without having done anything are repeated here.
+Each operation returns 0, a count or a descriptor, or the negative errno; those that a signal may
+interrupt without effect are retried here.
 """
 
 from libc.errno cimport EINTR, errno as c_errno

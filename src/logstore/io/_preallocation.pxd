@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""How a segment's file grows, as other compiled modules see it; `_growth.pyx` says what it means."""
+"""Write strategies of a segment's file, as other compiled modules see them; `_growth.pyx` describes them."""
 
 from libc.stdint cimport int64_t, uint8_t
 

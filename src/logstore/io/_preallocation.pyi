@@ -6,10 +6,10 @@ from logstore.io._files import File
 
 @disjoint_base
 class Growth:
-    """Extend: the file grows with each write, by what is written."""
+    """Extend: the file grows with each write, by the bytes written."""
 
     def release(self, file: File, size: int) -> int:
-        """Give back what was taken ahead of the end of the file."""
+        """Release the blocks reserved past size, the end of the file."""
 
 @disjoint_base
 class Preallocate(Growth):
@@ -21,7 +21,7 @@ class Preallocate(Growth):
 
 @disjoint_base
 class Chunked(Growth):
-    """Write in pieces, so that the kernel allocates small runs of pages."""
+    """Write in pieces of chunk_bytes, so that the kernel allocates small runs of pages."""
 
     def __new__(cls, chunk_bytes: int = ...) -> Self: ...
     @property

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""How a segment's file grows: the write strategies behind one interface.
+"""Write strategies of a segment's file: extend, preallocate or chunked.
 
-A `Growth` makes ready for an append, puts its bytes into the file and gives back what it took
-ahead. It never changes what a file holds or how long it is: all strategies leave the same bytes
-and the same size, and a crash under one is a crash under any. Each belongs to one segment, under
-the log's lock. Figures of the three: `docs/decisions/0006-write-strategies.md`.
+A `Growth` prepares the file for an append, writes its bytes and releases blocks that it reserved
+past the end. It never changes a file's contents or size: all strategies leave the same bytes and
+the same size, and the same state after a crash. Each belongs to one segment, under the log's lock.
+Figures of the three: `docs/decisions/0006-write-strategies.md`.
 """
 
 from libc.errno cimport EINTR, ENOSPC
@@ -22,31 +22,31 @@ cdef extern from *:
     enum: FALLOC_FL_KEEP_SIZE
 
 cdef enum:
-    FIRST_BYTES = 1 << 18           # a smaller segment takes nothing ahead: most partitions are idle
+    FIRST_BYTES = 1 << 18           # smaller segments reserve nothing: most partitions are idle
     LEAST_AHEAD_BYTES = 1 << 18
     MOST_AHEAD_BYTES = 1 << 24
 
 
 cdef class Growth:
-    """Extend: the file grows with each write, by what is written."""
+    """Extend: the file grows with each write, by the bytes written."""
 
     cdef int prepare(self, File file, int fd, int64_t size, int64_t end) except -1:
-        """Before a write that takes the file from size to end. Never fails: it only makes the write cheaper."""
+        """Prepare a write that extends the file from size to end. Never fails: it only makes the write cheaper."""
         return 0
 
     cdef int put(self, FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
-        """Write all of data at position; 0 or the negative errno, when an unknown part is written."""
+        """Write all of data at position; return 0, or the negative errno, when an unknown part is written."""
         return write_all(ops, fd, data, size, position)
 
     cdef int was_cut(self, int64_t size) except -1:
-        """The file was cut to size, and what was taken ahead went with the cut."""
+        """Record that the file was truncated to size, which released the reserved blocks."""
         return 0
 
     cpdef int release(self, File file, int64_t size) except -1:
-        """Give back what was taken ahead of size, the end of the file.
+        """Release the blocks reserved past size, the end of the file.
 
         Raises:
-            StorageError: the file system refused; the file holds what it held.
+            StorageError: the file system refused; the file's contents are unchanged.
         """
         return 0
 
@@ -54,9 +54,9 @@ cdef class Growth:
 cdef class Preallocate(Growth):
     """Reserve blocks ahead of the end, without changing the size that the file shows.
 
-    As much again as the segment holds, in steps of 256 KiB to 16 MiB and not past limit_bytes, at
-    which the segment is rolled: a partition that is idle or small takes none. A file system that
-    cannot, or has no room, is no error: the file then grows as under `Growth`.
+    It reserves as much as the segment holds, in steps of 256 KiB to 16 MiB and not past limit_bytes, at
+    which the segment is rolled: an idle or small partition reserves none. A file system without support
+    or free space is no error: the file then grows as under `Growth`.
     """
 
     def __cinit__(self, int64_t limit_bytes=INT64_MAX):
@@ -74,10 +74,10 @@ cdef class Preallocate(Growth):
         file.files.calls[OP_FALLOCATE] += 1
         with nogil:
             status = ops.fallocate(ops.context, fd, FALLOC_FL_KEEP_SIZE, start, until - start)
-        # Without room the write itself finds out, and a step later there may be some.
+        # On a full disk the write itself reports it; a step later there may be free space.
         self.reserved = until if status == 0 or status == -ENOSPC or status == -EINTR else INT64_MAX
         if status == 0 or status == -ENOSPC or status == -EINTR:
-            # A part may have been taken before it failed.
+            # A part may have been reserved before the failure.
             self._ahead = True
         return 0
 
@@ -87,7 +87,7 @@ cdef class Preallocate(Growth):
         return 0
 
     cpdef int release(self, File file, int64_t size) except -1:
-        # A segment that an earlier process left may have a tail that this one did not reserve.
+        # An earlier process may have left reserved blocks, which this object does not know.
         if self._ahead or (self.reserved == 0 and size >= FIRST_BYTES and file.allocated_bytes() > size + 65_536):
             file.truncate(size)
         self.was_cut(size)

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Waiting for another process to write: inotify, as a hint to look again.
+"""Inotify watch for writes of another process, as a hint to look again.
 
-Not through the table of file operations, since nothing depends on it: who waits looks again after
+Outside the table of file operations, since nothing depends on it: a waiting reader looks again after
 a short time anyway.
 """
 
@@ -31,7 +31,7 @@ cdef extern from "<unistd.h>" nogil:
 
 
 cdef class Watch:
-    """Waits until a file is written to, by inotify. Not through the table: it is a hint to look again.
+    """Inotify watch on one file. Outside the table of file operations: it is only a hint to look again.
 
     Owns: an inotify descriptor.
     """
@@ -49,7 +49,7 @@ cdef class Watch:
             c_close(self._fd)
 
     def wait(self, int timeout_ms):
-        """Block until a write or the end of the time, whichever comes first; never an error."""
+        """Block until a write or the timeout, whichever comes first; never an error."""
         cdef pollfd waiting
         cdef char drained[4096]
         waiting.fd = self._fd

@@ -1,9 +1,9 @@
-"""One partition's log for its one writer: opened and closed, read, appended to, rolled, truncated, kept.
+"""One partition's log for its one writer: open, close, roll, truncate, delete, maintain.
 
-How it is read is `reader`'s, how it is appended to `writable`'s. Owns the lock, the active segment and the order
-in which things are made true: bytes, then indexes, then producer state, then the log end offset, then the high
-watermark, then the published end. One process writes a log; its methods may be called from any thread.
-`docs/durability.md` holds the argument of what survives which crash.
+`reader` is responsible for reading, `writable` for appending. Owns the lock, the active segment and the order
+of updates: bytes, then indexes, then producer state, then the log end offset, then the high watermark, then
+the published end. One process writes a log; its methods may be called from any thread.
+`docs/durability.md` argues what survives which crash.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
 recovery point <= synced end <= log end offset; the active segment ends at the log end offset
@@ -112,12 +112,12 @@ class Log(Writable):
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
 
-        ``config`` and ``settings`` are Kafka's topic settings (`LogConfig`). With ``read_only`` the
-        log may be written by another process at the same time; nothing is locked, recovered or
-        written. A log that was not closed is recovered: what was synced is there, and so is what was
-        written unless the machine went down. ``kind`` is what a catalogue says of a log that has lost its own
-        record of it. With ``cleanup.policy=compact`` a log that was not compacted before is read up to the first
-        record without a key, which compaction would delete: ``drop_keyless`` says that it may.
+        ``config`` and ``settings`` are Kafka's topic settings (`LogConfig`). With ``read_only`` another
+        process may write the log concurrently; nothing is locked, recovered or written. A log that was not
+        closed is recovered: synced records are there, and so are written ones unless the machine went
+        down. ``kind`` is the catalogue's record of a log that has lost its own. With
+        ``cleanup.policy=compact`` a log that was not compacted before is read up to the first record
+        without a key. Compaction would delete that record; ``drop_keyless`` permits it.
 
         Raises:
             NotALogError: the path is no partition, holds foreign files, or was written by Kafka.
@@ -163,7 +163,7 @@ class Log(Writable):
         super().__init__(state, config, clock)
         self._keyed_below = (0, 0)  # of a generation: records below this offset have keys
         if state.synced.value < state.end.value and (config.tail == "memory" or config.visible_after == "flush"):
-            # Only what is synced is shown, and what was synced may be more than the recovery point says.
+            # Without this flush, records synced above the recovery point would stay invisible.
             try:
                 self.flush()
             except BaseException:
@@ -182,11 +182,11 @@ class Log(Writable):
         return self._state.end.value > self._state.log_start
 
     def close(self, *, reason: str = "") -> None:
-        """Flush, save the indexes and snapshots, mark the log as clean and let go of the directory.
+        """Flush, save the indexes and snapshots, mark the log as clean and release the directory.
 
         May be called again. A log that has failed is closed without a flush; opening it recovers. An interrupt
-        (Ctrl-C) is raised once the log is closed. Later calls are told the ``reason``, such as that its topic
-        was deleted.
+        (Ctrl-C) is raised once the log is closed. Errors of later calls name the ``reason``, such as that the
+        topic was deleted.
         """
         self._state.why_closed = reason or self._state.why_closed
         shielded(self._end)
@@ -196,19 +196,19 @@ class Log(Writable):
         if state.closed:
             return
         if state.fork != fork_generation():
-            # The parent owns the files and the lock; the child only forgets them.
+            # The parent owns the files and the lock: releasing them here would unlock the parent's log.
             state.closed = True
             return
         if self._ticking:
             TICKER.remove(self)
         for appender in list(self._dropped_appenders):
-            with contextlib.suppress(LogstoreError):  # its own release tells
+            with contextlib.suppress(LogstoreError):  # reported by `_release_dropped` of the appender
                 appender.close()
         if state.tail is not None and state.failed is None:
-            # Before any lock: making room for the tail takes those of other logs, whose threads may wait for ours.
+            # Reclaiming space for the tail locks other logs: under our lock, it could deadlock with their threads.
             with contextlib.suppress(LogstoreError):
                 self.flush()
-        # A compaction stops at its next look, and must have stopped before anybody else may open the log.
+        # A compaction checks `closing` and stops; still running, it would change files under the next opener.
         state.closing = True
         with held(state.compacting), held(state.segments_mutex):
             self._close(state)
@@ -226,7 +226,7 @@ class Log(Writable):
                 state.sync_names()
                 with held(state.lock):
                     if state.synced.value < state.end.value:
-                        # Another thread has appended since the flush, and would after any other, too.
+                        # Under the lock: after any other flush, another thread could append again.
                         self._flusher.sync_locked()
                     state.mark_clean_locked()
                     facts = PartitionFacts(
@@ -248,8 +248,8 @@ class Log(Writable):
         hand_over(self._release_dropped)
 
     def _release_dropped(self) -> None:
-        """Leave the log as a killed process leaves it, with its root free: nothing else could open it any more."""
-        # An open appender holds its log, so it is garbage too: its finalizer may come a moment later.
+        """Release a dropped log as a killed process would; else its root would stay locked."""
+        # An open appender refers to its log, so it is garbage too: its finalizer may run a moment later.
         wait_until(lambda: len(self._dropped_appenders) >= len(self._appenders))
         for appender in list(self._dropped_appenders):
             with contextlib.suppress(LogstoreError):
@@ -271,7 +271,7 @@ class Log(Writable):
         state = "closed" if self._state.closed else f"{self._state.log_start}..{self._state.end.value - 1}"
         return f"<Log {self.name} {state} {self.path!r}>"
 
-    # -- where the log stands --------------------------------------------------------------------
+    # -- offsets, epochs, metrics ----------------------------------------------------------------
 
     @property
     def log_start_offset(self) -> int:
@@ -283,7 +283,7 @@ class Log(Writable):
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next append gets: the log end offset, but a position with offset.mode=bytes."""
+        """The offset of the next append: the log end offset, or a position with offset.mode=bytes."""
         with held(self._state.lock):
             return self._state.next_offset_locked()
 
@@ -307,7 +307,7 @@ class Log(Writable):
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that batches are stamped with."""
+        """The leader epoch stamped into appended batches."""
         return self._state.leader_epoch
 
     @property
@@ -315,7 +315,7 @@ class Log(Writable):
         return self._state.epochs
 
     def facts(self) -> PartitionFacts:
-        """What the checkpoints of the root may say of the log at this moment: nothing that is not on disk."""
+        """Return the offsets that the root's checkpoints may record now; all of them are on disk."""
         state = self._state
         state.check_open()
         with held(state.lock):
@@ -327,8 +327,8 @@ class Log(Writable):
             )
 
     def metrics(self) -> LogMetrics:
-        """The log's numbers at this moment."""
-        # Before the lock: a thread of the parent may have held it at the fork, for ever.
+        """Return the log's numbers at this moment."""
+        # Before the lock: a thread of the parent may have held it at the fork, and a child would wait forever.
         self._state.check_process()
         with held(self._state.lock):
             return LogMetrics(
@@ -353,7 +353,7 @@ class Log(Writable):
         return state.log_start, state.high_watermark.value, state.last_stable.value
 
     def _cuts(self) -> int:
-        # In this order: a cut that has begun since shows in one of the two.
+        # In the other order, a truncation that begins between the two reads would show in neither.
         generation = self._state.generation
         return 2 * generation + (self._state.files_changing > 0)
 
@@ -376,7 +376,7 @@ class Log(Writable):
         return self._state.recovery.point.kind is LogKind.CONTIGUOUS
 
     def _is_visible(self, offset: int) -> bool:
-        # As inherited, with fewer calls: a read of one record is mostly what stands around it.
+        # As inherited, with fewer calls: they are most of the cost of reading one record.
         state = self._state
         if state.closed or state.fork != fork_generation():
             return False
@@ -391,10 +391,10 @@ class Log(Writable):
     def _check_open(self) -> None:
         self._state.check_open()
 
-    # -- for the log's owner ------------------------------------------------------------------
+    # -- high watermark -----------------------------------------------------------------------
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Show consumers what lies below ``offset``: for the log's owner only.
+        """Raise the high watermark to ``offset``: for the log's owner only.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the log end offset.
@@ -415,7 +415,7 @@ class Log(Writable):
     # -- rolling ---------------------------------------------------------------------------------
 
     def roll(self) -> None:
-        """Seal the active segment and begin another, unless it is empty."""
+        """Seal the active segment and begin a new one, unless the active one is empty."""
         self._state.check_writable()
         shielded(self._roll)
 
@@ -431,37 +431,36 @@ class Log(Writable):
     # -- truncating and deleting -----------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Cut the log so that it ends at or before ``offset``; returns the new log end offset.
+        """Truncate the log to end at or before ``offset``; return the new log end offset.
 
-        A batch that holds ``offset`` inside goes whole. Durable on return. The high watermark falls
+        A batch that holds ``offset`` inside is removed whole. Durable on return. The high watermark falls
         with the end, so this is for the log's owner: a follower that found its leader's end.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset.
-            StorageFailedError: the cut failed half way; opening the log again finishes it.
+            StorageFailedError: the truncation failed half way; opening the log again finishes it.
         """
         return shielded(truncation.truncate_to, self._state, offset)
 
     def delete_before(self, offset: int) -> int:
-        """Raise the log start offset to ``offset``; returns it. Segments that lie below go at once.
+        """Raise the log start offset to ``offset`` and return it. Whole segments below are deleted at once.
 
         Readers that are inside a deleted segment finish; later ones get OffsetOutOfRangeError.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
-            DiskFullError, StorageFailedError: the new start could not be written down.
+            DiskFullError, StorageFailedError: the new start could not be recorded.
         """
         return shielded(truncation.delete_before, self._state, offset, self._flusher.sync_to)
 
-    # -- keeping house ---------------------------------------------------------------------------
+    # -- maintenance -----------------------------------------------------------------------------
 
     def retain(self, now_ms: int | None = None) -> Retained:
-        """Delete the segments that are too old or too much, by ``retention.ms`` and ``retention.bytes``.
+        """Delete old or surplus segments, by ``retention.ms`` and ``retention.bytes``.
 
-        Also seals an active segment that has been idle for ``segment.ms``, and forgets producers that
-        have long been silent. A segment is as old as its newest record; with ``cleanup.policy=compact``
-        alone none goes. Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's
-        clock by default.
+        Also seals an active segment that has been idle for ``segment.ms``, and expires idle producers.
+        A segment is as old as its newest record; with ``cleanup.policy=compact`` alone none is deleted.
+        Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's clock by default.
 
         Raises:
             DiskFullError, StorageFailedError: as `delete_before`.
@@ -469,32 +468,32 @@ class Log(Writable):
         return shielded(retention.retain, self._state, self._flusher.sync_to, now_ms)
 
     def oldest_segment(self, active_bytes: int = INT64_MAX) -> OldestSegment | None:
-        """The first segment, if it could be deleted whole; None if nothing can.
+        """Return the first segment if it could be deleted whole, else None.
 
-        Nothing at or above the high watermark can. The active segment counts if it has ``active_bytes``.
+        Nothing at or above the high watermark can be. The active segment counts if it has ``active_bytes``.
         """
         self._state.check_open()
         return retention.oldest(self._state, active_bytes)
 
     def image(self) -> Image:
-        """The log as it is now, to be copied by `copy_image`."""
+        """Capture the log as it is now, for `copy_image`."""
         return shielded(checkpoint_copy.capture, self._state)
 
     def copy_image(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
-        """Build the log of an image in an empty directory, by hard links where they can be had.
+        """Build the log of an image in an empty directory, by hard links where possible.
 
-        Durable on return, but for the directory's own name. The copy is a log that was not closed: it is
+        Durable on return, except for the directory's own name. The copy is a log that was not closed: it is
         recovered when it is opened.
 
         Raises:
-            ImageMovedError: segments were deleted or exchanged meanwhile; take another image.
+            ImageMovedError: segments were deleted or swapped meanwhile; take another image.
             StorageError: the copy could not be written.
         """
         return checkpoint_copy.copy(self._state, taken, target, link=link)
 
     @staticmethod
     def verify_image(taken: Image, target: Directory) -> int:
-        """Check every batch of a copy; how many bytes they are.
+        """Check every batch of a copy; return their bytes.
 
         Raises:
             CorruptRecordError: a batch is not as it was written, or records are missing.
@@ -503,17 +502,17 @@ class Log(Writable):
 
     @property
     def reserved_bytes(self) -> int:
-        """Return the bytes that the log has reserved and not written yet."""
+        """Bytes that the log has reserved and not written yet."""
         return self._state.reserved_bytes
 
     @property
     def taken(self) -> Taken:
-        """What appends to this log have taken of the disk and the core since it was opened."""
+        """Disk and core usage of appends to this log since it was opened."""
         counters = self._state.counters
         return Taken(counters.appends, counters.appended_bytes, self._state.sync_s)
 
     def cleanable(self, now_ms: int | None = None) -> Cleanable:
-        """What a compaction would work on, how dirty that is, and whether it is due."""
+        """Return the range that a compaction would clean, how dirty it is, and whether it is due."""
         return compaction.look(self._state, now_ms)
 
     def compact(
@@ -523,21 +522,21 @@ class Log(Writable):
         now_ms: int | None = None,
         throttle: Throttle | None = None,
     ) -> Compacted:
-        """Leave one record of each key, the newest, in all sealed segments below the last stable offset.
+        """Keep only the newest record of each key in all sealed segments below the last stable offset.
 
-        Whether it is due (`cleanable`) is not asked. Offsets and order stay; appends and reads go on
-        meanwhile. Records without a key go, as in Kafka. Memory is that of a map of keys, at most
-        ``map_bytes`` (24 bytes a key; where that is too little it takes several rounds), and of a few
+        Runs whether or not it is due (`cleanable`). Offsets and order stay; appends and reads run
+        concurrently. Records without a key are deleted, as in Kafka. Memory is that of a map of keys, at
+        most ``map_bytes`` (24 bytes a key; a map that is too small takes several rounds), plus a few
         MiB. ``throttle`` is called with each count of bytes read or written, and may block. Durable on
         return.
 
         Raises:
-            CorruptRecordError: a batch is damaged; its place is named, `cleanable` says so from now on,
-                and nothing was lost.
+            CorruptRecordError: a batch is damaged; its position is named, `cleanable` reports it from now
+                on, and nothing was lost.
             DiskFullError, StorageError: the new segments could not be written. The old ones are there.
             InvalidSettingError: the log's ``cleanup.policy`` is not compact.
-            LogClosedError: the log was closed meanwhile. What was done is kept.
-            StorageFailedError: the exchange of segments failed half way; opening the log again finishes it.
+            LogClosedError: the log was closed meanwhile. Finished work is kept.
+            StorageFailedError: the swap of segments failed half way; opening the log again finishes it.
         """
         return compaction.compact(
             self._state, self._flusher.sync_to, map_bytes=map_bytes, now_ms=now_ms, throttle=throttle
@@ -545,9 +544,9 @@ class Log(Writable):
 
     @naming_arguments
     def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
-        """Go by other settings from now on; segments that exist keep their form.
+        """Apply new settings to the open log; existing segments keep their form.
 
-        A log becomes a compacted one only if each of its records has a key, also of those that are appended
+        A log becomes a compacted one only if each of its records has a key, including those appended
         meanwhile, or with ``drop_keyless``.
 
         Raises:
@@ -566,7 +565,7 @@ class Log(Writable):
         self._state.reconfigure(settled)
         self._settle(settled)
         if begins:
-            # From here on no append without a key comes in: what came in meanwhile is all there is to look at.
+            # A record without a key may have been appended before the new settings refused such appends.
             try:
                 self.check_keys()
             except BaseException:
@@ -575,14 +574,14 @@ class Log(Writable):
                 raise
 
     def check_keys(self) -> None:
-        """Read the keys of the records that came since the last such call, up to the first that is missing.
+        """Check that every record appended since the last such call has a key.
 
         Raises:
             PolicyViolationError: a record has no key, so the log may not be compacted.
         """
         state = self._state
         if self.end_offset() < state.end.value:
-            self.flush()  # shown only then
+            self.flush()  # unsynced records are not visible to `scan`
         generation, end = state.generation, self.end_offset()
         start = max(state.log_start, self._keyed_below[1] if self._keyed_below[0] == generation else 0)
         if start < end:

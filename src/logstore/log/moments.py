@@ -1,4 +1,4 @@
-"""Times as a caller may give them where a read begins or ends: an instant, or a while before now."""
+"""Times that bound a read: an instant, or a duration before now."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from logstore.errors import InvalidTimestampError
 
 Time = int | datetime.datetime
 
-#: As `Time`, or so long ago: a timedelta of either sign, or a text such as ``-2h``. Or the text of an instant.
+#: As `Time`, a duration before now (a timedelta of either sign, or a text such as ``-2h``), or an instant as text.
 When = Time | datetime.timedelta | str
 
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def moment_of(when: When, clock: Clock) -> int:
-    """Milliseconds since 1970 of an instant, or of so long ago; more than since 1970 is 0.
+    """Return the milliseconds since 1970 of an instant, or of a duration before now; 0 if that is before 1970.
 
     >>> from logstore.clock import SYSTEM_CLOCK
     >>> moment_of(5, SYSTEM_CLOCK), moment_of("1970-01-01T02:00:00+01:00", SYSTEM_CLOCK)
     (5, 3600000)
 
     Raises:
-        InvalidTimestampError: a text that is neither, or an instant before 1970.
+        InvalidTimestampError: the text is neither, or the instant is before 1970.
         RecordTypeError: another type, or a datetime without a time zone.
     """
     if isinstance(when, datetime.timedelta):

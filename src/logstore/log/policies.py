@@ -1,7 +1,7 @@
-"""High-watermark policies: below which offset records are visible.
+"""High-watermark policies: the offset below which records are visible.
 
-A `Log` never moves its own high watermark. It asks its policy: `StandalonePolicy` for a log without followers,
-one of the replication layer for a log with followers.
+A `Log` never decides its own high watermark. It asks its policy: `StandalonePolicy` for a log without
+followers, one of the replication layer for a log with followers.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class HighWatermarkPolicy(ABC):
         """Return the high watermark that the log should have now.
 
         Called under the log's lock after each append and each flush, so it must not block and must
-        not call the log. ``synced_end`` is the offset below which everything is on disk. An answer
-        below ``current`` changes nothing; one above ``log_end_offset`` is taken for that. A policy
+        not call the log. ``synced_end`` is the offset below which everything is on disk. A result
+        below ``current`` changes nothing; one above ``log_end_offset`` is lowered to it. A policy
         that learns of progress at other times calls `Log.advance_high_watermark`.
         """
 
 
 class StandalonePolicy(HighWatermarkPolicy):
-    """The policy of a log without replicas: what is written is visible, or what is synced.
+    """The policy of a log without replicas: records are visible once written, or once synced.
 
     ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
-    describes; a tail that is held in memory cannot be shown earlier either.
+    describes; so does a tail that is held in memory.
     """
 
     def __init__(self, config: LogConfig) -> None:

@@ -1,13 +1,13 @@
-"""What each producer has written to one log: idempotence, fencing, open transactions.
+"""Producer state of one log: idempotence, fencing, open transactions.
 
-Rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`: `Producers.check`
-decides whether a batch may be written and changes nothing, `Producers.apply` takes note of one
-that was. The caller holds the log's lock, calls in offset order, and leaves out batches without a
-producer id. No I/O and no clock; `log.snapshot` makes the state bytes.
+Rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. `Producers.check`
+decides whether a batch may be written and changes nothing; `Producers.apply` records a written
+one. The caller holds the log's lock, calls in offset order, and leaves out batches without a
+producer id. No I/O and no clock; `log.snapshot` encodes the state.
 
 Invariants: a producer's remembered batches are of its current epoch, oldest first, at most five;
 open transactions are in the order of their first offsets; completed ones that still hold the last
-stable offset back rise in first *and* last offset, so that the front one decides.
+stable offset back rise in first *and* last offset, so that the first one decides.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from logstore.records import AppendResult, Marker, Origin
 REMEMBERED_BATCHES = 5  #: as many as a client may have in flight (max.in.flight.requests)
 NO_SEQUENCE = -1  #: of batches that a coordinator writes, such as offset commits
 
-_SEQUENCES = 2**31  #: how many there are: after 2**31 - 1 comes 0
-_CHAIN_LIMIT = 2**30  #: at more than half of all sequences, behind and ahead look alike
+_SEQUENCES = 2**31  #: the count of sequences: after 2**31 - 1 comes 0
+_CHAIN_LIMIT = 2**30  #: with more than half of all sequences, behind and ahead look alike
 
 
 class ProducedBatch(NamedTuple):
-    """The fields of a batch header that matter here, and of its marker if it has one."""
+    """The batch header fields that producer state needs, and those of its marker if it has one."""
 
     base_offset: int
     last_offset: int
@@ -71,17 +71,17 @@ class CompletedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerState:
-    """What one producer id has written.
+    """The state of one producer id.
 
-    ``chain_count`` sequences, up to and with the last one, are known to be written without a gap;
-    only of these may a batch be called a duplicate once it is no longer remembered.
+    ``chain_count`` sequences, up to and including the last one, are known to be written without a gap.
+    Only a batch of these may be called a duplicate once it is no longer remembered.
     """
 
     producer_id: int
     epoch: int = -1
     coordinator_epoch: int = -1  #: of its last marker; -1 before the first
     timestamp_ms: int = -1  #: of its last batch or marker, as the producer gave it
-    written_ms: int = -1  #: when it last wrote here; what expiry goes by
+    written_ms: int = -1  #: when it last wrote here; decides expiry
     transaction_first_offset: int | None = None  #: of its open transaction
     batches: tuple[WrittenBatch, ...] = ()
     chain_count: int = 0
@@ -112,7 +112,7 @@ class Producers:
         *,
         expiration_ms: int = 86_400_000,
     ) -> None:
-        """Begin with the states of a snapshot, which are taken over and changed.
+        """Begin with the states of a snapshot; they are owned and changed from here on.
 
         ``expiration_ms`` is Kafka's producer.id.expiration.ms.
         """
@@ -132,7 +132,7 @@ class Producers:
         return len(self._states)
 
     def __iter__(self) -> Iterator[ProducerState]:
-        """Every known producer; not to be changed by the caller."""
+        """Iterate over all known producers; the caller must not change them."""
         return iter(self._states.values())
 
     def get(self, producer_id: int) -> ProducerState | None:
@@ -141,19 +141,19 @@ class Producers:
     # -- before a batch is written
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
-        """Whether this batch may be written next. Changes nothing.
+        """Check whether this batch may be written next. Changes nothing.
 
-        None for a fresh batch. For one of the producer's last five, where it was written, with its
-        largest timestamp. A coordinator's batches are not checked for sequences, replicated
-        ones not at all: their leader did. An unknown producer may begin at any sequence, since
-        retention or expiry may have taken what it wrote before.
+        Returns None for a new batch; for one of the producer's last five, its offsets and largest
+        timestamp. A coordinator's batches are not checked for sequences, replicated ones not at
+        all: their leader did. An unknown producer may begin at any sequence, since retention or
+        expiry may have deleted its earlier batches.
 
         Raises:
-            DuplicateSequenceError: it was written before the batches that are remembered.
-            OutOfOrderSequenceError: a sequence is missing before it.
+            DuplicateSequenceError: the batch was written before the batches that are remembered.
+            OutOfOrderSequenceError: a sequence is missing before the batch.
             ProducerFencedError: a newer epoch of the producer has written here.
             CoordinatorFencedError: the marker comes from an older transaction coordinator.
-            InvalidTransactionError: not transactional, while the producer's transaction is open.
+            InvalidTransactionError: the batch is not transactional, while the producer's transaction is open.
             InvalidRecordError: a client's batch has a producer id and no sequence.
         """
         if origin is Origin.REPLICATION:
@@ -188,13 +188,13 @@ class Producers:
     # -- after it was written
 
     def apply(self, batch: ProducedBatch, now_ms: int = -1) -> CompletedTransaction | None:
-        """Take note of a written batch; the transaction that it ends, if it does.
+        """Record a written batch; return the transaction that it ends, if any.
 
         ``now_ms`` is the time of writing or, on replay, of opening the log. Without it the batch's
-        own timestamp counts for expiry, and a producer of old timestamps is forgotten too early.
+        own timestamp counts for expiry, and a producer of old timestamps expires too early.
         """
         if batch.is_control and batch.marker is None:
-            return None  # all records compacted away: nothing is left that it could say
+            return None  # compaction has removed the marker's record
         producer_id = batch.producer_id
         assert producer_id >= 0, batch
         state = self._states.get(producer_id)
@@ -229,7 +229,7 @@ class Producers:
     def _hold_back(self, transaction: CompletedTransaction) -> None:
         """Keep a completed transaction until its marker is below the high watermark.
 
-        One that began later and ended earlier holds nothing back that this one does not.
+        Earlier entries that began later are dropped: this one holds back all that they do.
         """
         completed = self._completed
         while completed and completed[-1].first_offset >= transaction.first_offset:
@@ -237,11 +237,11 @@ class Producers:
         assert not completed or completed[-1].last_offset < transaction.last_offset, transaction
         completed.append(transaction)
 
-    # -- what readers may see
+    # -- the last stable offset
 
     @property
     def completed(self) -> tuple[CompletedTransaction, ...]:
-        """The completed transactions that may still hold the last stable offset back."""
+        """Completed transactions that may still hold the last stable offset back."""
         return tuple(self._completed)
 
     @property
@@ -250,10 +250,10 @@ class Producers:
         return tuple(self._open.items())
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose end is not replicated yet.
+        """Return the first offset of a transaction that is open, or whose marker is not replicated yet.
 
         None if there is none: the last stable offset is the high watermark. Transactions whose
-        marker is below ``high_watermark`` are let go for good, so never give one that may go back.
+        marker is below ``high_watermark`` are forgotten, so it must never fall afterwards.
         """
         completed = self._completed
         while completed and completed[0].last_offset < high_watermark:
@@ -264,22 +264,22 @@ class Producers:
         return first
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once this transaction has ended, for its ``.txnindex`` entry."""
+        """Return the last stable offset once this transaction has ended, for its ``.txnindex`` entry."""
         for producer_id, first_offset in self._open.items():
             if producer_id != completed.producer_id:
                 return first_offset
         return completed.last_offset + 1
 
-    # -- housekeeping
+    # -- expiry
 
     def expire_after(self, expiration_ms: int) -> None:
-        """Use another producer.id.expiration.ms from now on."""
+        """Set producer.id.expiration.ms."""
         self._expiration_ms = expiration_ms
 
     def expire(self, now_ms: int) -> list[int]:
-        """Forget producers that wrote nothing for producer.id.expiration.ms; returns their ids.
+        """Forget producers that wrote nothing for producer.id.expiration.ms; return their ids.
 
-        One with an open transaction stays: its marker must still find where it began.
+        A producer with an open transaction stays: its marker needs the transaction's first offset.
         """
         written_before = now_ms - self._expiration_ms
         expired = [
@@ -293,7 +293,7 @@ class Producers:
 
 
 def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch | None:
-    """The remembered batch that this one repeats; None if it is the next one."""
+    """Return the remembered batch that this one repeats; None if it is the next one."""
     base_sequence = batch.base_sequence
     if batch.producer_epoch != state.epoch:
         if base_sequence:
@@ -307,8 +307,8 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
     expected = state.next_sequence
     if base_sequence == expected:
         return None
-    # Called a duplicate, a batch counts as acknowledged. So all of it must be known to be written:
-    # it lies in the unbroken chain, and touches nothing remembered, whose bounds it would have to match.
+    # A duplicate counts as acknowledged: a batch that was never written would be lost. So all of it must be
+    # in the unbroken chain, and must not overlap a remembered batch, whose bounds it would have to match.
     behind = (expected - base_sequence) % _SEQUENCES
     if _count(base_sequence, batch.last_sequence) <= behind <= state.chain_count and not any(
         _overlap(written, batch) for written in state.batches
@@ -321,7 +321,7 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
 
 
 def _remember(state: ProducerState, batch: ProducedBatch) -> None:
-    # A coordinator's batch has no sequence; as in Kafka it is remembered, and 0 comes next.
+    # A coordinator's batch has no sequence; as in Kafka it is remembered, and the next sequence is 0.
     if batch.base_sequence < 0:
         state.chain_count = 0
     else:
@@ -339,7 +339,7 @@ def _count(base_sequence: int, last_sequence: int) -> int:
 
 
 def _overlap(written: WrittenBatch, batch: ProducedBatch) -> bool:
-    """Whether any sequence is in both; either may wrap."""
+    """Return whether the two share a sequence; either may wrap."""
     ahead = (batch.base_sequence - written.base_sequence) % _SEQUENCES
     behind = (written.base_sequence - batch.base_sequence) % _SEQUENCES
     return ahead < _count(written.base_sequence, written.last_sequence) or behind < _count(

@@ -2,14 +2,14 @@
 
 Kafka keeps recovery points, log start offsets and high watermarks of all partitions in three text
 files in the root, and marks a clean shutdown there. While this process holds the root, these facts
-stand in memory; the mark and the recovery points are taken away when the first log is open for
-writing, and written anew when the last log is closed. Between, whoever keeps the root may write
-checkpoints that are behind the truth but never before it: a truncation takes them away first.
+are in memory. The mark and the recovery points are removed when the first log is open for writing,
+and written again when the last log is closed. In between, the root's holder may write checkpoints
+that are behind the truth but never ahead of it: a truncation removes them first.
 
-Kafka's recovery points make ours more careful, since Kafka may have written after us. Our own from
-before a crash must not: they are old, and would have a recovery look again at what is known to be
-on disk, and cut there instead of speaking of damage. ``logstore.checkpoints`` tells the two apart: it
-holds the CRC-32C of the file that we wrote last, and of the one that we are about to write::
+Kafka's recovery points may lower ours, since Kafka may have written after us. Our own from before a
+crash must not: they are old, and recovery would scan below the recovery point and truncate there
+instead of reporting damage. ``logstore.checkpoints`` tells the two apart: it holds the CRC-32C of the
+file that we wrote last, and of the one that we are about to write::
 
     logstore checkpoints 1
     1f9a2b44 0c81b7d2
@@ -39,56 +39,56 @@ _logger = logging.getLogger(__name__)
 
 _R = TypeVar("_R")
 
-#: Tells recovery points of ours from Kafka's.
+#: Tells our recovery points from Kafka's.
 CHECKPOINTS = "logstore.checkpoints"
 
-#: In a root that was adopted: Kafka's metadata name the leader epochs of what lies below, wherever they are.
+#: In an adopted root: Kafka's metadata, wherever they are stored, assign the leader epochs of its partitions.
 ADOPTED = "logstore.adopted"
-#: Those metadata, where they are in the root.
+#: Kafka's metadata, where they are stored in the root.
 _CLUSTER_METADATA = "__cluster_metadata-0"
 
 _MARK = re.compile(rb"logstore checkpoints 1\n([0-9a-f]{8}) ([0-9a-f]{8})\n")
 
 
 class PartitionFacts(NamedTuple):
-    """What the root says of one partition; None where it says nothing."""
+    """The root's facts about one partition; None for unknown."""
 
     recovery_point: int | None = None
     log_start_offset: int | None = None
     high_watermark: int | None = None
-    clean_offset: int | None = None  #: how far it is compacted; written for Kafka, never read
+    clean_offset: int | None = None  #: the end of the compacted part; written for Kafka, never read
 
 
 class _Shared:
-    """What all logs of this process that share a root's lock know of it. Guarded by `RootLock.guarded`."""
+    """The state of a root, shared by all logs of this process below it. Guarded by `RootLock.guarded`."""
 
     def __init__(self, directory: Directory) -> None:
         names = directory.names()
         self.facts, self.facts_are_ours = _read(directory, names)
-        #: At rest when it was locked: what nobody has opened since is whole.
+        #: The root was shut down cleanly when it was locked: partitions not opened since are whole.
         self.was_clean = checkpoints.CLEAN_SHUTDOWN in names
         self.names = names
         self.begun = False
         self.unclean = False
         self.closed: set[TopicPartition] = set()  #: cleanly, by this process
         self.has_checkpoint = False
-        #: Counts what makes facts that were gathered before it wrong.
+        #: Counts the changes that invalidate facts gathered before them.
         self.changes = 0
 
     def found(self, name: TopicPartition) -> PartitionFacts:
-        """What a log that is opened now shall be told."""
+        """Return the facts for a log that is opened now."""
         facts = self.facts.get(name, PartitionFacts())
         return facts._replace(recovery_point=None) if self.facts_are_ours else facts
 
 
 class Root:
-    """One root as the logs of this process share it."""
+    """One log's share of a root that the logs of this process share."""
 
     _shared: ClassVar[dict[RootLock, _Shared]] = {}
 
     def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
         self.directory = directory
-        self.found = facts  #: what the root said of the partition when it was opened
+        self.found = facts  #: the root's facts about the partition when it was opened
         self._lock = lock
         self._is_begun = False
 
@@ -102,13 +102,13 @@ class Root:
         brief: bool = False,
         patient: bool = True,
     ) -> Root:
-        """Lock the root for one of its partitions. Nothing but the lock's file is changed before `begin`.
+        """Lock the root for one of its partitions. Only the lock's file is changed before `begin`.
 
         Raises:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
         """
         if RootLock.is_taken(directory, str(name)):
-            # Perhaps by what was dropped. Not for ever: what is released may wait for the caller.
+            # A dropped log may still hold it. The wait is bounded: a release may itself wait for the caller.
             shielded(release_all, BRIEFLY_S)
         lock = RootLock.acquire(directory, str(name), clock, brief=brief, patient=patient)
         try:
@@ -123,15 +123,15 @@ class Root:
 
     @classmethod
     def open_for_reading(cls, directory: Directory, name: TopicPartition) -> Root:
-        """Read what the root says of one of its partitions, without the lock."""
+        """Read the root's facts about one of its partitions, without the lock."""
         return cls(directory, None, _Shared(directory).found(name))
 
     def is_kafkas(self) -> bool:
-        """Whether Kafka's metadata, and no log here, say which leader epochs there are."""
+        """Return whether Kafka's metadata, and no log here, assign the leader epochs."""
         return is_kafkas(self.directory)
 
     def begin(self) -> None:
-        """Take away what says that the root is at rest: the partition's log is whole and will change.
+        """Remove the clean shutdown mark and the recovery points: the log is recovered and will change.
 
         Not earlier: a log that recovery refuses leaves its root as it was.
         """
@@ -140,15 +140,15 @@ class Root:
         with RootLock.guarded():
             shared = self._shared[lock]
             if not shared.begun:
-                # Nobody else writes these files while the lock is held.
+                # The names are those found at locking: only the lock's holder writes these files.
                 _take_away(self.directory, shared.names)
                 shared.begun = True
         self._is_begun = True
 
     def release(self, name: TopicPartition, facts: PartitionFacts | None) -> None:
-        """Give the root back; ``facts`` of a log that was closed cleanly, None of one that was not.
+        """Release the root; ``facts`` are those of a log that was closed cleanly, else None.
 
-        The last log of the process to go writes the checkpoints.
+        The last log of the process to release it writes the checkpoints.
         """
         lock = self._lock
         if lock is None:
@@ -171,10 +171,10 @@ class Root:
         lock.release(str(name))
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
-        """Say no more of partitions that are about to be removed. Durable on return.
+        """Remove the facts of partitions that are about to be removed. Durable on return.
 
-        Else one of the same name that is made later could be taken, after a crash, to begin where the
-        old one did.
+        Otherwise, after a crash, a later partition of the same name could appear to begin at the old
+        one's log start offset.
         """
         with RootLock.guarded():
             if self._lock is None:
@@ -190,9 +190,9 @@ class Root:
                 shared.has_checkpoint = False
 
     def withdraw(self) -> None:
-        """Take away the recovery points that were written since: a log is about to be cut below one.
+        """Remove the recovery points written since `begin`: a log is about to be truncated below one.
 
-        Durable on return. Kafka would believe bytes that are written in their place without looking.
+        Durable on return. Kafka would trust bytes that are written in place of the truncated ones unchecked.
         """
         with RootLock.guarded():
             if self._lock is None:
@@ -204,14 +204,14 @@ class Root:
                 shared.has_checkpoint = False
 
     def checkpoint_token(self) -> int:
-        """To be asked for before facts are gathered for `checkpoint`."""
+        """Return the token for `checkpoint`; to be called before its facts are gathered."""
         with RootLock.guarded():
             return -1 if self._lock is None else self._shared[self._lock].changes
 
     def checkpoint(self, facts: Mapping[TopicPartition, PartitionFacts], token: int) -> bool:
-        """Write the checkpoints while logs are open; False, and nothing is, if facts have become too high.
+        """Write the checkpoints while logs are open; return False, unwritten, if facts may have become too high.
 
-        ``facts`` are those of open logs; what is known of the others stays.
+        ``facts`` are those of open logs; the known facts of the others stay.
         """
         with RootLock.guarded():
             shared = None if self._lock is None else self._shared[self._lock]
@@ -228,18 +228,18 @@ class Root:
                 with contextlib.suppress(StorageError):
                     checkpoints.mark_clean_shutdown(self.directory)
         except StorageError as error:
-            # Hints for a quick start: without them the next open scans.
+            # Not fatal: checkpoints are hints for a quick start, and without them the next open scans.
             _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
 
 
 class RootHold:
     """The right of this process to write below a root, for as long as a store is open.
 
-    Between, its logs come and go as they are used; the root stays locked, and is at rest again, with
-    its checkpoints written, when the hold is given back last.
+    Meanwhile its logs are opened and closed as they are used; the root stays locked. It is shut down
+    cleanly, with its checkpoints written, when the hold is released last.
     """
 
-    #: Where a log has its partition's name among those who share the lock; no topic is called "".
+    #: Stands for the partition's name among the sharers of the lock; no topic is called "".
     _NAME = TopicPartition("", 0)
 
     def __init__(self, directory: Directory, root: Root) -> None:
@@ -251,12 +251,12 @@ class RootHold:
         """Lock the root; see `RootLock.acquire`.
 
         Raises:
-            DirectoryLockedError: another process writes below it, or another store of this one.
-            ReadOnlyError: it cannot be written.
+            DirectoryLockedError: another process writes below the root, or another store of this process.
+            ReadOnlyError: the root cannot be written.
         """
         name = str(cls._NAME)
         if RootLock.is_taken(directory, name):
-            # Perhaps by a store that was dropped.
+            # A dropped store may still hold it.
             shielded(release_all, BRIEFLY_S)
         if RootLock.is_taken(directory, name):
             raise DirectoryLockedError(
@@ -267,11 +267,11 @@ class RootHold:
         return cls(directory, Root.open_for_writing(directory, cls._NAME, clock, brief=brief, patient=patient))
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
-        """Say no more of partitions in the checkpoints: they are being removed. Durable on return."""
+        """Remove the facts of partitions that are being removed from the checkpoints. Durable on return."""
         self._root.forget(names)
 
     def checkpoint_token(self) -> int:
-        """To be asked for before facts are gathered for `checkpoint`."""
+        """Return the token for `checkpoint`; to be called before its facts are gathered."""
         return self._root.checkpoint_token()
 
     def checkpoint(self, facts: Mapping[TopicPartition, PartitionFacts], token: int) -> bool:
@@ -279,12 +279,12 @@ class RootHold:
         return self._root.checkpoint(facts, token)
 
     def release(self) -> None:
-        """Give the right back. The logs are closed before, each with what it knows."""
+        """Release the root. The logs are closed before, each with its own facts."""
         self._root.release(self._NAME, None)
 
 
 def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R:
-    """Call a step while the root is locked for this process; the lock is free again wherever an interrupt comes.
+    """Call a step while the root is locked for this process; an interrupt anywhere releases the lock.
 
     Raises:
         DirectoryLockedError, ReadOnlyError: as `RootHold.acquire`.
@@ -292,7 +292,7 @@ def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R
     taken: list[RootHold] = []
 
     def locked() -> _R:
-        # In one step: an interrupt between the two would lose the hold.
+        # In one step: an interrupt between acquiring and appending would lose the hold.
         shielded(lambda: taken.append(RootHold.acquire(directory, clock)))
         return step()
 
@@ -304,13 +304,13 @@ def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R
 
 
 def is_kafkas(root: Directory) -> bool:
-    """Whether Kafka's metadata say which leader epochs there are below a root: it was adopted."""
+    """Return whether Kafka's metadata assign the leader epochs below a root: it was adopted."""
     names = root.names()
     return ADOPTED in names or _CLUSTER_METADATA in names
 
 
 def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, PartitionFacts], bool]:
-    """What the root says of its partitions, and whether it was us who said it last."""
+    """Read the root's facts about its partitions, and whether logstore wrote them last."""
     columns = []
     ours = False
     for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
@@ -320,7 +320,7 @@ def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, 
         try:
             columns.append(checkpoints.read_offsets(data, directory.join(name)))
         except CorruptRecordError as error:
-            # These files may only make a recovery more careful; each partition has its own promises.
+            # Not fatal: these files may only lower a recovery point; each partition has its own recovery file.
             _logger.warning("checkpoint passed over: %s", error)
             columns.append({})
     recovery, starts, watermarks = columns
@@ -332,16 +332,16 @@ def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, 
 
 
 def _marked(directory: Directory) -> tuple[int, ...]:
-    """The checksums of recovery points that we have written, or were about to write."""
+    """Return the checksums of recovery points that we have written, or were about to write."""
     match = _MARK.fullmatch(directory.read(CHECKPOINTS) or b"")
     return () if match is None else (int(match[1], 16), int(match[2], 16))
 
 
 def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
-    """Whether every partition is at rest, also those that this process has not opened.
+    """Return whether every partition is clean, including those that this process has not opened.
 
-    After an unclean stop, opening and closing one log says nothing of the others; and with the mark of a clean
-    shutdown Kafka would look at none.
+    After an unclean stop, opening and closing one log proves nothing about the others; and with the mark of a
+    clean shutdown Kafka would check none.
     """
     for name in files.partitions_below(directory):
         if name not in closed:
@@ -363,8 +363,8 @@ def _take_away(directory: Directory, names: list[str]) -> None:
 
 
 def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
-    """Leave in the checkpoints what is known of others."""
-    # Of logs that are open their last word is not here: their recovery points may be too high by now.
+    """Rewrite the checkpoints with the facts of the other partitions."""
+    # Facts of open logs are out of date: their recovery points may be too high by now.
     _take_away(directory, directory.names())
     starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
     marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
@@ -385,7 +385,7 @@ def _write(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts],
             continue
         data = checkpoints.write_offsets(known)
         if name == checkpoints.RECOVERY_POINTS:
-            # Both stand in the mark until the new file does: whichever of the two a crash leaves, it is ours.
+            # Both checksums are in the mark: a crash may leave either file, and both are ours.
             before = crc32c(directory.read(name) or b"")
             before = before if before in _marked(directory) else crc32c(data)
             mark = b"logstore checkpoints 1\n%08x %08x\n" % (before, crc32c(data))

@@ -1,7 +1,7 @@
 """Disk-space quota: how many bytes a log may write before it must reserve more.
 
-A `Log` counts down what it has reserved and asks again when that is used up, so an append costs one
-comparison. It asks `UnlimitedSpace` if it stands alone, and the disk budget of its store if there is one.
+A `Log` counts its reservation down and reserves again when it is used up, so an append costs one comparison.
+A standalone log asks `UnlimitedSpace`, a log of a store with a disk budget asks that.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class SpaceQuota(ABC):
     def reserve(self, needed: int) -> int:
         """Reserve at least ``needed`` bytes more for the log, and return how many.
 
-        Called under the log's lock, so it must not block on a disk and must not call any log. What is
-        reserved and not used is given back when the log is closed.
+        Called under the log's lock, so it must not block on a disk and must not call any log. Unused
+        bytes are given back when the log is closed.
 
         Raises:
-            DiskFullError: there is no room for so much.
+            DiskFullError: there is no room for ``needed`` bytes.
         """
 
     @abstractmethod
     def reclaim(self, needed: int) -> bool:
-        """Delete what may be deleted to free ``needed`` bytes; return whether to try the append again.
+        """Delete old segments to free ``needed`` bytes; return whether to retry the append.
 
         Called after a `DiskFullError`, without any lock, in the thread that appends. May delete old
         segments of any log, as its owner's rules allow.
@@ -39,7 +39,7 @@ class SpaceQuota(ABC):
 
 
 class UnlimitedSpace(SpaceQuota):
-    """The quota of a log that stands alone: the disk itself says when it is full."""
+    """The quota of a standalone log: the disk itself is the limit."""
 
     # A small number for Python: counting down a large one costs twice as much.
     _PLENTY = 1 << 29
@@ -52,9 +52,9 @@ class UnlimitedSpace(SpaceQuota):
 
 
 def with_room(quota: SpaceQuota, needed: int, write: Callable[[], _Answer]) -> _Answer:
-    """What ``write`` returns; it is called once more if there was no room and the quota could reclaim some.
+    """Call ``write`` and return its result; retry once if the disk was full and the quota reclaimed space.
 
-    For who holds no lock: making room takes those of other logs.
+    The caller must hold no lock: reclaiming takes those of other logs.
     """
     try:
         return write()

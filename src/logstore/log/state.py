@@ -1,7 +1,8 @@
 """The parts of one open log, and the steps that change several of them together.
 
-`Log`, `Flusher` and `truncation` share one `State`: the segments, the producers, the epochs, the marks and
-the two files of promises, with the lock that guards them. What ends in ``_locked`` needs that lock.
+`Log`, `Flusher` and `truncation` share one `State`: the segments, the producers, the epochs, the marks,
+the recovery file and the published file, with the lock that guards them. Names that end in ``_locked`` need
+that lock.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
 recovery point <= synced end <= log end offset; the active segment ends at the log end offset
@@ -62,7 +63,7 @@ _logger = logging.getLogger(__name__)
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-#: Settings that an open log has settled for good: field and key.
+#: Settings that cannot change while a log is open: field and key.
 _FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}
 
 #: How often expired producers are looked for: Kafka's producer.id.expiration.check.interval.ms.
@@ -70,7 +71,7 @@ EXPIRY_PERIOD_MS = 600_000
 
 
 def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
-    """The whole batches of a run, one by one."""
+    """Iterate over the whole batches of a run."""
     view = memoryview(data)
     while view:
         size = int.from_bytes(view[8:12], "big") + 12
@@ -79,7 +80,7 @@ def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
 
 
 def _callers_level() -> int:
-    """The ``stacklevel`` of the line outside of this library that has called it; in a thread of ours, of none."""
+    """Return the ``stacklevel`` of the nearest caller outside this library; beyond all frames if there is none."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "logstore":
@@ -110,27 +111,27 @@ class State:
         self.clock = clock
         self._owner = owner
         self.rng = rng
-        self._rng = rng  # of the jitter: made when it is needed
+        self._rng = rng  # of the roll jitter: made when it is needed
         self.lock = threading.Lock()
         self.fork = fork_generation()
         self.failed: StorageFailedError | None = None
         self.closed = False
         self.why_closed = "the log is closed; open it again"
-        self.files_changing = 0  # truncations and exchanges that are taking files away
-        # Taken before `lock`, in this order.
-        self.compacting = threading.Lock()  # a compaction, from its beginning to its end
-        self.segments_mutex = threading.Lock()  # whoever takes segments away: a cut, a deletion, an exchange
+        self.files_changing = 0  # truncations and segment swaps that are removing files
+        # Acquired before `lock`, in this order.
+        self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
+        self.segments_mutex = threading.Lock()  # held to remove segments: by a truncation, deletion or swap
         self.closing = False
-        self.mutation_depth = 0  # steps of a change that are under way; see `change`
-        self.appending = False  # an append is under way; see `cut.settle_locked`
+        self.mutation_depth = 0  # steps of a change that are in progress; see `change`
+        self.appending = False  # an append is in progress; see `cut.settle_locked`
         self.quota = quota
-        self.sync_s = 0.0  #: how long syncs of what was appended were under way
+        self.sync_s = 0.0  #: time spent in syncs of appended batches
         self.reserved_bytes = 0  #: bytes that are reserved and not written yet
         self.counters = Counters()
         found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)
         root.begin()
         self.segments = found.segments
-        self.holds = Holds()  #: of scans, which read on in what is taken away
+        self.holds = Holds()  #: of scans, which read on in removed segments
         self.cuts = 0  #: truncations since the log was opened; counted when one begins
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
@@ -152,19 +153,19 @@ class State:
         self.last_stable = Watermark(self.log_start, clock=clock)
         self.unsynced: list[Segment] = [s for s in found.segments.all[:-1] if s.next_offset > found.synced_end]
         if end > found.synced_end:
-            # Written by a process that is gone: this one does not know what of it reached the disk.
+            # Written by an earlier process: unmarked, a flush would skip bytes that may not have reached the disk.
             for segment in (*self.unsynced, found.segments.active):
                 segment.file.mark_dirty()
         self._promises_durable = False
         self.tail = MemoryTail() if config.tail == "memory" else None
-        self.is_keyed = False  # a compaction, or a look at each record, has found keys
-        #: The log became a compacted one while it was open: appends that were checked before are checked again.
+        self.is_keyed = False  # a compaction, or a check of each record, has found keys
+        #: The log became a compacted one while it was open: keys of appends are checked again under the lock.
         self.must_check_keys = False
         self.first_dirty_offset = self._clean_offset_found(end, found.names)
-        self.next_horizon_ms = INT64_MAX  # when tombstones may go, as far as a compaction has seen
-        self.uncleanable: str | None = None  # the damage that a compaction has met
+        self.next_horizon_ms = INT64_MAX  # when tombstones may be deleted, as far as a compaction has seen
+        self.uncleanable: str | None = None  # the damage that a compaction has found
         self.positions = self._positions_of(config)
-        #: An append whose newest record is older would be deleted at once, of which its caller is warned once.
+        #: Retention would delete an append whose newest record is older; its caller is warned once.
         self.old_below_ms = -1
         self._warned_of_old = False
         self.look_back(clock.now_ms())
@@ -172,7 +173,7 @@ class State:
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
         self.roll_after_ms = self._new_roll_age()
-        #: When the active segment was begun by this process; -1: before.
+        #: When this process began the active segment; -1 if an earlier one did.
         self.segment_began_ms = -1
         self.leader_epoch = max(found.highest_epoch, 0)
         was_unclean = not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0)
@@ -183,10 +184,10 @@ class State:
         )
         if was_unclean:
             if not root.is_kafkas():
-                # What came after an unclean stop is told from what came before: followers compare epochs.
-                # Epoch 0 may have been here and be forgotten: its batches deleted, and its file lost.
+                # Followers compare epochs: in the same one, they could not tell batches written after an
+                # unclean stop from lost ones. Epoch 0 counts as used if its batches and its file may be lost.
                 self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
-            # Else Kafka gives out the epochs, and will lead with its next one: ours may not be above it.
+            # Else Kafka assigns the epochs and will lead with its next one: ours must not be above it.
             _logger.info(
                 "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
                 directory.path,
@@ -197,7 +198,7 @@ class State:
             )
         replaced = found.point.suspect or found.cut_bytes > 0 or found.swapped
         if replaced:
-            # Files may be others now: readers in other processes look again when the generation rises.
+            # Files may have been replaced: readers in other processes open them again when the generation rises.
             self.generation += 1
             self.transactions.save_snapshot(end, self.generation)
         if is_new or replaced:
@@ -206,20 +207,20 @@ class State:
             self.recovery.write(self.point_now(clean=False))
         elif found.kind_is_new:
             self.recovery.write(self.point_now(clean=found.was_clean))
-        # A clean mark goes before the first write, durably: it must not come back over a torn log.
+        # The clean mark is removed durably before the first write: a crash would leave it on a torn log.
         self.must_unmark = found.point.clean
         with held(self.lock):
             self.move_marks_locked()
 
     def look_back(self, now_ms: int) -> None:
-        """Note from which time on records are deleted for their age. Called at open, and by each retention."""
+        """Compute the timestamp below which retention deletes records. Called at open, and by each retention."""
         keeps = self.config.retention_ms < 0 or not self.config.deletes
         self.old_below_ms = -1 if keeps or self._warned_of_old else now_ms - self.config.retention_ms
 
     def warn_of_old(self, timestamp_ms: int) -> None:
-        """Tell the caller of an append that retention deletes its records: once, and before anything is written."""
+        """Warn the caller of an append that retention deletes its records: once, and before anything is written."""
         if timestamp_ms < 0:
-            return  # as old as their file
+            return  # without timestamps, their file's age counts
         self._warned_of_old = True
         self.old_below_ms = -1
         warnings.warn(
@@ -231,7 +232,7 @@ class State:
         )
 
     def next_offset_locked(self) -> int:
-        """The offset that the next append gets."""
+        """Return the offset of the next append."""
         end = self.end.value
         return end if self.positions is None else self.positions.next(end, self.generation)
 
@@ -261,10 +262,10 @@ class State:
 
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:
-        """A change of several parts: what ends it half way, and is no error of ours, leaves the log failed.
+        """Guard a change of several parts: an exception that is no `LogstoreError` leaves the log failed.
 
-        An error of ours has put things right, or has failed the log, before it comes here. Ctrl-C does not come
-        here at all: such a change is made inside `shielded`.
+        Code that raises a `LogstoreError` has restored the parts, or failed the log, before. Ctrl-C never arrives
+        here: such a change is made inside `shielded`.
         """
         self.mutation_depth += 1
         try:
@@ -277,7 +278,7 @@ class State:
 
     @contextlib.contextmanager
     def storing_locked(self, *, is_append: bool = True) -> Iterator[None]:
-        """What the disk refuses inside fails the log, but for want of room or of a descriptor to open a file.
+        """Fail the log on a storage error inside, unless disk space or file descriptors ran out.
 
         Those were found before any change.
         """
@@ -290,12 +291,12 @@ class State:
             raise self.fail_locked(error) from error
 
     def settle_interrupted_locked(self) -> None:
-        """Fail a log that a change which was ended half way has left in pieces."""
+        """Fail the log if an interrupted change has left it inconsistent."""
         if (self.mutation_depth or self.appending) and self.failed is None:
             self.fail_locked(StorageError(f"{self.name}: an earlier call was ended in the middle of a change"))
 
     def check_whole_locked(self) -> None:
-        """Refuse a log that a change has left in pieces; opening it again repairs it."""
+        """Raise if an interrupted change has left the log inconsistent; opening it again repairs it."""
         if not self.mutation_depth and not self.appending and not self.closed and self.failed is None:
             return
         self.settle_interrupted_locked()
@@ -303,7 +304,7 @@ class State:
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
         size = len(data)
-        # As `storing_locked`, with fewer calls: this is done for every append.
+        # As `storing_locked`, with fewer calls: this runs for every append.
         try:
             if size > self.reserved_bytes:
                 self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
@@ -316,7 +317,7 @@ class State:
             raise self.fail_locked(error) from error
 
     def fail_locked(self, error: StorageError) -> StorageFailedError:
-        """No more writes: what the kernel holds and what the disk holds may differ from now on."""
+        """Refuse further writes: the page cache and the disk may differ from now on."""
         if self.failed is None:
             failure = (
                 error
@@ -326,14 +327,14 @@ class State:
             self.failed = failure
             _logger.error("log failed: log=%s error=%s", self.path, error)
             try:
-                # For the next open, in this or another process: do not trust pages that look clean.
+                # Without this mark, the next open would trust pages that look clean and were never written.
                 self.recovery.write(self.recovery.point._replace(suspect=True, clean=False))
             except StorageError:
                 _logger.error("could not mark the log as suspect: log=%s", self.path)
         return self.failed
 
     def move_marks_locked(self, *, has_grown: bool = True) -> None:
-        """Move the high watermark and the last stable offset, then publish, if there is news."""
+        """Move the high watermark and the last stable offset, then publish if anything changed."""
         end = self.end.value
         mark = self._owner.high_watermark(end, self.synced.value, self.high_watermark.value)
         if has_grown:
@@ -344,22 +345,22 @@ class State:
             self.publish_locked()
 
     def tell_marks_locked(self) -> None:
-        """Move, publish and ring again: an interrupt may have come between any two of these."""
+        """Move the marks, publish and wake waiters again: an interrupt may have come between any two of these."""
         self._is_published = False
         self.move_marks_locked(has_grown=False)
         for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
             mark.wake()
 
     def publish_locked(self) -> None:
-        # A memory tail is not in the files, so other processes must not look for it; nor for what a cut takes now.
+        # A memory tail is not in the files: other processes would search for it there and report damage.
         end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
-        # Odd while files go away: who opens them now has to look again when that is over.
+        # Odd while files are removed: a reader that opens them now has to open them again afterwards.
         generation = 2 * self.generation + (self.files_changing > 0)
         self._is_published = False
         try:
             self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
         except NO_ROOM as error:
-            # Readers in other processes lag until the next append; the log itself is whole.
+            # Not fatal: readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written: log=%s error=%s", self.path, error)
         except StorageError as error:
             raise self.fail_locked(error) from error
@@ -367,7 +368,7 @@ class State:
             self._is_published = True
 
     def point_now(self, *, clean: bool) -> RecoveryPoint:
-        """The recovery point as it stands; the place of the offset is the end of the active segment."""
+        """Build the current recovery point; its position is the end of the active segment, if that is synced."""
         active = self.segments.active
         synced = self.synced.value
         at_end = synced == active.next_offset and synced >= active.base_offset
@@ -401,7 +402,7 @@ class State:
         return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
 
     def check_joined(self, segment: Segment) -> None:
-        """Refuse to pass a sealed segment that has lost its end, in a log whose segments lie end to end.
+        """Raise if a sealed segment has lost its end, in a log whose segments are contiguous.
 
         Raises:
             DamagedLogError: the missing offsets are named.
@@ -412,9 +413,9 @@ class State:
     def skip_to_locked(self, offset: int) -> None:
         """Begin a segment at an offset that the active one cannot reach: relative offsets have 31 bits.
 
-        A leader's log has such gaps where a compaction took the records between. Recovery takes a
-        gap between segments for a lost tail, unless it lies below the recovery point: so all before it
-        is synced first, and the recovery point is raised over it durably.
+        A leader's log has such gaps where a compaction deleted the records between. Recovery treats a
+        gap between segments as a lost tail, unless it is below the recovery point. So everything before
+        it is synced first, and the recovery point is raised over it durably.
         """
         with self.storing_locked():
             self.drain_tail_locked()
@@ -426,7 +427,7 @@ class State:
             self.directory.sync()
             self.root.directory.sync()
             self.transactions.sync()
-            # From here on a gap between segments may be meant; said before there is one.
+            # Before the gap exists: a crash between the two would make recovery take it for a loss.
             self.recovery.write(
                 self.point_now(clean=False)._replace(recovery_point=old.next_offset, kind=LogKind.GAPPED)
             )
@@ -438,7 +439,7 @@ class State:
             try:
                 self.directory.sync()
             except TooManyFilesError as error:
-                # The new segment is the active one already, and does not begin at the log end.
+                # The new segment is active already and does not begin at the log end: appends would be misplaced.
                 raise self.fail_locked(error) from error
             self.segments.seal(old)
             old.set_end(offset)
@@ -452,18 +453,19 @@ class State:
         self.counters.rolls += 1
 
     def roll_locked(self, *, begin: Callable[[int], object] | None = None) -> None:
-        """The sealed segment is synced before anything of the next one counts as synced.
+        """Seal the active segment and begin the next one.
 
-        Not at once, though: the kernel writes it back meanwhile, and the roll after this one waits
-        for the rest, so that at most two segments are unsynced and few appends ever wait. ``begin`` makes
-        the next one, by default an empty file.
+        The sealed segment is synced before anything of the next one counts as synced, but not at once:
+        the kernel writes it back meanwhile, and the roll after this one waits for the rest. So at most
+        two segments are unsynced and few appends ever wait. ``begin`` makes the next segment, by default
+        an empty file.
         """
         with self.storing_locked():
             old = self.segments.active
             self._raise_recovery_point_locked(old)
             base = old.next_offset
             self.transactions.sync()
-            # Read now, should they be in the file: what cannot be opened has to show before anything has changed.
+            # Load the indexes now: an index that cannot be opened must fail before anything has changed.
             old.ensure_indexes()
             # The new file first: if there is no room for it, nothing has changed.
             (begin or self.segments.add)(base)
@@ -479,16 +481,17 @@ class State:
         self.counters.rolls += 1
 
     def _written_producers_locked(self, offset: int) -> Producers:
-        """The producers' state before an offset of the segments, which a memory tail is ahead of."""
+        """Replay the producer state before an offset of the segments; a memory tail is ahead of it."""
         point = self.recovery.point._replace(generation=self.generation)
         return recovery.replay_producers(
             self.directory, self.segments, self.config, point, offset, self.clock.now_ms()
         )
 
     def _raise_recovery_point_locked(self, active: Segment) -> None:
-        """Everything below the active segment is on disk after this, and the recovery file says so.
+        """Sync everything below the active segment and raise the recovery point to it.
 
-        A log that nobody flushes is then scanned from its last two segments on, not from its start.
+        After a crash, a log that is never flushed is then scanned from its last two segments on, not from
+        its start.
         """
         for segment in self.unsynced:
             segment.file.sync()
@@ -496,10 +499,10 @@ class State:
             self.save_epochs_locked()
         self.sync_names()
         self.unsynced = []
-        # Not into an append of several segments: what is promised, readers take for a part of the log.
+        # Not above the log end: readers would see part of an append that spans several segments.
         self.synced.advance(min(active.base_offset, self.end.value))
         if self.tail is not None:
-            # What was drained is published before it is promised, else readers take that for an earlier copy.
+            # Publish before raising the recovery point: readers take a published end below it for an earlier copy.
             self.publish_locked()
         if self.epochs_saved and self.transactions.is_saved:
             self.recovery.write(
@@ -512,18 +515,18 @@ class State:
                 else self.point_now(clean=False)
             )
         if not self._promises_durable:
-            # With several segments, an unknown recovery point would call a torn tail damage.
+            # With several segments and no recovery point, recovery would take a torn tail for damage.
             self.recovery.sync()
             self._promises_durable = True
             self.note_start_locked(durable=False)
 
     def note_start_locked(self, *, durable: bool = True) -> None:
-        """Say the log start and the kind of the recovery file in a second place."""
+        """Copy the log start offset and the log's kind from the recovery file to a second file."""
         point = self.recovery.point
         note_start(self.directory, point.log_start_offset, point.kind, durable=durable)
 
     def expire_producers_locked(self, now_ms: int) -> int:
-        """Forget producers that have not written for ``producer.id.expiration.ms``, now and then; how many."""
+        """Expire idle producers (``producer.id.expiration.ms``) every `EXPIRY_PERIOD_MS`; return their count."""
         if abs(now_ms - self._last_expiry_ms) < EXPIRY_PERIOD_MS:
             return 0
         self._last_expiry_ms = now_ms
@@ -533,10 +536,10 @@ class State:
         return len(expired)
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Use other settings from now on, where they are asked for: the next append or roll goes by them.
+        """Apply new settings from the next append or roll on.
 
         Raises:
-            InvalidSettingError: naming every setting that an open log has settled for good. Nothing has changed.
+            InvalidSettingError: names every setting that cannot change while the log is open. Nothing has changed.
         """
         self.check_writable()
         with held(self.lock):
@@ -567,28 +570,28 @@ class State:
         return Positions(self.segments) if config.offset_mode == "bytes" else None
 
     def _new_roll_age(self) -> int:
-        """The age in ms at which the active segment is rolled, less a share that is drawn anew for each."""
+        """Return the age in ms at which the active segment is rolled, less a random jitter for each."""
         age = self.config.segment_ms
         if self.config.compacts:
-            # Only what is sealed is compacted.
+            # Only sealed segments are compacted: a slow roll would exceed the lag.
             age = min(age, self.config.max_compaction_lag_ms)
         return age - self._new_jitter()
 
     def _new_jitter(self) -> int:
         most = min(self.config.segment_jitter_ms, self.config.segment_ms)
         if most and self._rng is None:
-            import random  # with hashlib, a share of the cost of `import logstore` that few need
+            import random  # with hashlib, a share of the time of `import logstore` that few processes need
 
             self._rng = random.Random()
         return self._rng.randint(0, most) if self._rng is not None else 0
 
     def drain_tail_locked(self) -> None:
-        """Write what a memory tail holds into the segments."""
+        """Write the memory tail into the segments."""
         if self.tail is None:
             return
         while (head := self.tail.head()) is not None:
-            # An append may hold more batches than one segment takes. Its batches that are in a segment
-            # already are passed over: a full disk may have stopped an earlier drain between two of them.
+            # An append may hold more batches than one segment takes. Batches already in a segment are skipped:
+            # a full disk may have stopped an earlier drain between two of them.
             for batch in batches_of(head.data):
                 first = int.from_bytes(batch[:8], "big")
                 if first < self.segments.active.next_offset:
@@ -602,11 +605,11 @@ class State:
             self.tail.drop_head()
 
     def names_changed(self) -> None:
-        """Take note that a name was made, changed or removed, and is not durable yet."""
+        """Record that a file name was made, changed or removed, and is not durable yet."""
         self._names_changed += 1
 
     def sync_names(self) -> None:
-        """Make the names of the log's files, and of its directory, durable, unless they are."""
+        """Make the names of the log's files and of its directory durable, if they are not yet."""
         # Counted, not flagged: a name that changes during the sync is not covered by it.
         changed = self._names_changed
         if changed > self._names_synced:
@@ -615,7 +618,7 @@ class State:
             self._names_synced = max(self._names_synced, changed)
 
     def save_epochs_locked(self) -> None:
-        """Write the epoch file; where that fails, a later append or flush tries again."""
+        """Write the epoch file; if that fails, a later append or flush retries."""
         try:
             self.epochs.save(self.directory, durable=False)
         except StorageError as error:
@@ -625,7 +628,7 @@ class State:
             self.names_changed()
 
     def _clean_offset_found(self, end: int, names: Sequence[str]) -> int:
-        """Where the last compaction ended, unless the log was cut below since, or deleted from."""
+        """Return the end of the last compaction, or the log start if that is above or the log was truncated."""
         data = self.directory.read(checkpoints.COMPACTED, names)
         if data is not None and not self.config.compacts:
             self._forget_compacted()
@@ -633,19 +636,19 @@ class State:
         found = None if data is None else checkpoints.decode_compacted(data)
         self.is_keyed = found is not None
         if found is not None and found > end:
-            # The log grows again, and its offsets would be taken for compacted.
+            # As the log grows again, new records below the old offset would be taken for compacted.
             self.directory.replace(checkpoints.COMPACTED, checkpoints.encode_compacted(0), durable=True)
             found = None
         return max(self.log_start, found or 0)
 
     def _forget_compacted(self) -> None:
-        """Take away, durably, what says that every record has a key: from now on one may come that has none."""
+        """Durably remove the note that every record has a key: appends without one are allowed from now on."""
         if self.directory.remove(checkpoints.COMPACTED):
             self.directory.sync()
         self.is_keyed = False
 
     def note_clean_locked(self, offset: int, *, durable: bool = False) -> None:
-        """Below an offset every key has one record, for the next compaction to go on from."""
+        """Record the offset below which every key has one record; the next compaction continues there."""
         if not self.config.compacts:
             self.first_dirty_offset = offset
             return
@@ -656,36 +659,36 @@ class State:
         except StorageError as error:
             if durable:
                 raise
-            # The next compaction after a restart does more than it would have to.
+            # Not fatal: the next compaction after a restart only repeats work.
             _logger.warning("compacted offset not written: log=%s error=%s", self.path, error)
         self.first_dirty_offset = offset
 
     def mark_clean_locked(self) -> None:
-        """Say in the log's files that nothing is left to do for the next open."""
+        """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
         end = self.end.value
         self.segments.save_indexes(self.segments.active, complete=True)
         self.transactions.save_snapshot(end, self.generation)
         self.transactions.sync()
         latest = self.epochs.latest
         if self.leader_epoch > (0 if latest is None else latest.epoch):
-            # Nothing was written in this epoch, and the next open must not go back to the one before.
+            # Nothing was written in this epoch: unrecorded, the next open would go back to the one before.
             self.epochs_saved = not self.epochs.assign(self.leader_epoch, end)
         if not self.epochs_saved and self.epochs.entries:
             self.save_epochs_locked()
         point = self.point_now(clean=True)
         if point != self.recovery.point._replace(sequence=point.sequence):
             self.recovery.write(point)
-            # The mark is a promise about the whole log, so it has to outlive a power cut.
+            # A power cut must not lose the mark: it covers the whole log.
             self.recovery.sync()
 
     def unmark_locked(self) -> None:
-        """Take the clean mark back, durably: it must not come back over a log that is torn later."""
+        """Remove the clean mark durably: a later crash would leave it on a torn log."""
         with self.storing_locked(is_append=False):
             self.recovery.write_durably(self.point_now(clean=False))
         self.must_unmark = False
 
     def close_locked(self) -> None:
-        """Let every waiter go and close every file."""
+        """Wake every waiter and close every file."""
         self.closed = True
         for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
             mark.close()

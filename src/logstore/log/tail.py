@@ -1,7 +1,7 @@
-"""The tail of a log that is held in memory until it is flushed (``logstore.tail=memory``).
+"""Memory tail: the newest batches of a log, held in memory until they are flushed (``logstore.tail=memory``).
 
 The paper of 2011 keeps the newest records in memory and shows them once they are on disk. A process
-that is killed before a flush loses them, and no consumer has ever seen them. Used under the log's
+that is killed before a flush loses them before any consumer has seen them. Used under the log's
 lock.
 """
 
@@ -19,7 +19,7 @@ class Held(NamedTuple):
     data: bytes
     next_offset: int
     max_timestamp_ms: int
-    aborted: AbortedTransaction | None  #: what its marker has ended
+    aborted: AbortedTransaction | None  #: the transaction that its marker aborted
 
 
 class MemoryTail:
@@ -38,15 +38,15 @@ class MemoryTail:
 
     @property
     def next_offset(self) -> int:
-        """Behind the newest append that is held; -1 if there is none."""
+        """The offset after the newest held append; -1 if there is none."""
         return self._batches[-1].next_offset if self._batches else -1
 
     def head(self) -> Held | None:
-        """The oldest append, which stays until `drop_head`."""
+        """Return the oldest append; it stays until `drop_head`."""
         return self._batches[0] if self._batches else None
 
     def drop_head(self) -> None:
-        """The oldest append is in the file now."""
+        """Remove the oldest append, once it is in the file."""
         dropped = self._batches.popleft()
-        # An interrupt may have counted an append that is not there.
+        # An interrupt in `add` may have counted an append that is not held; an empty tail resets the size.
         self.size = self.size - len(dropped.data) if self._batches else 0

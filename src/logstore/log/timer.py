@@ -1,7 +1,7 @@
-"""One thread for all logs of the process whose settings ask for something at a time.
+"""Timer thread: one for all timed flushes and lingering appenders of the process.
 
 It exists only while a log with ``flush.ms`` or a buffered appender that lingers is open. A log with
-a clock of its own is driven by its owner instead, through `tick`.
+its own clock is driven by its owner instead, through `tick`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PERIOD_S = 0.005
 
 
 class Ticking(Protocol):
-    """Something with work that becomes due."""
+    """A log or appender with timed work."""
 
     def tick(self) -> None: ...
 
 
 class Ticker:
-    """Calls `tick` of everything that was added, every few milliseconds."""
+    """Calls `tick` of every member, every few milliseconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class Ticker:
         self._thread: threading.Thread | None = None
 
     def add(self, member: Ticking, clock: Clock) -> None:
-        """Tick a member from now on, if it lives by the machine's clock."""
+        """Tick a member from now on, if it uses the machine's clock."""
         if clock is not SYSTEM_CLOCK:
             return
         with held(self._lock):
@@ -61,7 +61,7 @@ class Ticker:
                 if not members:
                     self._thread = None
                     return
-            # Nothing of it stays behind the loop: a log that was dropped must not live by its ticks.
+            # A reference kept past the loop would keep a dropped log alive.
             while members:
                 self._tick(members.pop())
 
@@ -69,12 +69,12 @@ class Ticker:
         try:
             member.tick()
         except Exception:
-            # The log has marked itself as failed, or is closed; its users meet that themselves.
+            # The log has failed or is closed; its callers get that error from their next call.
             _logger.warning("a timed flush failed", exc_info=True)
             self.remove(member)
 
     def forget(self) -> None:
-        """In a forked child: its members are the parent's, and a thread that is gone may hold the lock."""
+        """Reset in a forked child: the members are the parent's, and a thread that is gone may hold the lock."""
         self._lock = threading.Lock()
         self._members = weakref.WeakSet()
         self._wake = threading.Event()

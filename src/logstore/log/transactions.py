@@ -1,8 +1,8 @@
 """Producers and transactions of one log: producer state with its snapshots, and the aborted index.
 
-Keeps four things in step with the bytes: `Producers`, the ``.txnindex`` of each segment, the note of what is
-in those (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the log's
-lock; `aborted_between` may be called by readers at any time.
+Keeps four things consistent with the log's batches: `Producers`, the ``.txnindex`` of each segment, the note
+of their contents (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the
+log's lock; readers may call `aborted_between` at any time.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class Transactions:
         self._segments = segments
         self._config = config
         self.producers = producers
-        # What `logstore.aborted` says, by base offset; None until something was aborted.
+        # The sums in `logstore.aborted`, by base offset; None until something was aborted.
         self._sums: dict[int, Sum] | None = None
         self._note_file: File | None = None
         self._note_base = -1  # of the segment in its head
         self._note_behind = False  # it could not be written
-        # By base offset. The lists only grow, and are replaced as a whole when they are cut.
+        # By base offset. The lists only grow; a truncation replaces them as a whole.
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
         self._index_name_dirty = False
-        # Segments whose index file holds less than the list: it has to be written anew.
+        # Segments whose index file holds less than the list: it has to be written again.
         self._unsaved: set[int] = set()
-        # Replaced by the last compaction of some segments; their lists are kept for readers that hold the old ones.
+        # Segments replaced by the last compaction; their lists are kept for readers that hold the old ones.
         self._superseded: set[int] = set()
-        # What the files of compacted segments say; the lists above may say more.
+        # The entries in the files of compacted segments; the lists above may hold more.
         self._listed: dict[int, list[AbortedTransaction]] = {}
         #: Whether any producer has written here, as far as is known.
         self._has_producers = not self.is_idle
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Go by other settings from now on."""
+        """Apply new settings."""
         self._config = config
         self.producers.expire_after(config.producer_id_expiration_ms)
 
@@ -61,7 +61,7 @@ class Transactions:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the aborted indexes hold all that they should; until then no recovery point may rise."""
+        """Whether the aborted indexes are complete; until then no recovery point may rise."""
         return not self._unsaved
 
     @property
@@ -71,23 +71,23 @@ class Transactions:
 
     @property
     def sums(self) -> Mapping[int, Sum] | None:
-        """What the index of each segment holds, by base offset; None if nothing was aborted."""
+        """The sum of each segment's index, by base offset; None if nothing was aborted."""
         return self._sums
 
     # -- appending
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
-        """None for a batch that is new, the first result for a duplicate; raises as `Producers.check`."""
+        """Return None for a new batch, the first result for a duplicate; raise as `Producers.check`."""
         known = self.producers.check(batch, origin)
         if known is None and batch.marker is not None:
-            # Read now: once the marker is written, what cannot be opened must not stop its transaction's end.
+            # Load the entries now: once the marker is written, a file that cannot be opened would stop its effect.
             self._entries(self._segments.active.base_offset)
         return known
 
     def apply(self, batch: ProducedBatch, now_ms: int) -> AbortedTransaction | None:
-        """Take note of a batch of the log; the transaction that it aborts, if it does.
+        """Record a batch of the log; return the transaction that it aborts, if any.
 
-        That one is for `note_aborted`, once the marker is in a segment.
+        The caller passes that to `note_aborted`, once the marker is in a segment.
         """
         self._has_producers = True
         completed = self.producers.apply(batch, now_ms)
@@ -110,7 +110,7 @@ class Transactions:
         self._sums[base] = self._sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
         if base in self._unsaved:
             return
-        # Readers in this process go by the list; a file that could not be written is replaced at a sync.
+        # Readers in this process use the list; a file that could not be written is replaced at a sync.
         try:
             if self._index_file is None:
                 name = files.segment_file(base, files.ABORTED_INDEX)
@@ -123,7 +123,7 @@ class Transactions:
         if self._note_base != base:
             self._save_note()
         elif self._note_file is not None:
-            # Behind the index: an index that has more than the note says is believed while it is written to.
+            # After the index: while a segment is active, an index with more entries than the note is accepted.
             try:
                 others = sum(1 for other, known in self._sums.items() if other != base and known.entries)
                 self._note_file.write(transaction_index.encode_head(base, self._sums[base], others), 0)
@@ -131,7 +131,7 @@ class Transactions:
                 self._note_behind = True
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The end for committed readers: the first offset that no transaction has decided yet."""
+        """Return the end for committed readers: the first undecided offset, at most the high watermark."""
         if not self._has_producers:
             return high_watermark
         first_unstable = self.producers.first_unstable_offset(high_watermark)
@@ -140,12 +140,12 @@ class Transactions:
     # -- reading
 
     def aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that touch ``[start_offset, end_offset)``.
+        """Return the aborted transactions that touch ``[start_offset, end_offset)``.
 
-        A transaction is listed in the segment of its marker, so later segments are asked until one
-        says that it has all.
+        A transaction is listed in the segment of its marker, so later segments are read until the
+        result is known to be complete.
         """
-        # Producers are forgotten in time, and what they have aborted stays aborted.
+        # Producers expire, but their aborted transactions stay aborted.
         if not self._has_producers and self._sums is None and not self._aborted:
             return []
         found: list[AbortedTransaction] = []
@@ -166,13 +166,13 @@ class Transactions:
             entries = self._aborted.setdefault(base_offset, entries)
         return entries
 
-    # -- the life of the log
+    # -- opening, rolling, truncating, compacting
 
     def settle(self, note: Note, rebuild_from: int | None, names: Sequence[str]) -> None:
-        """At opening: the index of each segment as its markers say it, where anything speaks against the file.
+        """Check the index of each segment at opening; rebuild doubtful ones from the markers.
 
-        After an unclean stop those ``rebuild_from`` an offset on are made again without a look at them.
-        ``names`` are those in the directory.
+        After an unclean stop, the indexes from the offset ``rebuild_from`` on are rebuilt unread.
+        ``names`` are the files in the directory.
         """
         found = set(files.base_offsets(names, files.ABORTED_INDEX))
         doubtful = 2**63 - 1
@@ -191,7 +191,7 @@ class Transactions:
                 try:
                     self._put(base, entries)
                 except NO_ROOM:
-                    # A full disk can be emptied only by a log that opens.
+                    # Refusing to open would leave no way to delete segments from a full disk.
                     self._unsaved.add(base)
             elif entries:
                 self._sums = {**(self._sums or {}), base: NOTHING.plus(data)}
@@ -199,11 +199,11 @@ class Transactions:
             self._save_note()
 
     def _is_outdated(self) -> bool:
-        """Whether the note names a segment that is gone."""
+        """Return whether the note names a removed segment."""
         return bool(set(self._sums or ()) - {segment.base_offset for segment in self._segments.all})
 
     def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
-        """Replace the index of a segment, durably: an empty or missing file means that nothing was aborted."""
+        """Replace the index of a segment durably; an empty or missing file means that nothing was aborted."""
         name = files.segment_file(base_offset, files.ABORTED_INDEX)
         self._aborted[base_offset] = entries
         data = transaction_index.encode(entries)
@@ -223,9 +223,10 @@ class Transactions:
             self._sums = {**(self._sums or {}), base_offset: known}
 
     def _save_note(self) -> None:
-        """Write what the indexes hold, with the active segment in front.
+        """Write the note: the sums of all indexes, the active segment's first.
 
-        It may be lost or behind: then the markers are asked. Whole after a power cut, since that takes time.
+        It may be lost or behind: then the markers are read. It is whole after a power cut, since reading
+        them takes time.
         """
         self._close_note()
         if self._sums is None:
@@ -244,28 +245,28 @@ class Transactions:
             self._note_behind = False
 
     def listed(self, base_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions whose markers are in a segment."""
+        """Return the aborted transactions whose markers are in a segment."""
         return list(self._entries(base_offset)) if self._sums is not None else []
 
     def rolled(
         self, base_offset: int, generation: int, producers_then: Callable[[], Producers] | None = None
     ) -> None:
-        """A segment begins at an offset: keep the state that it begins with.
+        """Save the state at the base offset of a new segment.
 
-        ``producers_then`` finds it where producers have gone on since, as while a memory tail is written.
+        ``producers_then`` computes it if the producers are ahead, as while a memory tail is written.
         """
-        # Nobody syncs the index of a sealed segment later, and only an unclean open rebuilds the newest ones.
-        # Its bytes were synced before the roll. A name that cannot be synced for want of a descriptor stays
-        # dirty, so the next flush syncs it, or fails: the segments have changed, and nothing may stop here.
+        # The index of a sealed segment is not synced later, and only an unclean open rebuilds the newest ones.
+        # Its bytes were synced before the roll. Without a free descriptor its name stays dirty, and the next
+        # flush syncs it or fails: the segments have changed, so nothing may stop here.
         with contextlib.suppress(TooManyFilesError):
             self.sync()
         self._close_index()
-        # Nothing ends in it yet, and it has no file: `note_aborted` is not to look for one.
+        # No transaction ends in it yet and it has no file: without an entry, `note_aborted` would look for one.
         self._aborted.setdefault(base_offset, [])
         if self._sums is not None and self._sums.get(self._note_base, NOTHING).entries:
-            # Before the next entry: that one only overwrites the head.
+            # Before the next entry, which overwrites only the head.
             self._save_note()
-        # What is deleted below it later must not take the state along.
+        # Without a snapshot here, deleting the segments below would lose the state.
         self.save_snapshot(base_offset, generation, producers_then)
 
     def save_snapshot(
@@ -273,7 +274,7 @@ class Transactions:
     ) -> None:
         """Write the state before an offset, unless no producer has ever written here; see `rolled`.
 
-        Snapshots are hints for a quick start, so a full disk is no error: the next open replays more.
+        Snapshots are hints for a quick start, so a full disk is ignored: the next open replays more.
         """
         if self._has_producers:
             with contextlib.suppress(StorageError, RecordError):
@@ -281,13 +282,13 @@ class Transactions:
                 producer_snapshot.save(self._directory, producers, offset, generation, durable=False)
 
     def save_own_snapshot(self, offset: int, generation: int) -> None:
-        """As `save_snapshot`, without Kafka's file, which speaks of the beginning of a segment or the end."""
+        """Write the state without Kafka's file, which is only for a segment's start or the log's end."""
         if self._has_producers:
             with contextlib.suppress(StorageError):
                 producer_snapshot.save_own(self._directory, self.producers, offset, generation)
 
     def sync(self) -> None:
-        """Make the aborted index of the active segment durable, and write anew what could not be written.
+        """Make the aborted index of the active segment durable, and retry failed index and note writes.
 
         Raises:
             DiskFullError, TooManyFilesError: there is no room for it, or no descriptor, yet.
@@ -304,36 +305,36 @@ class Transactions:
             self._index_name_dirty = False
 
     def truncated(self, offset: int, producers: Producers, generation: int) -> None:
-        """The log was cut to an offset: take the replayed state, forget what lies behind."""
+        """Take the replayed state after a truncation to an offset; forget what is above it."""
         self._close_index()
         self.producers = producers
         self._has_producers = self._has_producers or not self.is_idle
         producer_snapshot.remove_beyond(self._directory, offset, generation)
-        # What the files say counts from now on: of a transaction that is listed, the marker must be there, else
-        # the next one of its producer would be taken for aborted.
+        # The files' lists count from now on: a listed transaction whose marker is missing would make the next
+        # one of its producer appear aborted.
         self._aborted |= self._listed
         self._listed.clear()
         self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
         active = self._segments.active
         entries = self._aborted.get(active.base_offset)
         if entries is None:
-            # The file speaks of offsets that are gone by now, so it is read as it is, not as a hint.
+            # The index file names truncated offsets, so the markers are read instead.
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, transaction_index.truncate_to(entries, offset))
         self._save_note()
 
     def exchanged(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
-        """A compaction puts one segment, which begins at the first of these, in the place of all of them.
+        """Note that a compaction replaces these segments by one, which begins at the first of them.
 
-        ``listed`` is what its file says. Readers may still hold bytes of the old ones, so until the next time
-        the list in memory is that of all their aborted transactions.
+        ``listed`` are the entries of its file. Readers may still hold bytes of the old segments, so until the
+        next compaction the list in memory holds all their aborted transactions.
         """
         for base in self._superseded.difference(base_offsets):
             self._aborted.pop(base, None)
         held = [self._listed.pop(base) if base in self._listed else self._entries(base) for base in base_offsets]
         self._aborted[base_offsets[0]] = [entry for entries in held for entry in entries]
         self._listed[base_offsets[0]] = listed
-        # Whoever holds the old tuple asks for these, too.
+        # A reader with the old tuple of segments asks for these, too.
         self._superseded = set(base_offsets[1:])
         self._unsaved.difference_update(base_offsets)
         if self._sums is not None:
@@ -343,13 +344,13 @@ class Transactions:
             self._save_note()
 
     def dropped(self, base_offsets: list[int]) -> None:
-        """Segments are gone."""
+        """Forget removed segments."""
         for base in base_offsets:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
             self._unsaved.discard(base)
             if self._sums is not None and self._sums.pop(base, None) is not None:
-                # Before the next entry: its head would count fewer lines than there are.
+                # Before the next entry: the new head would count fewer lines than the note has.
                 self._close_note()
 
     def _close_index(self) -> None:

@@ -1,7 +1,7 @@
-"""An offset that rises and can be waited for.
+"""Watermark: an offset that rises and can be waited for.
 
-Whoever must learn that a log has moved on waits here, from above; nothing below calls back. The
-value is read without a lock, and is set after the bytes that it promises have been written.
+Callers above wait here for a log to move; nothing below calls back. The value is read without a
+lock, and is set after the bytes below it have been written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logstore.io._interrupts import Condition, held
 class Notifier:
     """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`.
 
-    A ring is kept until the next `wait`, so none is missed between a look and the wait that follows it.
+    A notification is kept until the next `wait`, so none is missed between a check and the wait that follows it.
     """
 
     __slots__ = ("_changed", "_clock", "_rung")
@@ -26,13 +26,13 @@ class Notifier:
         self._rung = False
 
     def notify(self) -> None:
-        """Let the waiter go, or the next one pass."""
+        """Wake the waiter, or let the next `wait` return at once."""
         with held(self._changed):
             self._rung = True
             self._changed.notify_all()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until somebody rings; False if the time is over first."""
+        """Block until notified; return False on timeout."""
         deadline = self._clock.deadline_s(timeout_s)
         with held(self._changed):
             while not self._rung:
@@ -66,32 +66,32 @@ class Watermark:
 
     @property
     def value(self) -> int:
-        """The offset. What lies below it stays below it unless `reset` is called."""
+        """The offset; it falls only by `reset`."""
         return self._value
 
     def advance(self, value: int) -> bool:
-        """Raise the offset to ``value``; a lower one changes nothing. Returns whether it rose."""
+        """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
         if value <= self._value:
             return False
         self._value = value
-        # A waiter counts itself before it looks at the value, so one of the two sees the other.
+        # No wakeup is missed: a waiter counts itself before it reads the value, so one of the two sees the other.
         if self._waiters:
             self.wake()
         return True
 
     def reset(self, value: int) -> None:
-        """Set the offset, downward too: after a truncation."""
+        """Set the offset, even to a lower value, after a truncation."""
         self._value = value
         self.wake()
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is at least ``value``; False if the time is over or it is closed."""
+        """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
         return self._value >= value or self._wait(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is another than ``value``, a lower one too; False as in `wait_for`.
+        """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
 
-        For a reader that has come to the end: a truncation below it is news as well.
+        For a reader at the end: a truncation below it has to wake it as well.
         """
         return self._value != value or self._wait(lambda now: now != value, timeout_s)
 
@@ -110,25 +110,25 @@ class Watermark:
                 self._waiters -= 1
 
     def attach(self, notifier: Notifier) -> None:
-        """Ring ``notifier`` whenever the offset changes, until `detach`: for whoever waits for several marks."""
+        """Call ``notifier`` whenever the offset changes, until `detach`; for a waiter on several marks."""
         with held(self._changed):
             self._notifiers += (notifier,)
             self._waiters += 1
 
     def detach(self, notifier: Notifier) -> None:
-        """Ring ``notifier`` no more."""
+        """Stop calling ``notifier``."""
         with held(self._changed):
             if notifier in self._notifiers:
                 self._notifiers = tuple(other for other in self._notifiers if other is not notifier)
                 self._waiters -= 1
 
     def close(self) -> None:
-        """Let every waiter go."""
+        """Wake every waiter; no later wait blocks."""
         self._closed = True
         self.wake()
 
     def wake(self) -> None:
-        """Have every waiter look again; `advance` does it, unless an interrupt has cut that off."""
+        """Make every waiter check the offset again; `advance` does so unless interrupted."""
         with held(self._changed):
             self._changed.notify_all()
         # Outside the lock: a notifier has its own, and its waiter may be about to detach.

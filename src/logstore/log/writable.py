@@ -1,8 +1,8 @@
-"""The writing half of a log: records, batches, markers and whole files are appended, and made durable.
+"""The writing half of a log: append records, batches, markers and whole files, and make them durable.
 
-`Writable` stands to the writer what `Readable` stands to every reader: it gets a `State` that is open, and says
-what an append does to it. Who opens and closes the log, and what else its owner may do, is `log`'s. Any thread
-may append; the lock is held for one write at a time, never while room is made or the disk is waited for.
+`Writable` is to the writer what `Readable` is to every reader: it gets an open `State` and appends to it.
+`log` is responsible for opening, closing and the owner's other operations. Any thread may append; the lock is
+held for one write at a time, never while space is reclaimed or the disk is waited for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WRITTEN = Ack.WRITTEN
 
 
 class Writable(Readable):
-    """The writing half of a log, over a state that is open."""
+    """The writing half of a log, over an open state."""
 
     def __init__(self, state: State, config: LogConfig, clock: Clock) -> None:
         self.name = state.name
@@ -55,23 +55,23 @@ class Writable(Readable):
         self._ticking = False
         self._special_encoders: list[Encoder] = []
         self._appenders: set[int] = set()  #: the ids of those that are not closed
-        self._dropped_appenders: set[Appender] = set()  #: those of them that were dropped; finalizers add to it
+        self._dropped_appenders: set[Appender] = set()  #: the dropped ones among them; finalizers add to it
         self._settle(config)
 
     def _elsewhere(self) -> object:
         return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
 
     def _settle(self, config: LogConfig) -> None:
-        """Take the settings that every append asks for, and what they come to."""
+        """Cache the settings that every append needs, and values derived from them."""
         self.config = config
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         self._codec = config.codec
         self._limits = config.batch_limits
         self._compacts = config.compacts
         self._default_ack = config.default_ack
-        # Behind them: an encoder that is begun from here on has the new settings, and goes into this list.
+        # After the settings: an encoder of the old list would be reused with the old settings.
         self._encoders: list[Encoder] = []
-        #: Whether an append may have to flush though nobody asked for it.
+        #: Whether the settings may make an append flush unasked.
         self._flushes = self._flusher.may_become_due
         was_ticking, self._ticking = self._ticking, config.flush_ms < INT64_MAX
         if self._ticking and not was_ticking:
@@ -98,7 +98,7 @@ class Writable(Readable):
         key, value, timestamp, headers; or a numpy array of fixed-size values. Keys and values are
         buffers or None. Records without a timestamp (ms or an aware datetime) get ``timestamp``, or
         the time of the append. ``producer`` makes the append idempotent; it must fit one batch. With
-        ``expect`` the append takes place only if its first record gets this offset.
+        ``expect`` the records are written only if the first one gets this offset.
 
         With ``ack="written"`` the records are in the page cache on return and survive the process;
         with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
@@ -113,12 +113,12 @@ class Writable(Readable):
                 InvalidTransactionError: ``producer`` does not fit. Nothing is written.
             ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
             DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing is written;
-                try again when there is.
+                retry once there is room.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
         now = self._clock.now_ms()
-        # Encoders are kept with the settings of the log; those of special appends are begun anew.
+        # Two pools: an encoder left with a special append's codec or producer would write a plain one wrong.
         plain = producer is None and codec is None
         encoders = self._encoders if plain else self._special_encoders
         try:
@@ -134,7 +134,7 @@ class Writable(Readable):
             if type(records) is list:
                 encoder.add_all(records)
             else:
-                # A scan is an Arrow stream too, but of columns, and headers are none of the usual ones.
+                # A scan is an Arrow stream too, but its default columns would lose the headers.
                 add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
             return self._append_encoded(
@@ -168,9 +168,9 @@ class Writable(Readable):
         ack: Ack | str | None = None,
         expect: int | None = None,
     ) -> AppendResult:
-        """Write the finished batches of an encoder; raises as `append`. For whoever gathers records.
+        """Write the finished batches of an encoder, for a batching caller; raise as `append`.
 
-        ``producer`` is who stands in the header of its one batch.
+        ``producer`` is the producer in the header of its one batch.
         """
         self._state.check_writable()
         produced = None if producer is None else produced_by(producer, encoder)
@@ -194,7 +194,7 @@ class Writable(Readable):
         if not self._append_time:
             validation.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
         batches = encoder.batch_count
-        # As `with_room`, with fewer calls: this is done for every append.
+        # As `with_room`, with fewer calls: this runs for every append.
         for is_first in (True, False):
             try:
                 result = locked(
@@ -293,16 +293,16 @@ class Writable(Readable):
     def append_run(
         self, run: bytearray, *, producer: ProducerStamp | None = None, max_timestamp_ms: int
     ) -> AppendResult:
-        """Write whole batches that lie one behind the other, as they were encoded elsewhere.
+        """Write a run of consecutive whole batches that were encoded elsewhere.
 
-        For who has checked their records, keys, timestamps and sizes: offsets, epoch, producer and, where the
-        log gives it, the time are set in ``run`` itself. ``max_timestamp_ms`` is the newest of them. Compressed
-        records are kept as they are. Written on return, not synced: `flush`.
+        The caller has checked their records, keys, timestamps and sizes. Offsets, epoch, producer and, with
+        log append time, the timestamp are set in ``run`` itself. ``max_timestamp_ms`` is the newest timestamp.
+        Compressed records are kept as they are. The run is written on return, not synced: `flush`.
 
         Raises:
             CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. Nothing is written.
             ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
-            DiskFullError: there is no room for all of it. What came before may be written.
+            DiskFullError: there is no room for the whole run. Its first batches may be written.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
         self._state.check_writable()
@@ -316,22 +316,22 @@ class Writable(Readable):
     def adopt(
         self, whole: Whole, runs: Iterable[tuple[bytearray, int]], *, producer: ProducerStamp | None = None
     ) -> AppendResult | None:
-        """Append a whole file of batches by making it a segment; None if it has to be written with `append_run`.
+        """Append a whole file of batches by making it a segment; return None if it needs `append_run` instead.
 
-        For who has checked the file as for `append_run`, and has it below the log's directory, written to by
-        nobody any more. ``runs`` are its batches from the beginning, with their counts of records. On return
-        the file is the log's, and has left the place where it was. Not synced as a whole: `flush`.
+        The caller has checked the file as for `append_run`. The file is below the log's directory, and has no
+        writer any more. ``runs`` are its batches from the beginning, with their counts of records. On return
+        the log owns the file and has renamed it. The append is not synced as a whole: `flush`.
 
         Raises:
-            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is as it was; the file may
-                be stamped up to there, and is of no use any more. This holds for the following, too.
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is unchanged; the file may
+                be stamped up to there, and cannot be used any more. This holds for the following, too.
             ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
             DiskFullError: there is no room in the log's budget, or for the name.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
         self._state.check_writable()
         stamp = NO_PRODUCER if producer is None else producer
-        # One file for many appends: it is worth a thread, whose steps no interrupt comes between.
+        # One file stands for many appends, so it is worth a thread, whose steps no interrupt separates.
         result = shielded(
             adopt, self._state, whole, runs, stamp, self._clock.now_ms(), append_time=self._append_time
         )
@@ -340,14 +340,14 @@ class Writable(Readable):
         return result
 
     def open_transaction(self, producer_id: int) -> int | None:
-        """Where a producer's open transaction begins in this log; None if it has none here."""
+        """Return the first offset of a producer's open transaction in this log; None if it has none."""
         self._state.check_open()
         with held(self._state.lock):
             found = self._state.transactions.producers.get(producer_id)
             return None if found is None else found.transaction_first_offset
 
     def producer_epoch(self, producer_id: int) -> int:
-        """The newest epoch that a producer is known to have written here with; -1 if it is not known."""
+        """Return the newest epoch with which a producer has written here; -1 if the producer is unknown."""
         self._state.check_open()
         with held(self._state.lock):
             found = self._state.transactions.producers.get(producer_id)
@@ -362,7 +362,7 @@ class Writable(Readable):
         coordinator_epoch: int = 0,
         ack: Ack | str | None = None,
     ) -> AppendResult:
-        """Write a transaction marker: the producer's open transaction here is committed or aborted.
+        """Write a transaction marker, which commits or aborts the producer's open transaction here.
 
         Raises:
             ProducerFencedError, CoordinatorFencedError: a newer epoch has written here.
@@ -379,10 +379,10 @@ class Writable(Readable):
         codec: Codec | None = None,
         ack: Ack | str | None = None,
     ) -> Appender:
-        """A buffered appender for records that come one by one; see `Appender`.
+        """Open a buffered appender for single records; see `Appender`.
 
         Raises:
-            InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is not what the setting of its name allows.
+            InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is out of range of the setting of its name.
         """
         self._state.check_writable()
         config = self.config
@@ -401,7 +401,7 @@ class Writable(Readable):
 
     @staticmethod
     def _ack_of(ack: Ack | str) -> Ack:
-        """The word as an `Ack`: asked before anything is written, since a wrong one is refused."""
+        """Convert to `Ack`; called before the write, so that an unknown word is refused first."""
         return Ack(ack)
 
     def _acknowledge(self, result: AppendResult, ack: Ack) -> None:
@@ -411,8 +411,8 @@ class Writable(Readable):
             elif self._flusher.is_due():
                 self.flush()
         except NO_ROOM as error:
-            # Of a memory tail, or no file could be opened to be synced. The append itself has not failed, and must
-            # not look as if it could be repeated.
+            # The memory tail found no room, or no descriptor was free for a sync. The append itself has succeeded:
+            # raised as a failed one, the caller would repeat it.
             if ack is Ack.SYNCED:
                 raise NotSyncedError(
                     f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
@@ -427,20 +427,20 @@ class Writable(Readable):
         """Make everything that was appended before this call durable. Blocks on the disk.
 
         Raises:
-            StorageFailedError: the sync failed. It is not tried again: the log takes no more writes,
-                and what was synced before is safe.
+            StorageFailedError: the sync failed. It is not retried: the log takes no more writes,
+                and records synced before are safe.
             TooManyFilesError: no file could be opened to be synced. Nothing is lost: flush again.
         """
         self._state.check_writable()
         self._sync_to(self._state.end.value)
 
     def _sync_to(self, offset: int) -> None:
-        # What a memory tail holds is written first, and may find room yet.
+        # A memory tail is written first: a full disk would fail that, though the quota can reclaim space.
         tail = self._state.tail
         with_room(self._state.quota, 0 if tail is None else tail.size, lambda: self._flusher.sync_to(offset))
 
     def tick(self) -> None:
-        """Do what time asks for: flush if ``flush.ms`` has passed. For whoever drives the log's clock."""
+        """Flush if ``flush.ms`` has passed; for the owner of the log's clock."""
         self._state.check_process()
         self._flusher.tick()
 

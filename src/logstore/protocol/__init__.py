@@ -1,18 +1,18 @@
 """Kafka's protocol as bytes and values. Knows no broker, no socket and no log.
 
 Values are classes of `logstore.protocol.generated.messages`, one for each request and response of Kafka 4.3.1
-that a client sends or gets (`MetadataRequest`, `FetchResponse`, ...). Fields are Kafka's in snake case, given by
-keyword, with Kafka's defaults; what a message nests is a class inside it, under Kafka's name:
+that a client sends or receives (`MetadataRequest`, `FetchResponse`, ...). Fields are Kafka's in snake case, given
+by keyword, with Kafka's defaults. A nested struct is a class inside the message's class, under Kafka's name:
 
     request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="orders")])
 
-Of each message class: ``API_KEY``, ``IS_REQUEST``, ``MIN_VERSION``, ``MAX_VERSION``, ``FLEXIBLE_SINCE``, and
-``encode(version) -> bytes`` and ``decode(buffer, version, position=0)`` (the class method that makes one).
+Each message class has ``API_KEY``, ``IS_REQUEST``, ``MIN_VERSION``, ``MAX_VERSION``, ``FLEXIBLE_SINCE``,
+``encode(version) -> bytes`` and ``decode(buffer, version, position=0)`` (a class method that makes a message).
 Types: numbers, str, bool, bytes; records are any buffer when written and a memoryview of the given buffer
 when read, without a copy; a uuid is the 22 letters that Kafka's tools print (`str`), "" for the zero uuid;
 an array is any sequence when written and a list when read; None where Kafka allows null.
-A field that the version does not carry is left out, and keeps its default when read; one that must not be
-dropped silently and is not at its default raises `UnsupportedVersionError`.
+A field that the version does not carry is left out when written, and has its default when read. If such a field
+is not at its default and must not be dropped silently, `encode` raises `UnsupportedVersionError`.
 
 `logstore.protocol.frames` puts the header around a message; every frame begins with its size in four bytes:
 
@@ -25,8 +25,8 @@ dropped silently and is not at its default raises `UnsupportedVersionError`.
     frame_size(buffer, position=0, max_bytes=...) -> int                            # checked against max_bytes
     REQUESTS, RESPONSES: Mapping[int, type[Message]]                                # by API key
 
-Hostile bytes raise `MalformedMessageError` (of `logstore.errors`) with the position: no length is believed
-before as many bytes are there.
+Malformed bytes raise `MalformedMessageError` (of `logstore.errors`) with the position: every length is compared
+with the bytes that are left.
 
 Threads: values belong to their caller; the functions may be called from any thread.
 """

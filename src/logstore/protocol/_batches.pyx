@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Record batches on their way over the wire, header by header: where a fetch ends, which transactions were
-aborted, which sequence numbers a producer gives. It knows no socket and decodes no record but transaction
-markers. Functions of their arguments alone; any thread may call them.
+"""Headers of record batches sent and received: end of a fetch, aborted transactions, a producer's sequences.
+
+It uses no socket and decodes no record except transaction markers. Pure functions; any thread may call them.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -32,13 +32,13 @@ cdef enum:
 
 
 def whole_batches(source):
-    """The whole record batches at the beginning of a fetch's records, which may be cut anywhere.
+    """Return the whole record batches at the beginning of a fetch's records, which may be truncated anywhere.
 
-    Returns (a copy of them, the offset behind the last of them or -1, bytes of the first batch as its header
-    says or 0). Nothing but headers is looked at.
+    Returns (a copy of them, the offset after the last of them or -1, bytes of the first batch by its header
+    or 0). Only headers are read.
 
     Raises:
-        UnsupportedFormatError, CorruptRecordError: there is something else than batches of format 2.
+        UnsupportedFormatError, CorruptRecordError: the bytes are not batches of format 2.
     """
     cdef Py_buffer view
     cdef const uint8_t *start
@@ -75,10 +75,10 @@ def whole_batches(source):
 
 
 def aborted_ranges(bytes data not None, transactions):
-    """(producer id, first offset, last offset) of each aborted transaction: what `Batches` takes.
+    """Return (producer id, first offset, last offset) of each aborted transaction, as `Batches` accepts them.
 
     ``data`` holds whole batches, ``transactions`` (producer id, first offset) pairs as a broker lists them. The
-    last offset is that of the abort marker; of a transaction that has none in here, all that there is.
+    last offset is that of the abort marker; without a marker in ``data`` it is the largest possible offset.
     """
     cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *end = p + PyBytes_GET_SIZE(data)
@@ -115,7 +115,7 @@ def aborted_ranges(bytes data not None, transactions):
 
 
 def sequenced(batches, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
-    """Give batches in a writable buffer a producer id and running sequences, and their CRCs anew.
+    """Set a producer id and consecutive sequences of batches in a writable buffer, and update their CRCs.
 
     A sequence of -1 stays -1. Returns [(position, size, record count, base sequence)] of the batches.
 
@@ -145,7 +145,7 @@ def sequenced(batches, int64_t producer_id, int16_t producer_epoch, int32_t base
                 seal_batch(p, header.size)
             found.append((p - start, header.size, header.record_count, base_sequence))
             if base_sequence >= 0:
-                # From 2^31-1 on they begin at 0 again.
+                # Sequences wrap from 2^31-1 to 0.
                 base_sequence = <int32_t>((<int64_t>base_sequence + header.record_count) & 0x7FFFFFFF)
             p += header.size
     finally:

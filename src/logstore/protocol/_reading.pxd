@@ -1,7 +1,7 @@
 """Fields of messages, read from bytes: numbers, strings, arrays, structs and tagged fields.
 
-A function fills the slot of a field; the name of the field is for errors. So the generated code is one call a
-field, which keeps its C small. `_messages` knows where the slots are.
+A function fills the slot of a field; the name of the field is for errors. So the generated code has one call for
+each field, which keeps its C small. `_messages` knows the positions of the slots.
 """
 
 from cpython.object cimport PyObject

@@ -6,6 +6,6 @@ from typing_extensions import Buffer
 
 @final
 class Reader:
-    """Where one call is in the bytes it reads, and which version it takes them for."""
+    """Position of one call in the bytes that it reads, and their version."""
 
     def __new__(cls, source: Buffer, position: int, version: int, flexible: bool) -> Self: ...

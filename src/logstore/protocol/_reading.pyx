@@ -4,7 +4,7 @@ The bytes follow Kafka's protocol guide, "Protocol Primitive Types", and KIP-482
 lengths and counts are int16 or int32, -1 for null, in old versions, and one more than that as an unsigned
 varint, 0 for null, in flexible ones, where each struct ends with its tagged fields.
 
-Every length is a claim: it is compared with what is left before anything is taken or allocated.
+Every length is untrusted: it is compared with the bytes that are left before anything is read or allocated.
 
 Threads: a Reader belongs to one call.
 """
@@ -33,7 +33,7 @@ cdef const char *LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 @cython.final
 @cython.freelist(8)
 cdef class Reader:
-    """Where one call is in the bytes it reads, and which version it takes them for.
+    """Position of one call in the bytes that it reads, and their version.
 
     Owns: a buffer export on the source until it is collected; views of records keep the source themselves.
     """
@@ -79,7 +79,7 @@ cdef inline int need(Reader r, str name, int64_t size) except -1:
 
 
 cdef int64_t unsigned_varint(Reader r, str name) except -1:
-    """A varint of at most 32 bits."""
+    """Read a varint of at most 32 bits."""
     cdef const uint8_t *p = r.p
     cdef uint64_t value = 0
     cdef int shift = 0
@@ -98,7 +98,7 @@ cdef int64_t unsigned_varint(Reader r, str name) except -1:
 
 
 cdef int64_t length_of(Reader r, str name, bint nullable, bint is_short) except -2:
-    """A length or count: -1 for null where the version knows null, else at most as many as bytes are left."""
+    """Read a length or count: -1 for null if allowed, else at most the number of bytes that are left."""
     cdef int64_t length
     if r.flexible:
         length = unsigned_varint(r, name) - 1
@@ -223,7 +223,7 @@ cdef int read_bytes(Reader r, PyObject **slot, str name, bint nullable) except -
 
 
 cdef int read_records(Reader r, PyObject **slot, str name, bint nullable) except -1:
-    """A view of the given buffer, which it keeps alive."""
+    """Read records as a view of the given buffer, which the view keeps alive."""
     cdef int64_t length = length_of(r, name, nullable, False)
     cdef Py_ssize_t first
     if length < 0:
@@ -309,7 +309,7 @@ cdef int64_t plain_int32(Reader r, str name) except? -1:
 
 
 cdef object plain_old_string(Reader r, str name):
-    """A nullable string with an int16 before it, also where the version is flexible."""
+    """Read a nullable string with an int16 length, even if the version is flexible."""
     cdef int64_t length = plain_int16(r, name)
     if length < 0:
         if length != -1:
@@ -324,7 +324,7 @@ cdef int64_t tag_count(Reader r) except -1:
 
 
 cdef int64_t enter_tag(Reader r, const uint8_t **outer) except -1:
-    """The number of the next tagged field. The reader ends with that field until `leave_tag`."""
+    """Return the number of the next tagged field. The reader ends with that field until `leave_tag`."""
     cdef int64_t number = unsigned_varint(r, "tag")
     cdef int64_t size = unsigned_varint(r, "tag")
     need(r, "tagged field", size)
@@ -341,7 +341,7 @@ cdef int leave_tag(Reader r, const uint8_t *outer) except -1:
 
 
 cdef int skip_tags(Reader r) except -1:
-    """Over the tagged fields of a struct that has none of ours."""
+    """Skip the tagged fields of a struct that has no known ones."""
     cdef int64_t count, size
     if r.p < r.end and r.p[0] == 0:
         r.p += 1

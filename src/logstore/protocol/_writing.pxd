@@ -1,6 +1,6 @@
 """Fields of messages, written as bytes: numbers, strings, arrays, structs and tagged fields.
 
-A function takes what is in the slot of a field; the name of the field is for errors.
+A function writes the value in the slot of a field; the name of the field is for errors.
 """
 
 from cpython.object cimport PyObject

@@ -4,6 +4,6 @@ from typing import Self, final
 
 @final
 class Writer:
-    """The bytes of one call so far, and the version they are written for."""
+    """Bytes written by one call, and their version."""
 
     def __new__(cls, version: int, flexible: bool) -> Self: ...

@@ -1,6 +1,6 @@
 """Fields of messages, written as bytes: numbers, strings, arrays, structs and tagged fields.
 
-`_reading` says how the bytes look. What a version cannot carry, and what a type cannot hold, is refused.
+`_reading` describes the bytes. A value that the version cannot carry, or its type cannot hold, is refused.
 
 Threads: a Writer belongs to one call.
 """
@@ -32,9 +32,9 @@ cdef enum:
 @cython.final
 @cython.freelist(8)
 cdef class Writer:
-    """The bytes of one call so far, and the version they are written for.
+    """Bytes written by one call, and their version.
 
-    Owns: its memory, given back when it is collected.
+    Owns: its memory, released when it is collected.
     """
 
     def __cinit__(self, int version, bint flexible):
@@ -45,7 +45,7 @@ cdef class Writer:
         PyMem_Free(self.data)
 
     cdef int room(self, Py_ssize_t more) except -1:
-        """Memory for so many bytes more."""
+        """Reserve memory for so many more bytes."""
         cdef Py_ssize_t capacity
         cdef uint8_t *data
         if more <= self.capacity - self.size:
@@ -91,7 +91,7 @@ cdef int number(Writer w, object value, str name, int size, int64_t low, int64_t
 
 
 cdef object index_of(object value, str name, int64_t low, int64_t high):
-    """Of what is no int but counts as one, such as numpy's."""
+    """Convert an integer that is not an `int`, such as numpy's."""
     try:
         return PyNumber_Index(value)
     except TypeError:
@@ -162,7 +162,7 @@ cdef int letter_of(char letter) noexcept:
 
 
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
-    """The 22 letters of Kafka's Uuid.toString, or the zero uuid for the empty string."""
+    """Write a uuid from the 22 letters of Kafka's Uuid.toString; an empty string is the zero uuid."""
     cdef Py_ssize_t size = 0, n
     cdef const char *text
     cdef uint64_t bits = 0
@@ -202,7 +202,7 @@ cdef int unsigned_out(Writer w, uint64_t value) except -1:
 
 
 cdef int length_out(Writer w, int64_t length, str name, bint is_short) except -1:
-    """A length or count, -1 for null."""
+    """Write a length or count, -1 for null."""
     if length > 0x7FFFFFFE:
         wrong(name, length, "shorter than 2 GiB")
     if w.flexible:
@@ -243,7 +243,7 @@ cdef int raw_out(Writer w, const void *data, Py_ssize_t size) except -1:
 
 
 cdef int plain_old_text(Writer w, object value, str name) except -1:
-    """A nullable string with an int16 before it, also where the version is flexible."""
+    """Write a nullable string with an int16 length, even if the version is flexible."""
     cdef Py_ssize_t size
     cdef const char *text
     if value is None:
@@ -283,7 +283,7 @@ cdef int write_records(Writer w, PyObject **slot, str name, bint nullable) excep
 
 
 cdef list listed(object value, str name):
-    """The items of an array; a string or bytes is none, though it could be iterated."""
+    """Return the items of an array; a string or bytes is refused, although it could be iterated."""
     if type(value) is list:
         return <list>value
     if isinstance(value, (str, bytes, bytearray, memoryview, dict)):
@@ -340,13 +340,13 @@ cdef int write_struct(Writer w, PyObject **slot, str name, bint nullable, WriteS
 
 
 cdef Py_ssize_t begin_tag(Writer w, uint32_t number) except -1:
-    """Where the tagged field begins, for `end_tag`."""
+    """Return where the tagged field begins, for `end_tag`."""
     unsigned_out(w, number)
     return w.size
 
 
 cdef int end_tag(Writer w, Py_ssize_t place) except -1:
-    """Puts the size before the field."""
+    """Insert the size before the field."""
     cdef Py_ssize_t size = w.size - place
     cdef int more = logstore_varint_size(size)
     w.room(more)
@@ -358,7 +358,7 @@ cdef int end_tag(Writer w, Py_ssize_t place) except -1:
 
 
 cdef bint differs(PyObject **slot, str name, object default) except -1:
-    """Whether a field is not at its default; an empty tuple stands for an array without items."""
+    """Return whether a field is not at its default; an empty tuple is the default of an array."""
     value = got(slot, name)
     if value is default:
         return False
@@ -368,7 +368,7 @@ cdef bint differs(PyObject **slot, str name, object default) except -1:
 
 
 cdef int refuse(Writer w, object v, str name) except -1:
-    """A field that the version does not carry, and that must not be dropped, was given."""
+    """Raise for a field that the version does not carry and that must not be dropped."""
     raise UnsupportedVersionError(
         f"{type(v).__qualname__}.{name} is not in version {w.version} and cannot be dropped silently")
 

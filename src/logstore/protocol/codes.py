@@ -1,8 +1,8 @@
-"""Kafka's error codes: their names, which of them a client may try again, and what they become here.
+"""Kafka's error codes: their names, whether a client may retry, and their errors here.
 
-The table is that of the protocol guide ("Error Codes"), as Kafka 4.3.1's client has it. A code that a caller
-would do something of its own about becomes an error of `logstore.errors`, every other one a `BrokerError`.
-Pure data and one function; any thread may use it.
+The table is that of the protocol guide ("Error Codes"), as in Kafka 4.3.1's client. A code that a caller would
+handle separately becomes an error of `logstore.errors`, any other code a `BrokerError`. Pure data and one
+function; any thread may use it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INCONSISTENT_TOPIC_ID = 103
 
 
 class Code(NamedTuple):
-    """What Kafka says of one code."""
+    """Kafka's definition of one code."""
 
     name: str
     retriable: bool
@@ -93,7 +93,7 @@ CODES: dict[int, Code] = {-1: Code("UNKNOWN_SERVER_ERROR", False)} | {
     number: Code(name, name in _AGAIN) for number, name in enumerate(_NAMES.split())
 }
 
-#: Told that a client's picture of topics and leaders is old: fetch it anew before the next try.
+#: Codes for stale metadata of topics and leaders: fetch it again before the next try.
 STALE_METADATA = frozenset(
     number
     for number, code in CODES.items()
@@ -113,7 +113,7 @@ STALE_METADATA = frozenset(
     }
 )
 
-#: Told of a batch that may be in the log all the same.
+#: Codes after which a batch may have been written.
 MAYBE_WRITTEN = frozenset(
     number
     for number, code in CODES.items()
@@ -162,7 +162,7 @@ _ADVICE = {
 
 
 def name_of(code: int) -> str:
-    """Kafka's name of a code, or ``ERROR_n`` for one that is not known.
+    """Return Kafka's name of a code, or ``ERROR_n`` for an unknown one.
 
     >>> name_of(6)
     'NOT_LEADER_OR_FOLLOWER'
@@ -172,13 +172,13 @@ def name_of(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Whether Kafka's own clients would try again."""
+    """Return whether Kafka's own clients would retry."""
     known = CODES.get(code)
     return known is not None and known.retriable
 
 
 def error_of(code: int, where: str, detail: str | None = None) -> LogstoreError:
-    """The error that a code means; ``where`` says what was asked of whom, ``detail`` is the broker's text.
+    """Return the error for a code; ``where`` names the request and the broker, ``detail`` is the broker's text.
 
     >>> error_of(29, "fetch of orders-0").name
     'TOPIC_AUTHORIZATION_FAILED'
@@ -190,6 +190,6 @@ def error_of(code: int, where: str, detail: str | None = None) -> LogstoreError:
     if cls is None:
         return BrokerError(message, code=code, name=name, retriable=is_retriable(code))
     error = cls(message)
-    # As Kafka has it, which knows that a topic may be on its way.
+    # The class's own value would stop retries while a new topic has not reached every broker.
     error.retriable = is_retriable(code)  # type: ignore[misc]
     return error

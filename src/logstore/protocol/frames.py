@@ -1,8 +1,8 @@
-"""The header around a message, and the size before both: what stands on a connection.
+"""Frames on a connection: a size, a header and a message.
 
 Kafka protocol guide, "Protocol": every frame is its size in four bytes, a header and a body. The header
-has tagged fields where the version of the message is flexible, but for the response to ApiVersions, which a
-client must be able to read before it knows what the broker speaks.
+has tagged fields if the version of the message is flexible. The response to ApiVersions is the exception: a
+client must be able to read it before it knows the broker's versions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from logstore.protocol.message import Message
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Kafka's default of socket.request.max.bytes, which bounds what is taken of an unknown peer.
+#: Kafka's default of socket.request.max.bytes: the largest frame accepted from an unknown peer.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 SIZE_BYTES = 4
 
 
 class Request(NamedTuple):
-    """A request as a broker gets it."""
+    """A request as a broker receives it."""
 
     api_key: int
     version: int
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class RequestHead(NamedTuple):
-    """The first eight bytes of every request, also of one that we do not know."""
+    """The first eight bytes of every request, also of an unknown one."""
 
     api_key: int
     version: int
@@ -42,17 +42,17 @@ class RequestHead(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A response as a client gets it."""
+    """A response as a client receives it."""
 
     correlation_id: int
     message: Message
 
 
 def frame_size(buffer: Buffer, position: int = 0, max_bytes: int = MAX_FRAME_BYTES) -> int:
-    """How many bytes follow the four of the size at ``position``.
+    """Return the number of bytes after the four-byte size at ``position``.
 
     Raises:
-        MalformedMessageError: the size is below zero or above ``max_bytes``, or is not there.
+        MalformedMessageError: the size is below zero, above ``max_bytes``, or missing.
     """
     four = bytes(memoryview(buffer)[position : position + SIZE_BYTES])
     if len(four) < SIZE_BYTES:
@@ -64,7 +64,7 @@ def frame_size(buffer: Buffer, position: int = 0, max_bytes: int = MAX_FRAME_BYT
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The whole frame of a request: size, header, body.
+    """Return the whole frame of a request: size, header, body.
 
     Raises:
         UnsupportedVersionError, ProtocolError: as of `Message.encode`.
@@ -75,7 +75,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
-    """The whole frame of a response: size, header, body.
+    """Return the whole frame of a response: size, header, body.
 
     Raises:
         UnsupportedVersionError, ProtocolError: as of `Message.encode`.
@@ -86,7 +86,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> byte
 
 
 def request_head(frame: Buffer, position: int = 0) -> RequestHead:
-    """Which request a frame (without its size) is, before anything else of it is believed.
+    """Return the head of a request in a frame without its size; nothing else of the frame is decoded.
 
     A broker answers an unknown version of ApiVersions with version 0 of the response and error 35.
     """
@@ -94,11 +94,11 @@ def request_head(frame: Buffer, position: int = 0) -> RequestHead:
 
 
 def decode_request(frame: Buffer, position: int = 0) -> Request:
-    """The request in a frame without its size; records are views of ``frame``.
+    """Decode the request in a frame without its size; records are views of ``frame``.
 
     Raises:
-        UnsupportedVersionError: no such API key, or no such version of it (`request_head` tells which).
-        MalformedMessageError: the bytes are no such request.
+        UnsupportedVersionError: no such API key, or no such version of it (`request_head` returns both).
+        MalformedMessageError: the bytes are not such a request.
     """
     head = request_head(frame, position)
     kind = REQUESTS.get(head.api_key)
@@ -109,10 +109,10 @@ def decode_request(frame: Buffer, position: int = 0) -> Request:
 
 
 def decode_response(api_key: int, version: int, frame: Buffer, position: int = 0) -> Response:
-    """The response in a frame without its size, to a request of that key and version.
+    """Decode the response in a frame without its size, to a request of that key and version.
 
     A broker that does not know the version of an ApiVersions request answers in version 0, with error 35
-    (UNSUPPORTED_VERSION): such an answer is read so.
+    (UNSUPPORTED_VERSION): such an answer is decoded as version 0.
 
     Raises:
         MalformedMessageError, UnsupportedVersionError: as of `Message.decode`.

@@ -1,4 +1,4 @@
-"""What all messages have in common: comparing, showing, encoding and decoding. `messages` holds them."""
+"""Base of all messages: comparison, representation, encoding and decoding. `messages` defines the messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Codec(Protocol):
-    """The generated module that codes messages by their numbers."""
+    """The generated module that encodes and decodes messages by their numbers."""
 
     def encode(self, message: int, value: object, version: int, /) -> bytes: ...
     def decode(self, message: int, buffer: Buffer, version: int, position: int = 0, /) -> Any: ...
@@ -32,7 +32,7 @@ class Struct:
 
 
 def _equal(one: object, other: object) -> bool:
-    """As `==`, but that a list equals a tuple of the same."""
+    """Compare as `==`, but a list equals a tuple of the same items."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return list(one) == list(other)
     return one == other
@@ -45,16 +45,16 @@ class Message(Struct):
     API_KEY: ClassVar[int]
     IS_REQUEST: ClassVar[bool]
     MIN_VERSION: ClassVar[int]
-    MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be coded where Kafka tries it out
+    MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be supported if unstable in Kafka
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
-    NUMBER: ClassVar[int]  #: in the codec
+    NUMBER: ClassVar[int]  #: its number in the codec
     CODEC: ClassVar[Codec]  #: set by `messages`, which `message` does not import
 
     def encode(self, version: int) -> bytes:
-        """The message as bytes of that version, without size and header.
+        """Encode the message as bytes of that version, without size and header.
 
         Raises:
-            UnsupportedVersionError: the version is none of this message, or cannot carry a field that was given.
+            UnsupportedVersionError: the message has no such version, or it cannot carry a field that was given.
             ProtocolError: a field has a value that its type cannot hold.
 
         >>> from logstore.protocol.generated.messages import MetadataRequest
@@ -65,13 +65,13 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
-        """The message that the bytes from ``position`` to the end are.
+        """Decode the message in the bytes from ``position`` to the end.
 
         Records in it are views of ``buffer``; everything else is copied.
 
         Raises:
-            MalformedMessageError: they are no such message. Unknown tagged fields are skipped.
-            UnsupportedVersionError: the version is none of this message.
+            MalformedMessageError: they are not such a message. Unknown tagged fields are skipped.
+            UnsupportedVersionError: the message has no such version.
         """
         found: Self = cls.CODEC.decode(cls.NUMBER, buffer, version, position)
         return found

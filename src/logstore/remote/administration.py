@@ -1,8 +1,7 @@
-"""Topics as an administrator sees them: made, deleted, their settings, their sizes on disk.
+"""Administration of topics: creation, deletion, settings and sizes on disk.
 
-`Administrator` is the part of `Client` that changes a cluster or looks behind its topics. A request whose
-answer was lost is sent again, so that one who makes a topic is not told that it exists already. Any thread may
-use it.
+`Administrator` is the part of `Client` that changes a cluster or inspects its topics. A request whose answer was
+lost is retried; if the lost try created a topic, the caller gets no `TopicExistsError`. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _TOPIC = 2  #: a resource of DescribeConfigs
 
 
 class NewTopic(NamedTuple):
-    """A topic to be made; -1 leaves a number to the brokers."""
+    """A topic to create; -1 leaves a number to the brokers."""
 
     name: str
     partitions: int = -1
@@ -39,13 +38,13 @@ class NewTopic(NamedTuple):
 
 
 class Administrator:
-    """Administration of a cluster; see `Client`, which this is a part of."""
+    """Administration of a cluster: a part of `Client`."""
 
     config: WireConfig
     cluster: Cluster
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
-        """How long a call may go on, checked before anything is asked."""
+        """Return how long a call may take, checked before the first request."""
         if timeout_ms is None:
             return self.config.default_api_timeout_ms
         try:
@@ -54,10 +53,10 @@ class Administrator:
             raise InvalidSettingError({"timeout_ms": str(error)}) from None
 
     def create_topics(self, topics: Iterable[NewTopic | str], *, timeout_ms: int | None = None) -> dict[str, str]:
-        """Make topics; the id of each on return (empty where brokers know no ids), when this client can use it.
+        """Create topics and wait until this client can use them; return their ids (empty if brokers have none).
 
         Raises:
-            TopicExistsError: one of them is there already; the others were made.
+            TopicExistsError: one of them exists already; the others were created.
             InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: refused.
         """
         wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
@@ -70,7 +69,7 @@ class Administrator:
             before = set(tried)
             tried.update(waiting)
             version = connection.version_of(CreateTopicsRequest)
-            # Before version 4 a broker has no defaults for these numbers.
+            # Before version 4 a broker has no defaults for these numbers and refuses -1.
             least = -1 if version >= 4 else 1
             answer = connection.ask(
                 CreateTopicsRequest(
@@ -98,7 +97,7 @@ class Administrator:
                     again = problem
                     continue
                 waiting.pop(each.name, None)
-                # It may have been made by the try before, of which no answer came.
+                # The previous try may have created it and lost its answer.
                 if each.error_code and not (isinstance(problem, TopicExistsError) and each.name in before):
                     refused.append(_about_setting(problem, each.error_code))
             if again:
@@ -130,7 +129,7 @@ class Administrator:
         """Delete topics with all their records.
 
         Raises:
-            UnknownTopicError: one of them is not there; the others were deleted.
+            UnknownTopicError: one of them does not exist; the others were deleted.
             BrokerError: refused.
         """
         left = list(dict.fromkeys(names))
@@ -171,10 +170,10 @@ class Administrator:
             raise refused[0]
 
     def describe_configs(self, topic: str) -> dict[str, str | None]:
-        """The settings of a topic as they are in force, defaults included; None for one that is secret.
+        """Return the effective settings of a topic, defaults included; None for a secret one.
 
         Raises:
-            UnknownTopicError: there is none of that name.
+            UnknownTopicError: the topic does not exist.
         """
 
         def ask(connection: Connection) -> dict[str, str | None]:
@@ -190,11 +189,11 @@ class Administrator:
         return self.cluster.at_any("describe configs", ask)
 
     def log_dir_sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Bytes of each partition on the disk of its leader.
+        """Return the bytes of each partition on the disk of its leader.
 
         Raises:
-            UnknownTopicError: there is none of that name.
-            BrokerError: CLUSTER_AUTHORIZATION_FAILED: the brokers' ACLs ask for more.
+            UnknownTopicError: a topic does not exist.
+            BrokerError: CLUSTER_AUTHORIZATION_FAILED: the brokers' ACLs do not permit it.
         """
         found = {name: self.cluster.topic(name) for name in dict.fromkeys(topics)}
         sizes: dict[TopicPartition, int] = {}

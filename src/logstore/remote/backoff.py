@@ -1,7 +1,7 @@
-"""When a call is tried again, and when it has been tried for long enough.
+"""Backoff between retries of a call, and its deadline.
 
-`Attempts` counts the tries of one call: pauses that grow, and a deadline behind which the last error is the
-call's own. It does no I/O but sleep, and is used by the thread that makes the call.
+`Attempts` counts the tries of one call. Pauses grow; after the deadline the call raises the last error. It only
+sleeps, does no I/O, and is used by the thread that makes the call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Attempts"]
 
 
 class Attempts:
-    """The tries of one call, ``timeout_ms`` long together.
+    """The tries of one call, which take at most ``timeout_ms`` together.
 
     >>> attempts = Attempts("list offsets", timeout_ms=1000, backoff_ms=10, backoff_max_ms=100)
     >>> attempts.left_ms() <= 1000
@@ -26,7 +26,7 @@ class Attempts:
         self, what: str, *, timeout_ms: int, backoff_ms: int, backoff_max_ms: int, retries: int | None = None
     ) -> None:
         self.what = what
-        self.count = 0  #: of pauses so far
+        self.count = 0  #: number of pauses so far
         self._timeout_ms = timeout_ms
         self._deadline = time.monotonic() + timeout_ms / 1000
         self._backoff_ms = backoff_ms
@@ -34,17 +34,17 @@ class Attempts:
         self._retries = retries
 
     def left_ms(self) -> int:
-        """How long the call may go on; 1 at least, so that it can be a timeout."""
+        """Return the time left for the call, at least 1, so that it can be used as a timeout."""
         return max(1, int((self._deadline - time.monotonic()) * 1000))
 
     def pause(self, error: LogstoreError) -> None:
-        """Wait before the next try; ``error`` is why there is one.
+        """Wait before the next try; ``error`` is the reason for it.
 
         Raises:
-            LogstoreError: ``error`` itself, when there is no time, or no try, left.
+            LogstoreError: ``error`` itself, when no time or no try is left.
         """
         pause_s = min(self._backoff_ms * 2.0 ** min(self.count, 30), self._backoff_max_ms) / 1000
-        # As Kafka's clients: a fifth up or down, so that those who fail together do not come back together.
+        # Without jitter, clients that fail together would retry together (a fifth, as Kafka's clients).
         pause_s *= random.uniform(0.8, 1.2)
         if self._retries is not None and self.count >= self._retries:
             error.add_note(f"{self.what} was tried {self.count + 1} times")

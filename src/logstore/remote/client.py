@@ -1,8 +1,8 @@
-"""What a program asks of a Kafka cluster: topics, offsets and records; `administration` has the rest.
+"""Client of a Kafka cluster: topics, offsets and records; the rest is in `administration`.
 
-`Client` speaks in topics, partitions and offsets; who leads what, lost connections and retries are `cluster`'s,
-the bytes are the codec's. A fetch gives whole record batches as they lie in the log, with the list of aborted
-transactions made into ranges; they are decoded by whoever makes `Batches` of them. Any thread may use a client.
+`Client` works with topics, partitions and offsets. `cluster` handles leaders, lost connections and retries, and
+the codec handles bytes. A fetch returns whole record batches as stored in the log, and the aborted transactions
+as ranges. The caller decodes them with `Batches`. Any thread may use a client.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FETCH_BY_ID = 13
 
 
 class ListedOffset(NamedTuple):
-    """What was found by time; ``offset`` is -1 where no record is that new."""
+    """An offset found by time; ``offset`` is -1 if no record is that new."""
 
     offset: int
     timestamp_ms: int = -1
@@ -47,18 +47,18 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends: ``leader_epoch`` is the newest up to that asked for, -1 where there is none."""
+    """End of a leader epoch; ``leader_epoch`` is the newest up to the requested one, -1 if there is none."""
 
     leader_epoch: int
     end_offset: int
 
 
 class Fetched(NamedTuple):
-    """Whole record batches and what the broker said of the partition.
+    """Whole record batches, and the broker's offsets of the partition.
 
-    ``next_offset`` is where the next fetch goes on, also where the batches hold no record that a reader may see.
-    ``aborted`` holds (producer id, first offset, last offset) of what a committed reader skips, as
-    `logstore.batch._batch.Batches` takes it.
+    ``next_offset`` is where the next fetch continues, also if the batches hold no record visible to a reader.
+    ``aborted`` holds (producer id, first offset, last offset) of the ranges that a committed reader skips, as
+    `logstore.batch._batch.Batches` accepts them.
     """
 
     data: bytes
@@ -72,10 +72,10 @@ class Fetched(NamedTuple):
 class Client(Administrator):
     """A client of one Kafka cluster, over plain connections.
 
-    ``bootstrap`` is ``host:port``, several by commas; settings are Kafka's client keys, dotted or as keywords
-    (`WireConfig`). Nothing is connected before the first call. Every call tries again after a retriable error
-    until ``default.api.timeout.ms``; as long as no broker was ever reached, which is more likely a wrong address
-    than a restart, only until ``socket.connection.setup.timeout.ms``, unless the client ``is_patient``.
+    ``bootstrap`` is ``host:port``, comma-separated for several; settings are Kafka's client keys, dotted or as
+    keywords (`WireConfig`). Connections are opened by the first call. A call retries after a retriable error
+    until ``default.api.timeout.ms``. As long as no broker was ever reached, which is more likely a wrong address
+    than a restart, the limit is ``socket.connection.setup.timeout.ms``, unless the client ``is_patient``.
 
     >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
     >>> client.config.request_timeout_ms
@@ -99,7 +99,7 @@ class Client(Administrator):
             fields["bootstrap_servers"] = bootstrap
         self.config = WireConfig.of(settings, **fields)
         self.cluster = Cluster(self.config, is_patient=is_patient)
-        #: Replicas that leaders have named as nearer, and until when they are asked.
+        #: Nearer replicas that leaders have named, and until when to fetch from them.
         self._nearer: dict[TopicPartition, tuple[int, float]] = {}
 
     def __enter__(self) -> Self:
@@ -115,18 +115,18 @@ class Client(Administrator):
     # -- topics ------------------------------------------------------------------------------------
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
-        """Brokers, and topics with their partitions and leaders; every topic for None.
+        """Return the brokers, and topics with their partitions and leaders; every topic for None.
 
         Raises:
-            UnknownTopicError: a topic that was named is not there.
+            UnknownTopicError: a named topic does not exist.
         """
         return self.cluster.refresh(topics)
 
     def topic(self, name: str, *, fresh: bool = True) -> TopicMetadata:
-        """One topic, as a broker says now or, not fresh, as it was known within ``metadata.max.age.ms``.
+        """Return one topic: from a broker now or, if not ``fresh``, as known within ``metadata.max.age.ms``.
 
         Raises:
-            UnknownTopicError: there is none of that name.
+            UnknownTopicError: the topic does not exist.
         """
         return self.cluster.refresh([name]).topics[name] if fresh else self.cluster.topic(name)
 
@@ -137,13 +137,13 @@ class Client(Administrator):
         times: Mapping[TopicPartition, int],
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
-        """The first offset with at least that timestamp, of each partition; or `EARLIEST`, or `LATEST`.
+        """Return the first offset with at least that timestamp, of each partition; or `EARLIEST`, or `LATEST`.
 
-        Committed, `LATEST` is the last stable offset, else the high watermark. A timestamp later than every
-        record's gives offset -1.
+        For a committed reader `LATEST` is the last stable offset, else the high watermark. For a timestamp later
+        than every record's the offset is -1.
 
         Raises:
-            UnknownTopicError, UnknownPartitionError: there is none such.
+            UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
         """
         committed = Isolation(isolation) is Isolation.READ_COMMITTED
 
@@ -178,10 +178,10 @@ class Client(Administrator):
         return self.cluster.at_leaders("list offsets", times, make, read)
 
     def offset_for_leader_epoch(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        """Where the records of a leader epoch end, of each partition.
+        """Return where the records of a leader epoch end, for each partition.
 
         Raises:
-            UnknownTopicError, UnknownPartitionError: there is none such.
+            UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
         """
 
         def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
@@ -212,7 +212,7 @@ class Client(Administrator):
         return self.cluster.at_leaders("offset for leader epoch", epochs, make, read)
 
     def _epoch(self, tp: TopicPartition) -> int:
-        """The leader epoch that is known of a partition, which fences a leader that is none any more."""
+        """Return the known leader epoch of a partition; a request with it fences a former leader."""
         topic = self.cluster.known.topics.get(tp.topic)
         found = topic and topic.partitions.get(tp.partition)
         return found.leader_epoch if found else -1
@@ -230,24 +230,24 @@ class Client(Administrator):
         isolation: Isolation | str | None = None,
         topic_id: str = "",
     ) -> Fetched:
-        """Record batches from ``offset`` on, ``max_bytes`` or one batch; waits for them up to ``max_wait_ms``.
+        """Fetch record batches from ``offset`` on, ``max_bytes`` or one batch; wait up to ``max_wait_ms``.
 
-        The first batch may begin before ``offset``. Without batches, ``next_offset`` is ``offset``: there is
-        nothing before the high watermark (committed: the last stable offset), or nothing came in time. A broker
-        that has records further on may answer so, too: it is over its quota, or still fetches from other storage.
-        So an empty answer never says that there is a gap.
+        The first batch may begin before ``offset``. Without batches, ``next_offset`` is ``offset``: no record is
+        below the high watermark (committed: the last stable offset), or none arrived in time. The answer can also
+        be empty although there are later records: the broker is over its quota, or still reads other storage.
+        So an empty answer never means a gap.
 
-        With ``client.rack`` a leader may name a replica in the same rack; that one is asked until
-        ``metadata.max.age.ms`` have passed, or it has no good answer (KIP-392).
+        With ``client.rack`` a leader may name a replica in the same rack. That replica is asked until
+        ``metadata.max.age.ms`` have passed, or its answer is an error (KIP-392).
 
-        ``topic_id`` is that of the topic that the offset belongs to; empty: of whichever topic has the name.
-        What is not given is as the settings say. CRCs are not checked here.
+        ``topic_id`` is the id of the topic that the offset belongs to; empty: any topic of that name.
+        Arguments that are not given default to the settings. CRCs are not checked here.
 
         Raises:
             OffsetOutOfRangeError: the offset was deleted, or is above the log end; the partition, its log
                 start offset and its end are named.
-            TopicRecreatedError: the topic of that id is gone, another one has its name.
-            UnknownTopicError, UnknownPartitionError: there is none such.
+            TopicRecreatedError: the topic of that id was deleted, another one has its name.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
         config = self.config
         size = config.max_partition_fetch_bytes if max_bytes is None else max_bytes
@@ -263,7 +263,7 @@ class Client(Administrator):
                     committed, topic_id, rack, attempts,
                 )  # fmt: skip
             except _NotWholeError as error:
-                # One batch is larger than was asked for, and this broker does not send it whole by itself.
+                # The batch is larger than `size` and this broker truncates it: the same request would always fail.
                 if size >= INT32_MAX:
                     raise RecordTooLargeError(str(error)) from None
                 size = min(max(size * 2, error.batch_bytes), INT32_MAX)
@@ -272,14 +272,14 @@ class Client(Administrator):
                 if not error.retriable:
                     raise
                 if self._nearer.pop(tp, None) is not None:
-                    rack = ""  # a follower may be behind, or gone: now the leader shall answer itself
+                    rack = ""  # a follower may be behind or down: the leader must answer itself
                 attempts.pause(error)
                 self.cluster.forget([tp.topic])
             except _ReplicaIsNearerError as found:
                 if found.node in self.cluster.known.brokers:
                     self._nearer[tp] = found.node, time.monotonic() + config.metadata_max_age_ms / 1000
                 else:
-                    rack = ""  # a new broker, of which nothing is known here yet
+                    rack = ""  # a new broker whose address is not known yet
                     self.cluster.forget([tp.topic])
 
     def _fetch_once(
@@ -297,7 +297,7 @@ class Client(Administrator):
         node, leader = self.cluster.leader(tp, attempts)
         current_id = self.cluster.known.topics[tp.topic].id
         if topic_id and current_id and current_id != topic_id:
-            # Either may be the older one: what is known here, or what the caller was told.
+            # Either id may be the older one: the cached one or the caller's.
             current_id = self.cluster.refresh([tp.topic], attempts).topics[tp.topic].id
             node, leader = self.cluster.leader(tp, attempts)
         if topic_id and current_id and current_id != topic_id:
@@ -334,7 +334,7 @@ class Client(Administrator):
             raise codes.error_of(answer.error_code, where)
         parts = [each for topic in answer.responses for each in topic.partitions]
         if not parts:
-            # A broker over its quota says nothing of the partition; it has been waited for.
+            # A broker over its quota leaves the partition out of its answer.
             return Fetched(b"", offset, -1, -1, -1)
         part = parts[0]
         if part.error_code == codes.OFFSET_OUT_OF_RANGE:
@@ -364,7 +364,7 @@ class Client(Administrator):
         )
 
     def _nearest(self, tp: TopicPartition, leader: int) -> int:
-        """The broker to fetch from: the replica that the leader has named, else the leader."""
+        """Return the broker to fetch from: the replica that the leader has named, else the leader."""
         node, until_s = self._nearer.get(tp, (leader, math.inf))
         if time.monotonic() < until_s and node in self.cluster.known.brokers:
             return node
@@ -383,7 +383,7 @@ class Client(Administrator):
 
 
 class _ReplicaIsNearerError(Exception):
-    """A leader says where to fetch instead."""
+    """A leader named a nearer replica to fetch from."""
 
     def __init__(self, node: int) -> None:
         super().__init__(node)
@@ -391,7 +391,7 @@ class _ReplicaIsNearerError(Exception):
 
 
 class _NotWholeError(Exception):
-    """A fetch gave the beginning of one batch only."""
+    """A fetch returned only the beginning of one batch."""
 
     def __init__(self, where: str, batch_bytes: int) -> None:
         super().__init__(f"{where}: a batch of {batch_bytes} bytes does not come whole")

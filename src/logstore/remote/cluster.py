@@ -1,8 +1,8 @@
-"""The brokers of a cluster: which there are, who leads which partition, and connections to them.
+"""Brokers of a cluster: their addresses, the leaders of partitions, and connections to them.
 
-It starts from the bootstrap servers, keeps what it has learnt for ``metadata.max.age.ms`` or until a broker
-says that it is old, and lends out connections: one caller has a connection to itself while it asks, so any
-number of threads may ask at once. After a fork it starts anew in the child. It interprets no record.
+Metadata comes from the bootstrap servers first. It is kept for ``metadata.max.age.ms``, or until a broker reports
+that it is stale. A caller has a connection to itself during a request, so any number of threads may make requests
+concurrently. After a fork the child starts again without connections. It does not interpret records.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["Cluster", "ClusterMetadata", "PartitionMetadata", "TopicMetadata"]
 
 _T = TypeVar("_T")
 
-#: A topic that the cluster does not know may be one whose creation has not reached the asked broker yet.
+#: The creation of an unknown topic may not have reached the asked broker yet.
 UNKNOWN_TOPIC_TRIES = 3
 
 
 class PartitionMetadata(NamedTuple):
-    """Who serves a partition. ``leader`` is a broker's number, -1 while there is none."""
+    """Leader and replicas of a partition. ``leader`` is a broker's number, -1 while there is none."""
 
     leader: int
     leader_epoch: int = -1
@@ -50,7 +50,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic; ``id`` is empty where brokers know no topic ids."""
+    """A topic; ``id`` is empty if the brokers have no topic ids."""
 
     name: str
     id: str
@@ -59,7 +59,7 @@ class TopicMetadata(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """What a broker says of its cluster."""
+    """Metadata of a cluster, as a broker reports it."""
 
     cluster_id: str | None
     controller: int
@@ -71,9 +71,9 @@ _NOTHING = ClusterMetadata(None, -1, {}, {})
 
 
 class Cluster:
-    """Connections to the brokers of one cluster and what is known of its topics.
+    """Connections to the brokers of one cluster, and metadata of its topics.
 
-    ``is_patient``: also who has never reached a broker waits until ``default.api.timeout.ms``.
+    ``is_patient``: a call waits until ``default.api.timeout.ms`` even if no broker was ever reached.
 
     Owns: the connections. Threads: any, in any number.
     """
@@ -95,7 +95,7 @@ class Cluster:
         self._failures: dict[Address, int] = {}
 
     def close(self) -> None:
-        """Close every connection that nobody uses; those in use are closed when they come back."""
+        """Close every idle connection; those in use are closed when they are given back."""
         self._closed = True
         with self._lock:
             idle = [each for pool in self._idle.values() for each in pool]
@@ -109,15 +109,15 @@ class Cluster:
         if self._closed:
             raise ClientClosedError("the client is closed")
         if self._pid != os.getpid():
-            # The parent goes on talking over these sockets: none of its bytes are ours.
+            # The parent still uses these sockets; the child would mix its requests with the parent's.
             self._begin()
 
     @contextlib.contextmanager
     def connection(self, node: int) -> Iterator[Connection]:
-        """A connection to a broker for one caller alone; it comes back into the pool at the end if it is whole.
+        """Lend a connection to a broker to one caller; at the end a usable one returns to the pool.
 
         Raises:
-            BrokerUnreachableError: the broker cannot be reached, or nobody knows where it is.
+            BrokerUnreachableError: the broker cannot be reached, or its address is not known.
         """
         made = self.take(node)
         try:
@@ -126,7 +126,7 @@ class Cluster:
             self.give_back(made)
 
     def take(self, node: int) -> Connection:
-        """A connection to a broker, the caller's until `give_back`; raises as `connection`."""
+        """Return a connection to a broker, the caller's until `give_back`; raises as `connection`."""
         self._check()
         address = self._known.brokers.get(node)
         if address is None:
@@ -150,7 +150,7 @@ class Cluster:
                 break
             if found.is_usable():
                 if node >= 0:
-                    found.node = node  # it was a bootstrap server, and nobody knew which broker
+                    found.node = node  # it was opened to a bootstrap server of unknown number
                 return found
             found.close()
         left_s = self._unreachable_until.get(address, 0.0) - time.monotonic()
@@ -172,10 +172,10 @@ class Cluster:
 
     @contextlib.contextmanager
     def any_connection(self) -> Iterator[Connection]:
-        """A connection to whichever broker answers: one that is known, else one of the bootstrap servers.
+        """Lend a connection to any broker that answers: a known one, else one of the bootstrap servers.
 
         Raises:
-            BrokerUnreachableError: none answers; each is named with its reason.
+            BrokerUnreachableError: no broker answers; each is named with its reason.
         """
         self._check()
         known = list(self._known.brokers.items())
@@ -184,7 +184,7 @@ class Cluster:
             address: -1 for address in self._bootstrap if address not in dict.fromkeys(a for _, a in known)
         }
         problems: list[LogstoreError] = []
-        # An open connection first: it answers now.
+        # An address without an open connection could cost a connection timeout first.
         for address in sorted(wanted, key=lambda each: not self._idle.get(each)):
             try:
                 made = self._take(address, wanted[address])
@@ -201,10 +201,10 @@ class Cluster:
         raise BrokerUnreachableError("none of the brokers answers: " + "; ".join(map(str, problems)))
 
     def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
-        """The tries of one call, by the settings."""
+        """Return the tries of one call, by the settings."""
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         if not self._known.brokers and not self._is_patient:
-            # Nothing was ever reached: more likely a wrong address than a restart, so the user is told soon.
+            # With a wrong address, more likely here than a restart, the user would wait for the whole timeout.
             limit = min(limit, self.config.socket_connection_setup_timeout_ms)
         return Attempts(
             what,
@@ -217,15 +217,15 @@ class Cluster:
 
     @property
     def known(self) -> ClusterMetadata:
-        """What was learnt so far, without asking."""
+        """The cached metadata, without a request."""
         return self._known
 
     def refresh(self, topics: Iterable[str] | None, attempts: Attempts | None = None) -> ClusterMetadata:
-        """Ask a broker for topics, all of them for None, and keep the answer; only its topics are returned.
+        """Ask a broker for topics, all for None, and cache the answer; only its topics are returned.
 
         Raises:
-            UnknownTopicError: a topic that was named is not there.
-            InvalidTopicError, BrokerError: the broker refuses to speak of one.
+            UnknownTopicError: a named topic does not exist.
+            InvalidTopicError, BrokerError: the broker refuses the request for one.
             BrokerUnreachableError, BrokerTimeoutError: no broker answers.
         """
         names = None if topics is None else sorted(set(topics))
@@ -241,7 +241,7 @@ class Cluster:
                 continue
             self._keep(found, faults, all_topics=names is None)
             if not faults or names is None:
-                # Asked for all: one that cannot be named now is not there yet.
+                # With all topics, a topic with an error is one that is not ready yet: it must not fail the others.
                 return found
             name, code = next(iter(faults.items()))
             problem = codes.error_of(code, f"topic {name!r}")
@@ -298,7 +298,7 @@ class Cluster:
             self._learnt.update(dict.fromkeys(found.topics, now))
 
     def topic(self, name: str, attempts: Attempts | None = None) -> TopicMetadata:
-        """A topic, asked for if it is not known or was asked for too long ago; raises as `refresh`."""
+        """Return a topic, from a broker if it is not cached or too old; raises as `refresh`."""
         self._check()
         known = self._known.topics.get(name)
         age_ms = (time.monotonic() - self._learnt.get(name, -math.inf)) * 1000
@@ -307,17 +307,17 @@ class Cluster:
         return self.refresh([name], attempts).topics[name]
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Believe nothing that is known of topics: the next `topic` asks."""
+        """Drop the cached metadata of topics: the next `topic` asks a broker."""
         with self._lock:
             for name in topics:
                 self._learnt.pop(name, None)
 
     def leader(self, tp: TopicPartition, attempts: Attempts | None = None) -> tuple[int, PartitionMetadata]:
-        """The broker that leads a partition.
+        """Return the broker that leads a partition.
 
         Raises:
-            UnknownTopicError, UnknownPartitionError: there is none such.
-            BrokerError: it has no leader now, LEADER_NOT_AVAILABLE: try again.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+            BrokerError: LEADER_NOT_AVAILABLE: it has no leader at the moment; retry.
         """
         topic = self.topic(tp.topic, attempts)
         found = topic.partitions.get(tp.partition)
@@ -337,7 +337,7 @@ class Cluster:
     # -- calls that find their way -----------------------------------------------------------------
 
     def at_any(self, what: str, ask: Callable[[Connection], _T], timeout_ms: int | None = None) -> _T:
-        """Ask any broker, again after a retriable error."""
+        """Ask any broker, and retry after a retriable error."""
         attempts = self.attempts(what, timeout_ms)
         while True:
             try:
@@ -349,7 +349,7 @@ class Cluster:
                 attempts.pause(error)
 
     def at_controller(self, what: str, ask: Callable[[Connection], _T]) -> _T:
-        """Ask the broker that is the controller, or stands for it; again after a retriable error."""
+        """Ask the broker that is the controller, or acts for it, and retry after a retriable error."""
         attempts = self.attempts(what)
         while True:
             try:
@@ -372,12 +372,13 @@ class Cluster:
         make: Callable[[Connection, list[TopicPartition]], Any],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
     ) -> dict[TopicPartition, _T]:
-        """Ask the leader of each partition, once for all of its partitions, and again for those that must.
+        """Ask each leader once for all of its partitions, and retry the partitions with a retriable error.
 
-        ``make`` makes the request for some partitions, ``read`` gives (partition, error code, result) of an answer.
+        ``make`` makes the request for some partitions, ``read`` returns (partition, error code, result) of an
+        answer.
 
         Raises:
-            LogstoreError: what a partition's error code means, naming the partition and the broker.
+            LogstoreError: the error for a partition's error code, naming the partition and the broker.
         """
         attempts = self.attempts(what)
         left = list(dict.fromkeys(partitions))

@@ -1,9 +1,8 @@
-"""One plain connection to one broker: frames out, frames in, in the order in which they were asked.
+"""Plaintext connection to one broker: requests and their answers, in order.
 
-It alone knows the socket: how long an answer may take, which versions of each message both sides know, how
-long the broker asked to be left alone. It knows neither topics nor leaders, and never tries anything again:
-after an error it is broken, and whoever holds it opens another. One thread uses a connection at a time, in
-the process that has opened it.
+It is responsible for the socket: timeouts of answers, versions of messages that both sides know, and the broker's
+throttle time. It knows neither topics nor leaders, and never retries. After an error the connection is broken,
+and its user opens another. One thread uses a connection at a time, in the process that opened it.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from logstore.protocol.generated.messages import ApiVersionsRequest, ApiVersions
 
 __all__ = ["Connection"]
 
-#: Of the first answer: what speaks another protocol does not make us wait for a gigabyte.
+#: Limit of the first answer: a peer with another protocol could make the client wait for a gigabyte.
 FIRST_FRAME_BYTES = 1 << 20
 FRAME_BYTES = (1 << 30) - 1
 
 _SIZE = struct.Struct(">i")
 _ERROR_AFTER_HEADER = struct.Struct(">ih")
 
-#: A request's answer may take so much longer than a long poll at the broker is allowed to.
+#: Added to the timeout of a long poll: the time for its answer to arrive.
 _GRACE_MS = 500
 
 
@@ -50,20 +49,20 @@ class _Asked(NamedTuple):
 
 
 class Connection:
-    """One socket to one broker, with the versions of its messages found out.
+    """One socket to one broker, with negotiated versions of messages.
 
     Owns: the socket.
 
     Raises:
-        BrokerUnreachableError: the broker cannot be reached; host, port and what to look at are named.
-        BrokerTimeoutError: it takes the connection and does not answer.
-        ProtocolError: what answers does not speak Kafka's protocol, or none of our versions of it.
+        BrokerUnreachableError: the broker cannot be reached; host, port and what to check are named.
+        BrokerTimeoutError: it accepts the connection and does not answer.
+        ProtocolError: the peer does not use Kafka's protocol, or none of our versions of it.
     """
 
     def __init__(self, address: Address, config: WireConfig, *, node: int = -1) -> None:
         self.address = address
         self.node = node
-        self.throttled_ms = 0  #: how long the broker has asked us to wait, all answers together
+        self.throttled_ms = 0  #: the broker's throttle time, summed over all answers
         self.used_at = time.monotonic()
         self._config = config
         self._pid = os.getpid()
@@ -116,7 +115,7 @@ class Connection:
             ):
                 if size >= 0:
                     made.setsockopt(socket.SOL_SOCKET, option, size)
-            # The kernel keeps the time: one system call receives a whole frame, however many packets it is.
+            # A timeout in Python would take one system call for each packet of a frame, not one for the frame.
             made.settimeout(None)
         except BaseException:
             made.close()
@@ -124,7 +123,7 @@ class Connection:
         return made
 
     def _negotiate(self) -> Mapping[int, tuple[int, int]]:
-        """The versions that the broker knows of each message, by API key."""
+        """Return the versions that the broker knows of each message, by API key."""
         version = ApiVersionsRequest.MAX_VERSION
         request = ApiVersionsRequest(client_software_name="logstore", client_software_version=_own_version())
         asked = self._send(request, version, self._config.request_timeout_ms)
@@ -136,7 +135,7 @@ class Connection:
                 "port of a PLAINTEXT listener?"
             ) from error
         self._asked.clear()
-        # A broker that does not know our version answers in version 0, whatever was asked.
+        # A broker that does not know our version answers in version 0, which our version would misread.
         if len(frame) >= _ERROR_AFTER_HEADER.size:
             version = 0 if _ERROR_AFTER_HEADER.unpack_from(frame)[1] == codes.UNSUPPORTED_VERSION else version
         try:
@@ -162,7 +161,7 @@ class Connection:
     # -- versions ----------------------------------------------------------------------------------
 
     def version_of(self, request: Any, most: int | None = None) -> int:
-        """The highest version of a kind of request that both sides know, ``most`` at most.
+        """Return the highest version of a request that both sides know, ``most`` at most.
 
         Raises:
             UnsupportedVersionError: there is none.
@@ -184,7 +183,7 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answers."""
+        """The number of requests that wait for their answers."""
         return len(self._asked)
 
     def ask(
@@ -192,13 +191,13 @@ class Connection:
     ) -> Any:
         """Send a request and wait for its answer.
 
-        ``wait_ms`` is how long the broker itself may wait before it answers; the answer has to be there by
-        ``request.timeout.ms``, or by ``timeout_ms`` if that is less.
+        ``wait_ms`` is how long the broker itself may wait before it answers; the answer must arrive within
+        ``request.timeout.ms``, or ``timeout_ms`` if that is less.
 
         Raises:
-            BrokerUnreachableError, BrokerTimeoutError: the connection is broken now; whether the request was
-                carried out nobody knows.
-            MalformedMessageError: the answer cannot be read; the connection is broken now.
+            BrokerUnreachableError, BrokerTimeoutError: the connection is broken; it is unknown whether the
+                request was carried out.
+            MalformedMessageError: the answer cannot be read; the connection is broken.
         """
         self.send(request, version=version, wait_ms=wait_ms, timeout_ms=timeout_ms)
         return self.receive()
@@ -206,7 +205,7 @@ class Connection:
     def send(
         self, request: Any, *, version: int | None = None, wait_ms: int = 0, timeout_ms: int | None = None
     ) -> int:
-        """Send a request whose answer `receive` gives, after those of the requests before it; its number."""
+        """Send a request and return its number; `receive` returns the answers in order of the requests."""
         limit = self._config.request_timeout_ms
         if timeout_ms is not None:
             limit = max(1, min(limit, timeout_ms))
@@ -218,7 +217,7 @@ class Connection:
         return asked.correlation_id
 
     def receive(self) -> Any:
-        """The answer to the oldest request that has none yet; raises as `ask`."""
+        """Return the answer to the oldest request that has none yet; raises as `ask`."""
         asked = self._asked.popleft()
         frame = self._receive(asked.deadline, FRAME_BYTES)
         response = self._decoded(asked, frame)
@@ -229,7 +228,7 @@ class Connection:
         return response
 
     def has_answer(self) -> bool:
-        """Whether `receive` would not have to wait for the first byte, or would raise."""
+        """Return whether `receive` would get its first byte, or raise, without waiting."""
         if self._broken:
             return True
         try:
@@ -247,7 +246,7 @@ class Connection:
     def _await_permission(self) -> None:
         left = self._not_before - time.monotonic()
         if left > 0:
-            # A broker over its quota answers at once and reads nothing more from us for as long as it has said.
+            # A throttling broker answers at once, then reads nothing from this connection for its throttle time.
             time.sleep(left)
 
     def _send(self, request: Any, version: int, timeout_ms: int) -> _Asked:
@@ -269,7 +268,7 @@ class Connection:
         return asked
 
     def _receive(self, deadline: float, limit: int) -> bytes:
-        """The next frame without its size."""
+        """Read the next frame without its size."""
         self._check()
         try:
             (size,) = _SIZE.unpack(self._read(_SIZE.size, deadline))
@@ -280,7 +279,7 @@ class Connection:
                 )
             return self._read(size, deadline)
         except BaseException:
-            # What comes next would be the rest of this frame.
+            # The next call would read the rest of this frame as a new one.
             self.close()
             raise
 
@@ -313,7 +312,7 @@ class Connection:
         return data
 
     def _let_wait(self, wait_ms: int) -> None:
-        """How long a system call on the socket may take from now on, to within a tenth."""
+        """Set how long a system call on the socket may take from now on, to within a tenth."""
         if self._waits_ms * 0.9 <= wait_ms <= self._waits_ms:
             return
         self._waits_ms = wait_ms
@@ -342,17 +341,17 @@ class Connection:
             raise BrokerUnreachableError(f"{self}: the connection is closed")
 
     def is_usable(self) -> bool:
-        """Whether the next request may go this way: nothing is open, and the broker has not gone."""
+        """Return whether the connection can take a request: none is in flight, and the broker has not closed it."""
         if self._broken or self._asked or self._pid != os.getpid():
             return False
         idle_ms = self._config.connections_max_idle_ms
         if 0 <= idle_ms <= (time.monotonic() - self.used_at) * 1000:
             return False
-        # Bytes that nobody has asked for are as bad as the end.
+        # Unexpected bytes, or the end of the stream, would be taken for the next answer.
         return not self.has_answer()
 
     def close(self) -> None:
-        """Close the socket; answers that are on their way are lost. Calling it again does nothing."""
+        """Close the socket; answers in flight are lost. Calling it again does nothing."""
         self._broken = True
         self._asked.clear()
         self._socket.close()
@@ -360,7 +359,7 @@ class Connection:
 
 @functools.cache
 def _own_version() -> str:
-    """What brokers list as this client's version: letters, digits, dots and dashes."""
+    """Return this client's version as brokers list it: letters, digits, dots and dashes."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,7 +1,7 @@
-"""Record batches on their way to a broker, until it has acknowledged them.
+"""Record batches of a producer until a broker has acknowledged them.
 
-What a producer keeps of each batch and of each partition: which are unsent, in flight, or come back to be sent
-again, and in which order they have to go. Pure state: no socket, no clock. The thread of the producer uses it.
+It keeps for each partition which batches are unsent, in flight, or returned for a retry, and the order in which
+they must be sent. Pure state: no socket, no clock. Used by the thread of the producer.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["Delivery", "PendingBatch", "PendingPartition"]
 
 
 class Delivery:
-    """What became of the batches of one `submit`.
+    """Delivery result of the batches of one `submit`.
 
-    ``first_offset`` and ``last_offset`` stand once ``is_done`` and no ``error``; -1 where a broker said that it
-    has had the records long ago, and no more where.
+    ``first_offset`` and ``last_offset`` are valid once ``is_done`` and no ``error``; -1 if the broker answered that
+    it has had the records long ago, and no longer knows their offsets.
     """
 
     __slots__ = ("error", "first_offset", "last_offset", "record_count", "topic_partition", "waiting")
@@ -33,12 +33,12 @@ class Delivery:
 
     @property
     def is_done(self) -> bool:
-        """Whether every batch was acknowledged, or one was refused."""
+        """True once every batch was acknowledged, or one was refused."""
         return self.waiting == 0 or self.error is not None
 
 
 class PendingBatch:
-    """One batch until it is acknowledged."""
+    """A batch that is not acknowledged yet."""
 
     __slots__ = (
         *("data", "deadline", "delivery", "is_done", "is_first"),
@@ -57,11 +57,11 @@ class PendingBatch:
         self.tries = 0
         self.send_count = 0
         self.is_done = False  #: acknowledged, or given up
-        self.is_lost = False  #: sent, and whether it was written nobody has said
+        self.is_lost = False  #: sent, and its answer was lost: it may have been written
 
 
 class PendingPartition:
-    """The batches of one partition: unsent, in flight, and come back to be sent again; each has its number."""
+    """The batches of one partition: unsent, in flight, and returned for a retry; each has its number."""
 
     __slots__ = (
         *("doubt", "in_flight", "is_known", "needs_id", "next_sequence", "node", "not_before"),
@@ -71,9 +71,9 @@ class PendingPartition:
     def __init__(self, tp: TopicPartition, producer: tuple[int, int], *, needs_id: bool) -> None:
         self.tp = tp
         self.producer = producer  #: its producer id and epoch
-        self.needs_id = needs_id  #: its sequences begin anew, with another producer id
-        self.doubt: LogstoreError | None = None  #: what a leader that no longer knows the producer has said
-        self.node = -1  #: where its batches are in flight
+        self.needs_id = needs_id  #: its sequences must start again, with another producer id
+        self.doubt: LogstoreError | None = None  #: error of a leader that no longer knows the producer
+        self.node = -1  #: the broker to which its batches are in flight
         self.is_known = False  #: whether the leader has a batch of this producer id
         self.next_sequence = 0
         self.not_before = 0.0
@@ -82,12 +82,12 @@ class PendingPartition:
         self.returned: list[PendingBatch] = []
 
     def may_send(self) -> bool:
-        """Whether there is a batch that may go out now.
+        """Return whether a batch may be sent now.
 
-        A leader that knows nothing of a producer takes any sequence for its first: were the first batch refused and
-        the second in flight, the second would stand before it. So the first goes alone. So does each batch that is
-        sent again: a leader remembers the last five batches of a producer, and one that was written, whose answer
-        was lost, has to be among them when it comes again (Kafka's `RecordAccumulator` sends retries alone, too).
+        A leader that does not know a producer accepts any sequence as its first. If the first batch were refused
+        with the second in flight, the second would be written before it. So the first is sent alone. A retry is
+        sent alone, too: a leader remembers the last five batches of a producer, and a written batch whose answer
+        was lost must be among them when it is sent again (Kafka's `RecordAccumulator` also sends retries alone).
         """
         if not self.unsent or self.needs_id:
             return False
@@ -100,15 +100,15 @@ class PendingPartition:
         )
 
     def awaits_id(self) -> bool:
-        """Whether nothing is left to come back before it gets another producer id."""
+        """Return whether it needs another producer id and no batch is in flight."""
         return self.needs_id and not self.in_flight
 
     def may_send_to(self, node: int) -> bool:
-        """Whether batches may go to this broker: not while others, which belong before them, are at another."""
+        """Return whether batches may be sent to this broker: not while earlier ones are in flight to another."""
         return not self.in_flight or self.node == node
 
     def depart(self, node: int) -> PendingBatch:
-        """The first unsent batch is on its way to a broker."""
+        """Move the first unsent batch in flight to a broker, and return it."""
         batch = self.unsent.popleft()
         batch.send_count += 1
         self.in_flight[batch.number] = batch
@@ -116,16 +116,16 @@ class PendingPartition:
         return batch
 
     def land(self, batch: PendingBatch) -> None:
-        """A batch is no longer on its way: its answer is here, or none will come."""
+        """Remove a batch from those in flight: its answer has arrived, or none will."""
         self.in_flight.pop(batch.number, None)
 
     def is_empty(self) -> bool:
         return not (self.unsent or self.in_flight or self.returned)
 
     def oldest(self) -> int:
-        """The number of the oldest batch that was sent and is not acknowledged."""
+        """Return the number of the oldest batch that was sent and is not acknowledged; -1 if there is none."""
         return min([*self.in_flight, *(each.number for each in self.returned)], default=-1)
 
     def pending(self) -> list[PendingBatch]:
-        """Every batch that is not acknowledged, in order."""
+        """Return every batch that is not acknowledged, in order."""
         return sorted([*self.in_flight.values(), *self.returned, *self.unsent], key=lambda each: each.number)

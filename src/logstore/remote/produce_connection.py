@@ -1,7 +1,7 @@
-"""The Produce requests on a connection to one broker: encoded, in flight, and answered, oldest first.
+"""Produce requests on a connection to one broker: encoded, in flight, and answered, oldest first.
 
-This module alone knows how Produce is laid out in its versions. What an answer means for a batch is the
-producer's business. The thread of the producer uses it.
+This module is responsible for the versions of Produce. The producer decides what an answer means for a batch.
+Used by the thread of the producer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sent = tuple[PendingPartition, PendingBatch]
 
 
 class _Request(NamedTuple):
-    """What is in flight: by the name or the id of the topic and the number of the partition."""
+    """Batches of a request in flight, by the topic's name or id and the partition's number."""
 
     batches: dict[tuple[str, int], Sent]
     by_id: bool
@@ -35,17 +35,17 @@ class _Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a broker says of one batch."""
+    """A broker's answer for one batch."""
 
     partition: PendingPartition
     batch: PendingBatch
-    code: int | None  #: 0 is good; None: the batch is not in the answer
+    code: int | None  #: 0: no error; None: the batch is not in the answer
     base_offset: int = -1
     message: str | None = None
 
 
 class Line:
-    """A connection to one broker and what is in flight on it."""
+    """A connection to one broker and the requests in flight on it."""
 
     __slots__ = ("_requests", "connection", "node")
 
@@ -56,18 +56,18 @@ class Line:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are."""
+        """The number of requests in flight."""
         return len(self._requests)
 
     @property
     def sent_at(self) -> float:
-        """When the oldest request in flight went out, on the clock of `time.monotonic`."""
+        """The time at which the oldest request in flight was sent, by `time.monotonic`."""
         return self._requests[0].sent_at
 
     def send(
         self, chosen: Sequence[PendingPartition], topics: Mapping[str, TopicMetadata], *, acks: int, timeout_ms: int
     ) -> None:
-        """One request with the first unsent batch of each partition; they are in flight, whatever becomes of it.
+        """Send one request with the first unsent batch of each partition; they are in flight even if it fails.
 
         Raises:
             BrokerUnreachableError: the connection is lost; the request may have arrived.
@@ -94,14 +94,14 @@ class Line:
                 for label, partitions in data.items()
             ],
         )
-        # Before it goes out: if it is lost on the way, it may have arrived.
+        # A request that fails halfway may have arrived: its batches must count as sent.
         for partition in chosen:
             partition.depart(self.node)
         self._requests.append(_Request(batches, by_id, time.monotonic()))
         self.connection.send(request, version=version)
 
     def receive(self) -> list[Answer]:
-        """What the broker says of the oldest request, waited for if it is not there. Its batches are yet to `land`.
+        """Return the broker's answers to the oldest request, and wait for them; the caller calls `land` for each.
 
         Raises:
             BrokerUnreachableError: the connection is lost. Everything is in flight as before.
@@ -118,14 +118,14 @@ class Line:
         return found + [Answer(*sent, None) for sent in left.values()]
 
     def lose(self) -> list[Sent]:
-        """Close the connection: what was in flight, which may have arrived or not, and is yet to `land`."""
+        """Close the connection; return the batches in flight, which may have arrived. The caller calls `land`."""
         self.connection.close()
         lost = [sent for request in self._requests for sent in request.batches.values()]
         self._requests.clear()
         return lost
 
     def error_of(self, answer: Answer) -> LogstoreError:
-        """Why a batch was not taken."""
+        """Return the error of a batch that was not accepted."""
         if answer.code is None:
             return BrokerUnreachableError(f"{self.connection} left {answer.partition.tp} out of its answer")
         return codes.error_of(answer.code, f"produce to {answer.partition.tp} at {self.connection}", answer.message)

@@ -1,9 +1,9 @@
-"""Writes record batches to the leaders of partitions: each once, whatever is lost on the way.
+"""Producer of record batches to the leaders of partitions: each is written once, even if requests are lost.
 
-`IdempotentProducer` gives finished batches a producer id and sequence numbers, keeps a few requests in flight
-to each broker and sends what failed again with the same numbers, so that a broker knows what it has already.
-It has no thread: requests are on their way while the caller encodes the next batches; answers are taken whenever
-more is submitted, and waited for by `flush`. One thread uses a producer at a time; a lock sees to it.
+`IdempotentProducer` gives finished batches a producer id and sequence numbers, and keeps a few requests in flight
+to each broker. It retries with the same numbers, so that a broker recognizes batches that it has already.
+It has no thread: requests are in flight while the caller encodes the next batches. Answers are read by each
+`submit`; `flush` waits for them. One thread uses a producer at a time; a lock enforces it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IdempotentProducer:
 
     Settings are those of the client: ``enable.idempotence`` (true), ``max.in.flight.requests.per.connection``,
     ``max.request.size``, ``delivery.timeout.ms``, ``retries``. With idempotence a batch is acknowledged by all
-    in-sync replicas, and stands in the log once.
+    in-sync replicas, and is in the log once.
 
     >>> with IdempotentProducer(client) as producer:                      # doctest: +SKIP
     ...     encoder = Encoder().begin(timestamp_ms=now_ms, codec=client.config.codec)
@@ -54,8 +54,8 @@ class IdempotentProducer:
     ...     producer.send(TopicPartition("orders", 0), encoder)
     0
 
-    Owns: the connections that its requests are on. The client stays the caller's. One that is dropped without
-    `close` while batches are not acknowledged warns, and waits for none of them.
+    Owns: the connections of its requests. The client stays the caller's. A producer that is dropped without
+    `close` while batches are not acknowledged warns, and does not wait for them.
     """
 
     def __init__(self, client: Client) -> None:
@@ -68,7 +68,7 @@ class IdempotentProducer:
         self._numbers = 0
         self._newest = (-1, -1)  # producer id and epoch
         self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
-        # Without sequences only one after the other keeps the order.
+        # Without sequences, a retry among several requests in flight would change the order.
         self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
         self._lines: dict[int, Line] = {}
         self._partitions: dict[TopicPartition, PendingPartition] = {}
@@ -78,19 +78,19 @@ class IdempotentProducer:
 
     @property
     def producer_id(self) -> int:
-        """The newest of this producer; -1 before the first batch, and without idempotence."""
+        """The newest id of this producer; -1 before the first batch, and without idempotence."""
         return self._newest[0]
 
     # -- what a caller does ------------------------------------------------------------------------
 
     def submit(self, tp: TopicPartition, batches: Encoder | Buffer) -> Delivery:
-        """Send batches, without waiting for their acknowledgement.
+        """Send batches without waiting for their acknowledgement.
 
-        ``batches`` are copied: an encoder may go on at once. Blocks while more than ``buffer.memory`` waits for
-        its acknowledgement. What it returns is filled in later, at the latest by `flush`.
+        ``batches`` are copied: an encoder may be used again at once. Blocks while more than ``buffer.memory`` waits
+        for its acknowledgement. The returned `Delivery` is filled in later, at the latest by `flush`.
 
         Raises:
-            ClientClosedError, ForkedError: the producer is closed, or was made by another process.
+            ClientClosedError, ForkedError: the producer is closed, or was created by another process.
             CorruptRecordError: the bytes are not whole batches.
         """
         with self._lock:
@@ -125,7 +125,7 @@ class IdempotentProducer:
             return delivery
 
     def send(self, tp: TopicPartition, batches: Encoder | Buffer) -> int:
-        """Send batches and wait for their acknowledgement: durable as ``acks=all`` has it. The first offset.
+        """Send batches, wait for their acknowledgement (durable as with ``acks=all``), return the first offset.
 
         Raises:
             DeliveryTimeoutError: not acknowledged within ``delivery.timeout.ms``; it may have been written.
@@ -142,10 +142,10 @@ class IdempotentProducer:
         return delivery.first_offset
 
     def flush(self) -> None:
-        """Wait until everything that was submitted is acknowledged.
+        """Wait until all submitted batches are acknowledged.
 
         Raises:
-            LogstoreError: the first thing that was refused since the last flush; see `send`. The rest is done.
+            LogstoreError: the first error since the last flush; see `send`. The other batches are done.
         """
         with self._lock:
             self._check()
@@ -156,7 +156,7 @@ class IdempotentProducer:
             raise error
 
     def close(self) -> None:
-        """`flush`, and let go of the connections. Calling it again does nothing."""
+        """Call `flush` and release the connections. Calling it again does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -167,7 +167,7 @@ class IdempotentProducer:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the connections without waiting: what is in flight may be written or not."""
+        """Release the connections without waiting: batches in flight may be written or not."""
         with self._lock:
             self._closed = True
             for line in self._lines.values():
@@ -204,7 +204,7 @@ class IdempotentProducer:
     # -- the loop ----------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Send what there is room for and take the answers that are there; wait only where memory asks for it."""
+        """Send batches as limits allow and read available answers; wait only while memory is exceeded."""
         self._send_ready()
         while self._take_answers():
             self._send_ready()
@@ -212,7 +212,7 @@ class IdempotentProducer:
             self._step()
 
     def _take_answers(self) -> bool:
-        """Take one answer of each broker that has sent one; whether there was any."""
+        """Read one answer of each broker that has sent one; return whether there was any."""
         ready = [
             (node, line) for node, line in self._lines.items() if line.in_flight and line.connection.has_answer()
         ]
@@ -221,14 +221,14 @@ class IdempotentProducer:
         return bool(ready)
 
     def _step_to_id(self, partition: PendingPartition) -> None:
-        """Get nearer to a partition's having a producer id."""
+        """Take one step towards a producer id for a partition."""
         if partition.in_flight:
             self._receive_oldest()
         else:
             self._renew()
 
     def _step(self) -> None:
-        """Send what can be sent, then wait for an answer, or until something can be sent."""
+        """Send ready batches, then wait for an answer, or until a batch is ready."""
         if any(each.awaits_id() for each in self._busy.values()):
             self._renew()
         sent = self._send_ready()
@@ -240,7 +240,7 @@ class IdempotentProducer:
             time.sleep(left_s)
 
     def _send_ready(self) -> bool:
-        """Send what may be sent now; whether that was anything."""
+        """Send all batches that may be sent now; return whether there was any."""
         now = time.monotonic()
         sent = False
         by_leader: dict[int, list[PendingPartition]] = {}
@@ -249,7 +249,7 @@ class IdempotentProducer:
                 continue
             if partition.returned:
                 if partition.in_flight:
-                    continue  # what is in flight comes behind what came back: the order is kept
+                    continue  # sending now would put returned batches behind later ones
                 partition.unsent = deque(partition.pending())
                 partition.returned = []
             if not partition.may_send():
@@ -284,13 +284,13 @@ class IdempotentProducer:
         return sent
 
     def _attempts(self, partition: PendingPartition) -> Attempts:
-        """To find a leader: no longer than the oldest batch may wait."""
+        """Return the tries to find a leader, at most as long as the oldest batch may wait."""
         left_s = partition.unsent[0].deadline - time.monotonic()
         timeout_ms = min(self._config.default_api_timeout_ms, max(1, int(left_s * 1000)))
         return self._cluster.attempts(f"produce to {partition.tp}", timeout_ms)
 
     def _send_one(self, line: Line, partitions: list[PendingPartition]) -> None:
-        """One request with one batch of each partition, as many as there is room for."""
+        """Send one request with one batch of each partition, as many as fit."""
         chosen: list[PendingPartition] = []
         size = 0
         for partition in partitions:
@@ -310,7 +310,7 @@ class IdempotentProducer:
         self._receive(node, line)
 
     def _receive(self, node: int, line: Line) -> None:
-        """Take the next answer of a broker, and wait for it if it is not there."""
+        """Handle the next answer of a broker, and wait for it."""
         try:
             answers = line.receive()
         except LogstoreError as error:
@@ -330,7 +330,7 @@ class IdempotentProducer:
                 self._refuse(each.partition, each.batch, each.code, line.error_of(each))
 
     def _lose(self, node: int, line: Line, error: LogstoreError) -> None:
-        """A connection is gone: what was in flight on it has to be sent again, or is refused for good."""
+        """Handle a lost connection: retry its batches in flight, or fail them."""
         self._lines.pop(node, None)
         for partition, batch in line.lose():
             partition.land(batch)
@@ -340,12 +340,12 @@ class IdempotentProducer:
             else:
                 self._fail(partition, error, batch)
 
-    # -- what answers mean -------------------------------------------------------------------------
+    # -- handling of answers -----------------------------------------------------------------------
 
     def _acknowledge(self, partition: PendingPartition, batch: PendingBatch, base_offset: int) -> None:
         partition.is_known = self._config.enable_idempotence
         if batch.is_done:
-            return  # it was given up; this answer came after
+            return  # it has failed already; its answer arrived later
         self._finish(batch)
         delivery = batch.delivery
         delivery.waiting -= 1
@@ -362,11 +362,11 @@ class IdempotentProducer:
         if code in (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_EPOCH):
             oldest = partition.oldest()
             if 0 <= oldest < batch.number:
-                # The one before it is missing, and will be sent again: so will this one, behind it.
+                # An earlier batch is missing and will be retried: failing this one would break the order.
                 partition.returned.append(batch)
                 return
             if self._config.enable_idempotence:
-                # The broker has forgotten this producer (or the batches before): a new one begins at 0.
+                # The broker has forgotten this producer or its earlier batches: it would refuse every retry.
                 _logger.warning("%s; going on with another producer id", error)
                 partition.needs_id = True
                 partition.doubt = error
@@ -378,7 +378,7 @@ class IdempotentProducer:
         self._return(partition, batch, error)
 
     def _return(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> None:
-        """Send a batch again after a pause, if there is time left."""
+        """Retry a batch after a pause, if time is left."""
         if batch.is_done:
             return
         batch.tries += 1
@@ -397,7 +397,7 @@ class IdempotentProducer:
         self._cluster.forget([partition.tp.topic])
 
     def _put_off(self, partition: PendingPartition, error: LogstoreError) -> None:
-        """There is nobody to send a partition's batches to now."""
+        """Delay a partition that has no reachable leader, or fail its batches."""
         batch = partition.unsent[0]
         if error.retriable and time.monotonic() < batch.deadline:
             batch.tries += 1
@@ -419,9 +419,9 @@ class IdempotentProducer:
         return pause_ms * random.uniform(0.8, 1.2) / 1000
 
     def _fail(self, partition: PendingPartition, error: LogstoreError, batch: PendingBatch | None = None) -> None:
-        """Nothing more of a partition is sent: behind a batch that is missing, none would be taken.
+        """Fail all batches of a partition: the broker would refuse those after a missing one.
 
-        ``batch`` is one that is neither unsent, in flight nor come back: it is just being looked at.
+        ``batch`` is the one being handled: it is not unsent, in flight or returned.
         """
         failed = partition.pending() + ([batch] if batch is not None else [])
         failed = [each for each in failed if not each.is_done]
@@ -435,7 +435,7 @@ class IdempotentProducer:
         partition.returned.clear()
         partition.in_flight.clear()
         self._busy.pop(partition.tp, None)
-        # Its sequence has a hole now.
+        # The sequence has a gap now: the broker would refuse every later batch.
         partition.needs_id = self._config.enable_idempotence
         partition.doubt = None
 
@@ -447,10 +447,9 @@ class IdempotentProducer:
     # -- the producer id ---------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """Get a producer id for those partitions that need one, and give what waits there sequences from 0 on.
+        """Get a producer id for the partitions that need one, and number their waiting batches from 0.
 
-        Others keep theirs: of what is in flight, or was lost on the way, a broker knows by its old numbers whether
-        it has it.
+        Other partitions keep theirs: a broker recognizes batches in flight or lost by their old numbers.
         """
         for partition in list(self._busy.values()):
             if partition.awaits_id():
@@ -485,7 +484,7 @@ class IdempotentProducer:
             partition.doubt = None
 
     def _check_doubt(self, partition: PendingPartition) -> None:
-        """Give up what may have been written: with other numbers it could be written once more."""
+        """Fail batches that may have been written: with new numbers they could be written twice."""
         lost = next((each for each in partition.pending() if each.is_lost), None)
         if lost is not None:
             late = DeliveryTimeoutError(

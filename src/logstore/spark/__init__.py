@@ -1,12 +1,12 @@
-"""Logstore as a Spark data source, ``format("logstore")``: read and written by batch and by stream.
+"""Logstore as a Spark data source, ``format("logstore")``, for batch and streaming reads and writes.
 
 >>> import logstore.spark                                                      # doctest: +SKIP
 >>> logstore.spark.register(spark)                                             # doctest: +SKIP
 >>> flights = spark.read.format("logstore").option("path", "/data").option("subscribe", "flights").load()
 ... # doctest: +SKIP
 
-Options and columns are named as those of Spark's Kafka source. Needs the extra ``[spark]``; importing this
-package alone imports neither Spark nor Arrow.
+Options and columns have the names of Spark's Kafka source. Needs the extra ``[spark]``. Importing this package
+alone imports neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession, *, pushdown: bool = False) -> None:
-    """Make ``format("logstore")`` known to a session. Calling it again does no harm.
+    """Register ``format("logstore")`` with a session; idempotent.
 
-    With ``pushdown`` filters on topic, partition, offset and timestamp are handed down to the source, which skips
-    what they exclude; the session's setting ``spark.sql.python.filterPushdown.enabled``, which is off by default,
-    is switched on for that. It is for sessions in which **every query makes its data frame anew by load()**: Spark
-    4.2 and 4.3 keep what a source in Python has planned with its data frame, so that the filter of one query counts
-    for the next query of the same data frame, too, and for the other side of a join or union with itself, whose
-    rows are then missing.
+    With ``pushdown``, filters on topic, partition, offset and timestamp are passed to the source, which skips
+    excluded records. This switches on the session's setting ``spark.sql.python.filterPushdown.enabled``, which is
+    off by default.
+
+    Use ``pushdown`` only in sessions in which **every query makes its own data frame by load()**. Spark 4.2 and
+    4.3 keep the plan of a Python source with its data frame. So one query's filter also applies to the next query
+    of the same data frame, and to the other side of a join or union with itself; their rows are then missing.
 
     Raises:
         SparkNotReadyError: PySpark is too old, or the workers' Python is another version or has no logstore.
@@ -37,7 +38,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     from logstore.spark.jvm import check_worker_python, pyspark_version
 
     pyspark_version()
-    # Java is there, since the session is. What the workers run is another program, though.
+    # The workers may run another Python, without this package or of another version.
     python = getattr(getattr(spark, "sparkContext", None), "pythonExec", None)
     if python is not None:
         check_worker_python(python)
@@ -50,14 +51,14 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
 
 
 def read(spark: SparkSession, **options: str) -> DataFrame:
-    """A batch read without the data source: the same options, columns and rows, planned here and read by tasks.
+    """Read a batch without the data source, with the same options, columns and rows.
 
-    Spark then plans nothing in Python processes of its own, which makes it quicker, and hands no filters
-    down; name the range by options. The range is fixed by this call.
+    The read is planned in this process, and the range is fixed by this call. It is quicker, since Spark starts no
+    Python processes to plan. Filters are not pushed down: name the range by options.
 
     Raises:
         SparkOptionError: options are wrong; all are named.
-        UnknownTopicError, UnknownPartitionError, DataLossError: what is to be read is not there.
+        UnknownTopicError, UnknownPartitionError, DataLossError: records to be read are missing.
     """
     from logstore.spark.reading.rdd_reader import read
 

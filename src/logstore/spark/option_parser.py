@@ -1,8 +1,8 @@
-"""What every option of ``format("logstore")`` has: a name that is known, and a value of its kind.
+"""Parser for options of ``format("logstore")``: known names, and values of the right type.
 
-Spark hands options over as text, with their names in lower case. They are looked up in a table of what is known, so
-that one error names everything that is wrong, each with the nearest known name. Which options there are, is said
-by those who read and write. Knows no Spark: imports the vocabulary only. Any thread may use it.
+Spark gives options as text, with their names in lower case. They are looked up in a table of known options, so
+one error lists every problem, each with the nearest known name. The readers and writers define the table. Knows
+no Spark: imports the vocabulary only. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 
 KAFKA_PREFIX = "kafka."
 
-#: What Spark adds to the options of a stream by itself.
+#: Options that Spark adds to those of a stream.
 _OF_SPARK = ("checkpointlocation", "queryname")
 
-#: What it makes of the options of a table in its catalogue.
+#: Options that Spark gives for a table in its catalogue.
 _OF_A_TABLE = ("provider", "owner", "location")
 
-#: Kafka's settings that Spark's Kafka source refuses too, since an option or the query says it.
+#: Kafka settings that Spark's Kafka source refuses too, since an option or the query replaces them.
 _REFUSED = {
     "auto.offset.reset": "where a query begins is said by startingOffsets",
     "enable.auto.commit": "the checkpoint of the query keeps its offsets",
@@ -67,7 +67,7 @@ def boolean_of(value: str) -> bool:
 
 
 def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
-    """Makes what reads a whole number within a range."""
+    """Return a parser for a whole number in [least, most]."""
 
     def parse(value: str) -> int:
         try:
@@ -82,7 +82,7 @@ def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
 
 
 def word_of(*words: str) -> Callable[[str], str]:
-    """Makes what reads one of some words, in any case."""
+    """Return a parser for one of some words, in any case."""
 
     def parse(value: str) -> str:
         word = value.strip().lower()
@@ -94,7 +94,7 @@ def word_of(*words: str) -> Callable[[str], str]:
 
 
 def list_of(value: str) -> tuple[str, ...]:
-    """Names with commas between."""
+    """Parse names separated by commas."""
     names = tuple(name.strip() for name in value.split(",") if name.strip())
     if not names:
         raise ValueError(f"expected names with commas between, found {value!r}")
@@ -102,7 +102,7 @@ def list_of(value: str) -> tuple[str, ...]:
 
 
 def size_of(value: str) -> int:
-    """Bytes, as `quantities.size_bytes` reads them, and at least one."""
+    """Parse a size in bytes of at least one, as `quantities.size_bytes` does."""
     size = size_bytes(value)
     if not 1 <= size <= INT64_MAX:
         raise ValueError(f"expected a number of bytes from 1 to {INT64_MAX}, found {value!r}")
@@ -113,7 +113,7 @@ def size_of(value: str) -> int:
 
 
 class Taken(NamedTuple):
-    """What was given: values by the names that we write, and Kafka's settings without their prefix."""
+    """Parsed options: values by our spelling of their names, and Kafka's settings without their prefix."""
 
     values: dict[str, Any]
     kafka: dict[str, str]
@@ -122,9 +122,9 @@ class Taken(NamedTuple):
 def take(
     options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
 ) -> Taken:
-    """Read options by a table of what is known; what is wrong with any of them is added to ``problems``.
+    """Parse options by a table of known ones, and add what is wrong with any of them to ``problems``.
 
-    ``scope`` is ``consumer`` or ``producer``: whose settings may stand behind the prefix ``kafka.``.
+    ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow the prefix ``kafka.``.
     """
     spelled = {name.lower(): name for name in known}
     if any(name.lower() in _OF_A_TABLE for name in options):
@@ -154,9 +154,9 @@ def take(
 
 
 def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
-    """Kafka's client settings as Kafka spells them; refused are others, and what an option says already."""
+    """Return client settings in Kafka's spelling; refuse unknown ones, and those that an option replaces."""
     if not given:
-        return {}  # without reading the table of Kafka's keys
+        return {}  # saves loading the table of Kafka's keys
     spelled = {key.lower(): key for key in kafka_keys.keys(scope)}
     settings = {}
     for name, value in given.items():
@@ -170,7 +170,7 @@ def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str
 
 
 def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
-    """As `settings.nearest`, among names in lower case, in the spelling that we write, behind a prefix."""
+    """Suggest a name as `settings.nearest` does among lower-case names, in our spelling and with a prefix."""
     guess = nearest(name, list(spelled))
     head, found, tail = guess.rpartition(" mean ")
     return f"{head}{found}{prefix}{spelled[tail[:-1]]}?" if found else guess
@@ -179,11 +179,11 @@ def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
 def place_of(
     given: Mapping[str, Any], kafka: Mapping[str, str], problems: dict[str, str]
 ) -> tuple[str | None, str | None]:
-    """(path, bootstrap): where the records are, or are to go; one of them."""
+    """Return (path, bootstrap), of which one is None: where the records are stored, or are to be written."""
     path, ours, kafkas = given.get("path"), given.get("bootstrap"), kafka.get("bootstrap.servers")
     if path is not None:
         try:
-            path = local_path(path)  # an absolute one: executors stand in other directories than the driver
+            path = local_path(path)  # absolute: executors run in other directories than the driver
         except NotALogError as error:
             problems["path"] = (
                 f"{error}. The driver and all executors have to see it under one path; else read and write through "

@@ -1,8 +1,8 @@
-"""What Spark pickles to its workers, in a form that a worker without this package can speak up about.
+"""Pickling for Spark's workers that gives a clear error on a worker without this package.
 
-An object is pickled as the names of its module and class, and its state as bytes that nobody opens before the
-module was imported. The function that does so is pickled by value, so it runs wherever Python does, and where
-there is no logstore it says that in one sentence. Imports nothing but what pickles.
+An object is pickled as the names of its module and class, and its state as bytes. The bytes are unpickled only
+after the module was imported. The function that does so is pickled by value, so it runs on any Python. Where
+logstore is missing, it raises an error of one sentence. Imports only what pickles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Travelling"]
 
 
 def unpacked(module: str, name: str, state: bytes) -> Any:
-    """Make an object of a class of this package; pickled by value, so it imports all that it uses."""
+    """Unpickle an object of a class of this package; pickled by value, so it imports all that it uses."""
     import importlib
     import pickle
     import platform
@@ -40,12 +40,12 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
 
 
 class Travelling:
-    """Beside a class of Spark: its objects are pickled as the head of the module says."""
+    """Mixin for subclasses of Spark's classes: pickles their objects as the module docstring says."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         kind = type(self)
         if kind.__module__.partition(".")[0] != "logstore":
-            # Somebody's own subclass, which their module alone can make.
+            # A user's subclass, which only its own module can make.
             return super().__reduce_ex__(protocol)
         return unpacked, (kind.__module__, kind.__qualname__, cloudpickle.dumps(self.__getstate__()))
 

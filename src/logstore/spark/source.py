@@ -1,8 +1,8 @@
-"""The data source as Spark sees it: options in, a schema, readers and writers out.
+"""The data source as Spark sees it: it takes options and gives a schema, readers and writers.
 
-Thin on purpose: what is read is decided in `plan`, how in `reading`, what of a stream is in `stream`, and
-writing in `sink`. Spark makes a source in one process, plans with it in another and pickles readers to its
-workers, by reference to this module, which therefore is imported wherever a query runs.
+Thin on purpose: `plan` decides the ranges to read, `reading` reads them, `stream` follows a stream, and `sink`
+writes. Spark makes a source in one process, plans with it in another and pickles readers to its workers by
+reference to this module. So this module is imported wherever a query runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["BatchReader", "LogstoreDataSource", "PushdownDataSource", "PushdownR
 
 
 class BatchReader(Travelling, DataSourceReader):
-    """Plans a batch query and reads its ranges."""
+    """Reader that plans a batch query and reads its ranges."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
@@ -40,7 +40,7 @@ class BatchReader(Travelling, DataSourceReader):
         return {"options": self.options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # decoders are made anew in each process
+        self.__init__(**state)  # type: ignore[misc]  # each process makes its own decoders
 
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
@@ -54,7 +54,7 @@ class BatchReader(Travelling, DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """One that takes filters. Spark refuses such a reader where its setting for that is off."""
+    """Batch reader that takes filters. Spark refuses it where its setting for pushdown is off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self.wanted, left = understand(filters)
@@ -62,7 +62,7 @@ class PushdownReader(BatchReader):
 
 
 class LogstoreDataSource(Travelling, DataSource):
-    """``format("logstore")``."""
+    """Data source ``format("logstore")``, without filter pushdown."""
 
     @classmethod
     def name(cls) -> str:
@@ -86,7 +86,7 @@ class LogstoreDataSource(Travelling, DataSource):
         return StreamReader(self._options(schema))
 
     def _options(self, schema: StructType) -> ReadOptions:
-        """The options of a query that reads, whose schema must be that of the source."""
+        """Parse the options of a read, and check that ``schema`` is that of the source."""
         options = ReadOptions.of(self.options)
         ours = Table(options).spark()
         if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
@@ -112,7 +112,7 @@ class LogstoreDataSource(Travelling, DataSource):
 
 
 class PushdownDataSource(LogstoreDataSource):
-    """The same with filters handed down, where `logstore.spark.register` is told so."""
+    """Data source with filter pushdown, chosen by an argument of `logstore.spark.register`."""
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:

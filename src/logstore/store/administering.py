@@ -1,6 +1,6 @@
-"""What a store offers to those who manage its topics: create, describe, alter, grow and delete them.
+"""Management of a store's topics: create, describe, alter, grow and delete them.
 
-The half of `Store` that changes the catalogue; how that is done safely is `topics`'. Any thread may call.
+The half of `Store` that changes the catalogue; `topics` is responsible for doing that safely. Any thread may call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PartitionDescription(NamedTuple):
-    """Where one partition stands. Offsets as of one moment; ``size`` is bytes of segments, without indexes."""
+    """State of one partition. Offsets as of one moment; ``size`` is bytes of segments, without indexes."""
 
     partition: int
     log_start_offset: int
@@ -48,7 +48,7 @@ class TopicDescription(NamedTuple):
     config: LogConfig
     internal: bool
     created_ms: int
-    #: False for one made before retention was recorded, and kept for ever for want of a word: set ``retention.ms``.
+    #: False for a topic made before retention was recorded, which is kept for ever: set ``retention.ms``.
     retention_recorded: bool = True
 
 
@@ -59,7 +59,7 @@ class Administering(ABC):
     _table: TopicTable
     _disk_quota: DiskQuota
 
-    # -- what the store says
+    # -- supplied by the store
 
     @property
     @abstractmethod
@@ -68,11 +68,11 @@ class Administering(ABC):
 
     @abstractmethod
     def topic(self, name: str) -> Topic:
-        """A topic by its name."""
+        """Return a topic by its name."""
 
     @abstractmethod
     def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
-        """One partition's log."""
+        """Return one partition's log."""
 
     @abstractmethod
     def __contains__(self, name: object) -> bool: ...
@@ -84,7 +84,7 @@ class Administering(ABC):
 
     @abstractmethod
     def _tell_consumers(self) -> None:
-        """Let consumers that wait look for the partitions that a topic has got."""
+        """Wake waiting consumers, so that they look for partitions that were added to a topic."""
 
     @abstractmethod
     def _check_open(self) -> None:
@@ -106,13 +106,13 @@ class Administering(ABC):
         if_not_exists: bool = False,
         **more_settings: Setting,
     ) -> Topic:
-        """Create a topic. Durable on return; on an error there is nothing of it.
+        """Create a topic. Durable on return; on an error nothing of it is left.
 
         ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
         by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store. Unless
         either says otherwise, records are kept for ever; by a store that was opened with a ``server.properties``
         a topic is made with the retention that Kafka would give it.
-        With ``if_not_exists`` a topic that is there already is returned as it is.
+        With ``if_not_exists`` a topic that exists is returned as it is.
 
         Raises:
             TopicExistsError: there is one of that name.
@@ -129,7 +129,7 @@ class Administering(ABC):
         return Topic(cast("Source", self), name, entry.id)
 
     def topic_to_send_to(self, name: str) -> Topic:
-        """A topic by its name, made if there is none and ``auto.create.topics.enable`` says so.
+        """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.
 
         Raises:
             UnknownTopicError: there is none, and none is made.
@@ -140,12 +140,12 @@ class Administering(ABC):
         return self.topic(name)
 
     def _topics_known(self) -> Catalogue:
-        """What is known of all topics: another object after each change."""
+        """Return the catalogue of all topics: another object after each change."""
         self._check_open()
         return self._table.catalogue
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """Where a topic stands: its partitions with their offsets and sizes, and its settings.
+        """Describe a topic: its partitions with their offsets and sizes, and its settings.
 
         Raises:
             UnknownTopicError: there is none.
@@ -185,7 +185,7 @@ class Administering(ABC):
         drop_keyless: bool = False,
         **more_settings: Setting,
     ) -> Mapping[str, str]:
-        """Change settings of a topic, also while it is used; None takes a key back to the topic's default.
+        """Change settings of a topic, also while it is used; None resets a key to the topic's default.
 
         Durable on return. Returns the topic's own settings as they are now. Compaction deletes records without a
         key: a topic that has any is made a compacted one only with ``drop_keyless``. Without it, its keys are read
@@ -209,7 +209,7 @@ class Administering(ABC):
                 )
             )
         if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:
-            # All that is there, before the catalogue is locked: what comes meanwhile is looked at by `alter`.
+            # Read all keys before the catalogue is locked; `alter` checks the records that are appended meanwhile.
             for number in range(self._topics.entry(name).partitions):
                 log = self.partition(name, number)
                 assert isinstance(log, Log), log
@@ -222,7 +222,7 @@ class Administering(ABC):
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
 
-        Records that are there stay where they are: a key may go to another partition from now on. Consumers
+        Existing records stay where they are: a key may go to another partition from now on. Consumers
         that were assigned the topic by its name read the new partitions too, from offset 0.
 
         Raises:
@@ -235,12 +235,12 @@ class Administering(ABC):
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all its records. Gone for good on return; consumers of it get an error.
+        """Delete a topic with all its records. It is gone for good on return; its consumers get an error.
 
         Raises:
             UnknownTopicError: there is none.
             PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
-            StorageError: some files are still there; the topic is gone, the next open removes them.
+            StorageError: some files are still there; the topic is deleted, the next open removes them.
         """
         self._check_writable()
         if not self.config.delete_topic_enable:
@@ -250,5 +250,5 @@ class Administering(ABC):
                 f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
             )
         entry = shielded(self._topics.delete, name)
-        # Last: an offset that outlives its topic does no harm, since it names the id of the topic it is for.
+        # Last: a crash before it leaves offsets that do no harm, since each names the id of its topic.
         self.offsets.forget_topic(name, entry.id)

@@ -1,7 +1,7 @@
-"""Having staged files taken in, whoever writes the store: this process for a moment, or the one that has it open.
+"""Commit of staged files by any process: it opens the store briefly, or asks the process that has it open.
 
-How is `requests.asking`'s business. Exactly once does not rest on it: `Store.ingest` knows what it has taken
-in, so a batch may be committed again.
+`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it: `Store.ingest`
+knows which batches it has ingested, so a batch may be committed again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def commit(
     files: Files = LIBC,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Ingested:
-    """Have the staged files of a manifest taken in; durable and visible together on return.
+    """Ingest the staged files of a manifest; durable and visible together on return.
 
-    Done by this process if nobody writes the store, with ``settings`` of the store (those that its other writers
-    give); else by the one that does, which gets ``timeout_s`` to take it in hand, and as long again to finish.
+    Done by this process if no other writes the store, with ``settings`` of the store (those that its other writers
+    give). Otherwise the writing process does it: it gets ``timeout_s`` to start, and as long again to finish.
 
     Raises:
         OwnerTimeoutError: the process that writes the store does not answer; it is named.
@@ -51,21 +51,21 @@ def commit(
 
 
 def abort(root: str | os.PathLike[str], manifest: Manifest, *, files: Files = LIBC) -> None:
-    """Remove the staged files of a manifest that is not to be taken in. Never touches a log.
+    """Remove the staged files of a manifest that is not to be ingested. Never touches a log.
 
-    One that an owner is taking in at this moment may be taken in nevertheless; committing the same batch again
-    says so.
+    A batch that an owner is ingesting at this moment may be ingested nevertheless; committing the same batch
+    again tells whether it was.
     """
     manifest = manifest._replace(files=tuple(manifest.files)).check()
     remove_staged(Directory(root, files), manifest.files)
 
 
 def newest_batch(root: str | os.PathLike[str], query: str, *, files: Files = LIBC) -> int:
-    """The newest batch of a query that is in, -1 if none, for any process; see `Store.ingest`.
+    """Return the newest ingested batch of a query, -1 if none, for any process; see `Store.ingest`.
 
     Raises:
         NotALogError: there is no store.
-        CorruptRecordError: what the store remembers of its queries is damaged.
+        CorruptRecordError: the store's record of its queries is damaged.
     """
     kept = Kept.load(Directory(root, files))
     with open_store(root, read_only=True, environ={}, files=files) as store:

@@ -1,6 +1,6 @@
-"""What a store offers to those who read it: consumers, the offsets of their groups, how far they are behind.
+"""Consumers of a store, the committed offsets of their groups, and their lag.
 
-The half of `Store` that knows groups; it ties together what `consumer`, `offsets` and `lag` do, which are
+The half of `Store` that knows groups. It ties together `consumer`, `offsets` and `lag`, which are
 imported when they are first needed. Any thread may call.
 """
 
@@ -42,7 +42,7 @@ class _Writer:
         self._store = store
 
     def check(self) -> None:
-        from logstore.store.requests.asking import check  # what few readers need
+        from logstore.store.requests.asking import check  # here: few readers need it
 
         check(self._store.path)
 
@@ -59,13 +59,13 @@ class _Writer:
 
 
 class Consuming(ABC):
-    """A `Source` that hands out consumers."""
+    """A `Source` that opens consumers."""
 
     config: StoreConfig
     path: str
 
     def __init__(self) -> None:
-        #: No WeakSet: to go through one fails if another thread adds to it.
+        #: No WeakSet: iterating one fails if another thread adds to it.
         self._consumers: weakref.WeakKeyDictionary[Consumer, None] = weakref.WeakKeyDictionary()
         self._offsets: CommittedOffsets | None = None
         self._offsets_lock = threading.Lock()
@@ -76,15 +76,15 @@ class Consuming(ABC):
 
     @abstractmethod
     def _ask_owner(self, request: Request[R]) -> R:
-        """Have a request carried out by whoever writes the store, for one that is open read-only."""
+        """Have the process that writes the store carry out a request, for a store that is open read-only."""
 
     @abstractmethod
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
-        """How many partitions a topic has."""
+        """Return the number of a topic's partitions."""
 
     @property
     def offsets(self) -> CommittedOffsets:
-        """The committed offsets of every group: to list groups, to delete, to let expire."""
+        """The committed offsets of every group: to list groups, to delete, to expire."""
         self._check_open()
         if self._offsets is None:
             from logstore.client.offsets import CommittedOffsets
@@ -101,12 +101,12 @@ class Consuming(ABC):
         settings: ConsumerConfig | Mapping[str, Setting] | None = None,
         **more_settings: Setting,
     ) -> Consumer:
-        """A consumer: `assign` it partitions, then iterate it or `poll`. With a group it keeps its offsets here.
+        """Open a consumer: `assign` it partitions, then iterate it or `poll`. A group keeps its offsets here.
 
         ``settings`` are Kafka's consumer settings by their dotted keys, ``more_settings`` the same with
         underscores. Where the store is open read-only, offsets are committed by the process that writes it; if
-        there is none, by this one, which opens it for that moment. When the store is closed first, what it is known
-        to have processed is committed.
+        there is none, by this one, which opens it for that moment. If the store is closed first, the consumer
+        commits the records that it is known to have processed.
 
         Raises:
             InvalidGroupError: the name cannot be used.
@@ -128,13 +128,13 @@ class Consuming(ABC):
         *,
         ack: Ack | str | None = None,
     ) -> None:
-        """Store the next offsets that a group has to read, all of them or none; see `CommittedOffsets.commit`."""
+        """Store the next offsets that a group will read, all of them or none; see `CommittedOffsets.commit`."""
         self.offsets.commit(group, offsets, ack=ack)
 
     def committed(
         self, group: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, for these partitions or for all; one without a commit is left out."""
+        """Return a group's committed offsets, of these partitions or of all; one without a commit is left out."""
         return self.offsets.committed(group, partitions)
 
     def lag(
@@ -144,7 +144,7 @@ class Consuming(ABC):
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> list[Lag]:
-        """How far a group is behind, in records and seconds, for each partition that it has committed.
+        """Return how far a group is behind, in records and seconds, for each partition that it has committed.
 
         Partitions that were added to a topic that the group reads count from offset 0 until it has committed
         there. Only records that a reader of that isolation will see are counted; see `logstore.client.lag`.
@@ -154,7 +154,7 @@ class Consuming(ABC):
         return lag_of_group(cast("Source", self), self.offsets, group, Isolation(isolation), partitions)
 
     def _tell_consumers(self) -> None:
-        """Let consumers that wait look for the partitions that a topic has got."""
+        """Wake waiting consumers, so that they look for partitions that were added to a topic."""
         for consumer in self._living_consumers():
             consumer.look_around()
 
@@ -162,15 +162,15 @@ class Consuming(ABC):
         return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
 
     def _end_consumers(self) -> None:
-        """Let every consumer commit what it is known to have processed, while there is a log to commit it to."""
+        """Have every consumer commit what it is known to have processed, while the logs are still open."""
         for consumer in self._living_consumers():
             try:
                 consumer.abandon()
             except ConcurrentUseError:
-                # Another thread waits in it, and is told that the store is closed.
+                # Another thread waits in the consumer; it raises that the store is closed.
                 consumer.end_with_store()
             except LogstoreError as error:
-                # What is not committed is read again, and the logs have to be closed in any case.
+                # An error raised here would leave the logs open; records without a commit are read again.
                 _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)
 
 

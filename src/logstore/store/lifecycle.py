@@ -1,7 +1,7 @@
-"""The end of a store: what has to be given back, in which order, also if it is never closed.
+"""The end of a store: what is released, and in which order, also if the store is never closed.
 
 A store that was dropped warns and is flushed and closed; so is one that is open when the program ends. This
-module knows logs, members (producers, consumers) and the hold on the root only as things to be closed. Any
+module knows logs, members (producers, consumers) and the lock on the root only as things to be closed. Any
 thread may call.
 """
 
@@ -28,18 +28,18 @@ _logger = logging.getLogger(__name__)
 
 
 class Closeable(Protocol):
-    """What lives no longer than its store."""
+    """An object that is closed before its store."""
 
     def close(self) -> None: ...
 
 
-#: Of every store that was opened and is not yet gone. No WeakSet: to go through one fails if a thread adds to it.
+#: Every store that was opened and not collected yet. No WeakSet: iterating one fails if a thread adds to it.
 _LIVES: weakref.WeakKeyDictionary[StoreLifecycle, None] = weakref.WeakKeyDictionary()
 
 
 @atexit.register
 def _close_forgotten() -> None:
-    """The program ends: whatever is still open is flushed and closed."""
+    """Flush and close whatever is still open when the program ends."""
     shielded(release_all)
     for reference in _LIVES.keyrefs():
         life = reference()
@@ -48,7 +48,7 @@ def _close_forgotten() -> None:
 
 
 class StoreLifecycle:
-    """What has to be given back when a store ends, also one that nobody closed."""
+    """Everything that is released when a store ends, also one that its user never closed."""
 
     def __init__(self, path: str, partitions: Partitions, hold: RootHold | None) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class StoreLifecycle:
         self._hold = hold
         self._fork = fork_generation()
         self._lock = threading.RLock()
-        #: By their ids, the members that are not closed, also those that are garbage.
+        #: Members that are not closed, by their ids; also those that are garbage.
         self._attached: dict[int, weakref.ref[Closeable]] = {}
         self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
         self.keepers: list[
@@ -66,7 +66,7 @@ class StoreLifecycle:
         _LIVES[self] = None
 
     def attach(self, member: Closeable) -> None:
-        """Close a member before the logs are. It is not kept alive."""
+        """Register a member to be closed before the logs are. It is not kept alive."""
         self._attached[id(member)] = weakref.ref(member)
 
     def detach(self, member: Closeable) -> None:
@@ -75,11 +75,11 @@ class StoreLifecycle:
         self._dropped.discard(member)
 
     def drop(self, member: Closeable) -> None:
-        """Close a member that was dropped before the logs are. For its finalizer: takes no lock."""
+        """Register a dropped member to be closed before the logs are. For its finalizer: takes no lock."""
         self._dropped.add(member)
 
     def _members(self) -> set[Closeable]:
-        """Those that can be closed. Copied in one step each: other threads may attach some meanwhile."""
+        """Return the members that can be closed. Each copy is one step: other threads may attach concurrently."""
         alive = {member for reference in list(self._attached.values()) if (member := reference()) is not None}
         return alive | self._dropped
 
@@ -88,10 +88,10 @@ class StoreLifecycle:
             if self.closed:
                 return
             failure: BaseException | None = None
-            # All of them first: a task of one may hold up the other.
+            # Stop all of them before closing any: a task of one may hold up the other.
             for keeper in self.keepers:
                 keeper.stop()
-            # A producer writes what it holds: the store is still open for it.
+            # Members before logs: a producer writes its buffered records while the store is still open.
             for member in (*self.keepers, *self._members(), self._partitions):
                 try:
                     member.close()
@@ -104,15 +104,15 @@ class StoreLifecycle:
             raise failure
 
     def forgotten(self) -> None:
-        """The store was dropped: have a thread flush what it has, and say so. Takes no lock, and does not block."""
+        """Have a thread flush and warn about a store that was dropped. Takes no lock, and does not block."""
         if not self.closed and self._fork == fork_generation():
             hand_over(self.release_dropped)
 
     def release_dropped(self) -> None:
-        """Flush and close a store that was left open, and say so."""
+        """Flush and close a store that was left open, and warn."""
         if self.closed or self._fork != fork_generation():
             return
-        # What is garbage with the store is no member any more, and its own finalizer may come a moment later.
+        # A member that is garbage with the store is not alive any more; its own finalizer may come a moment later.
         wait_until(lambda: len(self._members()) >= len(self._attached))
         try:
             self.close()

@@ -1,8 +1,8 @@
-"""A directory of topics: what `logstore.open` gives.
+"""A directory of topics, as `logstore.open` returns it.
 
 Holds the root's lock for as long as it is open (one process writes a directory, any number read it),
-its catalogue and its open logs, and hands out topics, producers and consumers that work on them. What
-each of those does is theirs; this module only ties their lives together. Any thread may use a store.
+its catalogue and its open logs. It returns topics, producers and consumers that work on them, and is
+responsible only for their lifetimes. Any thread may use a store.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ Path = str | os.PathLike[str]
 Settings = StoreConfig | Mapping[str, Setting] | None
 
 
-#: How often it is looked whether room has to be made ahead of need; it is a comparison of two numbers.
+#: How often the quota is compared with the used space, to reclaim ahead of need; it compares two numbers.
 DISK_PERIOD_MS = 1_000
-#: How often every file is looked at for that, and whether there is room for the reserve again.
+#: How often every file is measured for that, and the reserve is filled again if there is space.
 MEASURE_PERIOD_MS = 60_000
 
 
 class DiskUsage(NamedTuple):
-    """What a store takes of its disk, in bytes: used (what logs have been granted included) and allowed."""
+    """Disk space of a store, in bytes: used (including what logs have reserved) and allowed."""
 
     used_bytes: int
     limit_bytes: int
@@ -104,7 +104,7 @@ class Store(Consuming, Administering):
         brief: bool = False,
         patient: bool = True,
     ) -> None:
-        """See `open_store` and `open_briefly`."""
+        """Open the store, see `open_store` and `open_briefly`."""
         super().__init__()
         root = Directory(path, files)
         self.path = root.path
@@ -128,7 +128,7 @@ class Store(Consuming, Administering):
                 root.create_durably()
             hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
             try:
-                # Looked at before the lock was held, and perhaps changed since.
+                # Checked above without the lock: another process may have changed the root since.
                 layout.check_root(root)
                 table = Topics(root, config, clock, rng, hold)
             except BaseException:
@@ -154,7 +154,7 @@ class Store(Consuming, Administering):
             except BaseException:
                 self._lifecycle.close()
                 raise
-        # Also run at the end of the program: what was left open is flushed and closed then.
+        # The lifecycle's own exit hook flushes and closes a store that is open when the program ends.
         self._finalizer = weakref.finalize(self, self._lifecycle.forgotten)
         self._finalizer.atexit = False
 
@@ -188,7 +188,7 @@ class Store(Consuming, Administering):
             reserve.fill()
             keeper.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
         upkeep.schedule()
-        # The tasks live in a thread, and must not keep a store alive that its user has dropped.
+        # A task that referred to the store would keep it alive after its user has dropped it.
         store = weakref.ref(self)
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._scheduler = keeper
@@ -201,10 +201,10 @@ class Store(Consuming, Administering):
     # -- topics
 
     def topic(self, name: str) -> Topic:
-        """A topic by its name.
+        """Return a topic by its name.
 
         Raises:
-            UnknownTopicError: there is none; those that there are, are named.
+            UnknownTopicError: there is none; the message names the topics that exist.
         """
         self._check_open()
         self._table.refresh()
@@ -215,7 +215,7 @@ class Store(Consuming, Administering):
 
     def __contains__(self, name: object) -> bool:
         self._check_open()
-        # Another process may have deleted it, too.
+        # Another process may have deleted it.
         self._table.refresh()
         return self._table.find(name) is not None  # type: ignore[arg-type]  # any object may be asked for
 
@@ -223,36 +223,36 @@ class Store(Consuming, Administering):
         return iter(self.topics())
 
     def topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, sorted; with ``internal`` those of the store itself too."""
+        """Return the names of all topics, sorted; with ``internal`` also those of the store itself."""
         self._check_open()
         return self._table.names(internal=internal)
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
-        """How many partitions a topic has; with ``topic_id``, that very topic and none made later."""
+        """Return the number of a topic's partitions; with ``topic_id``, of that very topic and none made later."""
         self._check_open()
         return self._table.entry_now(topic, topic_id).partitions
 
     def added_from(self, topic: str, topic_id: str | None = None) -> int:
-        """The number of the first partition that was added after the topic was made, whether it is there or not."""
+        """Return the number of the first partition added after the topic was made, whether it exists or not."""
         self._check_open()
         entry = self._table.entry(topic, topic_id)
         return entry.made_with or entry.partitions
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from an earlier or later one of its name, in Kafka's text form; "" if it has none."""
+        """Return a topic's id in Kafka's text form, which no other topic of its name has; "" if it has none."""
         self._check_open()
         return self._table.entry(topic).id
 
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
-        """The settings of a topic's logs: its own, and the store's for all others."""
+        """Return the settings of a topic's logs: its own, and the store's for all others."""
         self._check_open()
         self._table.entry(topic, topic_id)
         return self._table.config_of(topic)
 
     def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
-        """One partition's log, opened if it is not. It belongs to the store: do not close it.
+        """Return one partition's log, opened if it is not. It belongs to the store: do not close it.
 
-        It keeps the store open, as a topic does, though nothing else may refer to that any more.
+        Like a topic, the log keeps the store open, even if nothing else refers to the store any more.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: there is none.
@@ -261,7 +261,7 @@ class Store(Consuming, Administering):
         return lent(self._log_of(topic, partition, topic_id), self)
 
     def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
-        """As `partition`, without the log that keeps the store open: for callers that have the store in hand."""
+        """Return a log as `partition` does, but one that does not keep the store open: the caller does."""
         self._check_open()
         self._table.check_partition(topic, partition, topic_id)
         return self._partitions.get(TopicPartition(topic, partition))
@@ -276,7 +276,7 @@ class Store(Consuming, Administering):
         partitioner: str | Partitioner | Choice | None = None,
         **more_settings: Setting,
     ) -> Producer:
-        """A producer for records that come one by one; see `Producer`. It is closed with the store.
+        """Open a producer for records that come one by one; see `Producer`. It is closed with the store.
 
         ``settings`` are Kafka's producer settings by their dotted keys, ``more_settings`` the same with
         underscores; ``partitioner`` is a word, a `Partitioner` or a function.
@@ -285,13 +285,13 @@ class Store(Consuming, Administering):
             ConfigError: settings are unknown or out of range; every one is named.
             ReadOnlyError: the store is open read-only.
         """
-        from logstore.client.producer import Producer  # with its settings, what few readers need
+        from logstore.client.producer import Producer  # here: readers seldom need it and its settings
 
         self._check_writable()
         return Producer(self, settings, partitioner=partitioner, **more_settings)
 
     def attach(self, member: Closeable) -> None:
-        """Close ``member`` when the store is closed, before its logs are; it is not kept alive."""
+        """Register ``member`` to be closed before the store's logs; it is not kept alive."""
         self._check_open()
         self._lifecycle.attach(member)
 
@@ -300,35 +300,35 @@ class Store(Consuming, Administering):
         self._lifecycle.detach(member)
 
     def drop(self, member: Closeable) -> None:
-        """As `attach`, for the finalizer of a member that was dropped without being closed: takes no lock."""
+        """Register a member as `attach` does, for the finalizer of a dropped one: takes no lock."""
         self._lifecycle.drop(member)
 
     def ingest(self, manifest: Manifest) -> Ingested:
-        """Take in the staged files of a batch: all of them or none, durable and visible together on return.
+        """Ingest the staged files of a batch: all of them or none, durable and visible together on return.
 
-        With the mode ``exactly_once`` a batch of a query that was taken in before, by whichever process, is
-        not taken in again: the answer says ``duplicate=True``. Readers with ``read_committed`` see a batch
+        With the mode ``exactly_once`` a batch of a query that was ingested before, by whichever process, is
+        not ingested again: the result has ``duplicate=True``. Readers with ``read_committed`` see a batch
         only once all of it is in; see `logstore.store.commit.ingest`. The staged files are removed. Blocks while
-        another batch is taken in, and on the disk.
+        another batch is ingested, and on the disk.
 
         Raises:
             InvalidManifestError, StagedFileError: the manifest, or a file, is not what it should be.
-            UnknownTopicError, UnknownPartitionError: a topic is gone, or another one has its name.
+            UnknownTopicError, UnknownPartitionError: a topic was deleted, or another one has its name.
             CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
-                a rule of its log; the file and the place are named.
+                a rule of its log; the file and the position are named.
             DiskFullError, StorageError: it could not be written. Ingest the same batch again: if it was decided
-                before the error came, that says ``duplicate=True``.
+                before the error came, the result has ``duplicate=True``.
             ReadOnlyError: the store is open read-only.
         """
         self._check_writable()
         return self._ingest.ingest(manifest)
 
     def next_producer_id(self) -> int:
-        """A producer id that this store has never given before. Blocks on the disk now and then."""
+        """Return a producer id that this store has never given before. Blocks on the disk now and then."""
         self._check_writable()
         return shielded(self._topics.next_producer_id)
 
-    # -- life
+    # -- lifetime
 
     @property
     def cluster_id(self) -> str:
@@ -362,19 +362,19 @@ class Store(Consuming, Administering):
 
         Each partition is copied as of one moment during the call, committed offsets as of an earlier one than
         any record; everything acknowledged before the call is in it. Sealed segments are hard links where the
-        file system has them and ``link`` is true, so that the copy takes hardly any room: choose ``link=False``
+        file system has them and ``link`` is true, so that the copy takes hardly any space. Choose ``link=False``
         where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in
-        the copy is compared. ``progress`` is called with how many steps are done and of how many, each a partition
-        that was copied or compared; it may not use the store. To restore, open the copy as a store, or move it to
-        where the store was.
+        the copy is compared. ``progress`` is called with the number of steps done and of all steps, each a
+        partition that was copied or compared; it may not use the store. To restore, open the copy as a store, or
+        move it to where the store was.
 
         Where the store is open read-only, the process that writes it takes the snapshot, with its own rights and
-        without ``progress``; if there is none, this one does, which opens it for that time. Creating and deleting
+        without ``progress``; if there is none, this process opens the store for that time. Creating and deleting
         topics waits for a snapshot, and so does the first commit of a store, which creates ``__consumer_offsets``.
 
         Raises:
-            NotALogError: something is at that path already, or it lies inside the store. A snapshot is there, and
-                is whole, where the writer took it and was killed before it could say so.
+            NotALogError: something is at that path already, or it is inside the store. A whole snapshot is there
+                where the writer took it and was killed before it could answer.
             CorruptRecordError: a partition is damaged; with ``verify`` also the copy. There is no snapshot.
             DiskFullError, StorageError: it could not be written. There is none.
             OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
@@ -386,7 +386,7 @@ class Store(Consuming, Administering):
             return self._ask_owner(Copy(Directory(path).path, link, verify))
         from logstore.store.admin.snapshots import take
 
-        # What is in the logs and what is known to be taken in have to be of one moment.
+        # The copies of the logs and of the record of ingested batches must be of one moment.
         with self._scheduler.paused(), self._ingest.paused():
             root = Directory(self.path, self.files)
             return take(
@@ -400,7 +400,7 @@ class Store(Consuming, Administering):
         return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
 
     def disk_usage(self) -> DiskUsage:
-        """What the logs take of the disk, measured now, and what they may; -1 where there is no budget."""
+        """Measure the disk space of the logs, and return it with their limit; -1 where there is no budget."""
         self._check_writable()
         self._disk_quota.measure(anew=True)
         limited = self._disk_quota.limits.is_set
@@ -409,12 +409,12 @@ class Store(Consuming, Administering):
     def set_disk_budget(self, budget: int | str | None = None, reserve: int | str | None = None) -> None:
         """Change ``logstore.disk.budget`` or ``logstore.disk.reserve`` of a store that was opened with one of them.
 
-        For as long as the store is open: its settings are those of the next open. Appends that were refused
-        go on if there is room now.
+        Holds until the store is closed; the next open uses its own settings. Appends that were refused
+        continue if there is space now.
 
         Raises:
             InvalidSettingError: a value is out of range, or the store was opened without a budget.
-            BudgetTooSmallError: what may not be deleted is more than that. Nothing was changed.
+            BudgetTooSmallError: records that may not be deleted exceed it. Nothing was changed.
         """
         self._check_writable()
         before = self._disk_quota.limits
@@ -432,10 +432,10 @@ class Store(Consuming, Administering):
     def housekeep(self, *, progress: Progress | None = None) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
 
-        It works on what there is when its turn comes, each log once, and returns also while others write.
-        A store that lives by the machine's clock does it by itself; one with a clock of its own, or with
-        ``logstore.housekeeping=manual``, only here. A partition that cannot be worked on is logged and
-        passed over. ``progress`` is called with how many parts are done, and of how many as far as is known.
+        Each log is worked on once, as it is when its turn comes; the call returns also while others write.
+        A store with the machine's clock does this work by itself. One with a clock of its own, or with
+        ``logstore.housekeeping=manual``, does it only here. A partition that cannot be worked on is logged and
+        skipped. ``progress`` is called with the number of parts done, and of all parts as far as known.
 
         Raises:
             StorageError: the checkpoints of the root could not be written.
@@ -445,7 +445,7 @@ class Store(Consuming, Administering):
         self._scheduler.run_all(progress)
 
     def close(self) -> None:
-        """Flush and close every log, and let go of the directory. May be called again.
+        """Flush and close every log, and release the directory. May be called again.
 
         An interrupt (Ctrl-C) is raised once all is closed.
         """
@@ -453,7 +453,7 @@ class Store(Consuming, Administering):
 
     def _end(self) -> None:
         if self._fork != fork_generation():
-            # The parent owns the files and the lock; the child only forgets them.
+            # The parent owns the files and the lock: the child must not release them.
             self._lifecycle.closed = True
             self._finalizer.detach()
             return
@@ -477,7 +477,7 @@ class Store(Consuming, Administering):
     @property
     def _ingest(self) -> Ingest:
         if self._ingest_made is None:
-            from logstore.store.commit.ingest import Ingest  # with all that it brings, what few stores need
+            from logstore.store.commit.ingest import Ingest  # here: few stores need it and its imports
 
             with held(self._ingest_lock):
                 if self._ingest_made is None:
@@ -507,20 +507,20 @@ class Store(Consuming, Administering):
 
 
 def _expire_offsets(reference: weakref.ref[Store]) -> None:
-    """Forget committed offsets that nobody has renewed for ``offsets.retention.minutes``."""
+    """Delete committed offsets that no commit has renewed for ``offsets.retention.minutes``."""
     store = reference()
     if store is not None and not store.closed and CONSUMER_OFFSETS in store:
         store.offsets.expire()
 
 
 def _open_of(reference: weakref.ref[Store]) -> Store | None:
-    """A store that is still there."""
+    """Return the store if it still exists and is open, else None."""
     store = reference()
     return None if store is None or store.closed else store
 
 
 def _settle(reference: weakref.ref[Store]) -> None:
-    """Finish or abort what a failure has left undecided of staged batches."""
+    """Finish or abort staged batches that a failure has left undecided."""
     store = _open_of(reference)
     if store is not None:
         store._ingest.settle()
@@ -543,20 +543,20 @@ def open_store(
 
     ``path`` may begin with ``~``, or be a ``file:`` URL; an empty one, and any other URL, is refused.
     ``settings`` are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or of
-    a ``server.properties`` with them, or a `StoreConfig`; ``more_settings`` the same keys with underscores. What
-    they say of logs holds for every topic that does not say otherwise, but for what a ``server.properties`` says of
-    retention: that is for topics made with it. Unless told otherwise, a store keeps records for ever. Arguments
+    a ``server.properties`` with them, or a `StoreConfig`; ``more_settings`` the same keys with underscores. Their
+    log settings hold for every topic that does not set its own. The retention of a ``server.properties`` holds
+    only for topics made with it. By default, a store keeps records for ever. Arguments
     win over variables ``LOGSTORE_…`` of ``environ`` (the process's, if it is None), those over a file. Without a
     ``path``, ``log.dirs`` names it.
 
-    One process at a time writes a store; with ``read_only`` any number of others read it beside, and see
-    what is written. Who wants to write waits ``wait_s`` seconds (None: for ever) for another process to close it.
+    One process at a time writes a store; with ``read_only`` any number of others read it concurrently, and see
+    what is written. A writer waits ``wait_s`` seconds (None: for ever) for another process to close it.
     A store that was not closed is recovered, each partition when it is first used.
 
     Raises:
-        DirectoryLockedError: another process writes here; its pid is named. One that has it for a moment only, to
+        DirectoryLockedError: another process writes here; its pid is named. A process that opened it briefly, to
             commit what Spark has staged or a group has read, is waited for, up to ten seconds.
-        NotALogError: the directory is somebody else's, or Kafka's; or the path is none.
+        NotALogError: the directory is another program's, or Kafka's; or the path is no directory.
         DamagedCatalogueError: the list of topics is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range; every one is named.
         ReadOnlyError: the directory cannot be written.
@@ -598,9 +598,9 @@ def open_briefly(
     clock: Clock = SYSTEM_CLOCK,
     files: Files = LIBC,
 ) -> Store:
-    """Open a store for one piece of work: without housekeeping, and if it is ``brief``, others wait for it.
+    """Open a store for one piece of work, without housekeeping; if it is ``brief``, other processes wait for it.
 
-    Who is ``patient`` waits for others that do the same. Raises as `open_store`.
+    A ``patient`` caller waits for others that do the same. Raises as `open_store`.
     """
     config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
     return made(

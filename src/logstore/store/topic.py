@@ -1,7 +1,7 @@
 """One topic of a store: appending to it, reading it, deleting from its beginning.
 
 A topic is a handle: it keeps a name and an id, and asks the store for partitions. It holds neither
-bytes nor files; records that come one by one in a hurry belong into a `Producer`. Any thread may use it.
+bytes nor files; for many records one by one use a `Producer`. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 DEFAULT_READ_BYTES = 1 << 20
 
-#: Whose turn it is among the partitions, for records without a key: of a topic, whichever handle is used.
+#: The next partition for a record without a key: one counter for each topic, whichever handle is used.
 _turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
 
 
 class Topic:
     """A topic of an open store: a sequence of logs, one for each partition.
 
-    ``topic[2]`` is one of them, ``len(topic)`` their number, ``2 in topic`` whether it is there, and iterating
+    ``topic[2]`` is one of them, ``len(topic)`` their number, ``2 in topic`` whether it exists, and iterating
     gives them in order.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -50,14 +50,14 @@ class Topic:
     def __init__(self, store: Source, name: str, topic_id: str) -> None:
         self.store = store
         self.name = name
-        self.id = topic_id  #: tells it from an earlier or later topic of the same name
+        self.id = topic_id  #: differs from that of an earlier or later topic of the same name
         self._turn = _turns.setdefault(store, {}).setdefault(topic_id or name, itertools.count())
 
-    # -- what it is
+    # -- properties
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are now; it can only rise."""
+        """The number of partitions now; it can only rise."""
         return self.store.partition_count(self.name, self.id)
 
     @property
@@ -67,11 +67,11 @@ class Topic:
 
     @property
     def partitions(self) -> tuple[Opened, ...]:
-        """The log of every partition, in order; they belong to the store: do not close them."""
+        """The log of every partition, in order. They belong to the store: do not close them."""
         return tuple(self[number] for number in range(self.partition_count))
 
     def __getitem__(self, partition: int) -> Opened:
-        """The log of one partition; it keeps the store open, as the topic does.
+        """Return the log of one partition; it keeps the store open, as the topic does.
 
         Raises:
             UnknownTopicError: the topic was deleted.
@@ -83,11 +83,11 @@ class Topic:
         return self.partition_count
 
     def __iter__(self) -> Iterator[Opened]:
-        """The log of every partition there is now, in order; each is opened when its turn comes."""
+        """Iterate over the log of every partition there is now, in order; each is opened when its turn comes."""
         return (self[number] for number in range(self.partition_count))
 
     def __contains__(self, partition: object) -> bool:
-        """Whether there is a partition of this number."""
+        """Return whether there is a partition of this number."""
         return not isinstance(partition, bool | float) and partition in range(self.partition_count)
 
     # -- appending
@@ -103,7 +103,7 @@ class Topic:
         ack: Ack | str | None = None,
         expect: int | None = None,
     ) -> RecordMetadata:
-        """Append one record; where it went.
+        """Append one record; return its partition, offset and timestamp.
 
         ``value`` and ``key`` are buffers or None. Without ``partition``, a key decides by Kafka's hash,
         and records without one go to the partitions in turn. With ``expect`` the record is written only
@@ -114,8 +114,8 @@ class Topic:
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
                 cannot be written. Nothing is.
             UnexpectedOffsetError: with ``expect``, another record came first. Nothing is written.
-            UnknownTopicError, UnknownPartitionError: there is no such place.
-            DiskFullError: there is no room. Nothing is written; try again when there is.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+            DiskFullError: there is no space. Nothing is written; retry when there is.
             StorageFailedError: this or an earlier write or flush failed; reopen the store.
             ReadOnlyError: the store is open read-only.
         """
@@ -137,12 +137,12 @@ class Topic:
         ack: Ack | str | None = None,
         expect: int | None = None,
     ) -> dict[int, AppendResult]:
-        """Append many records at once, in as few batches as they need; the offsets by partition.
+        """Append many records at once, in as few batches as they need; return the offsets by partition.
 
         ``records`` are those of `Log.append`: a list of values, of (key, value), of (key, value,
         timestamp, headers) or of `Record`s, an Arrow array or table, a numpy array. Without
         ``partition``, keys decide by Kafka's hash; those without a key go together to one partition,
-        the next time to the next. Order is kept within each partition.
+        with each call the next one. Order is kept within each partition.
 
         Everything is encoded and checked before the first byte is written: bad records change nothing.
         Without records (an empty list, frame or array) nothing is written, and the answer is empty.
@@ -153,7 +153,7 @@ class Topic:
             and as `append`.
         """
         if partition is None and self.partition_count > 1:
-            from logstore.client.scan.bulk_append import append_spread  # only here, and compiled
+            from logstore.client.scan.bulk_append import append_spread  # here: only this call needs it; compiled
 
             if expect is not None:
                 raise InvalidRecordError(
@@ -196,11 +196,11 @@ class Topic:
         return self.append_many(data, partition=partition, timestamp=timestamp, codec=codec, ack=ack)
 
     def log(self, partition: int) -> Log:
-        """The log of one partition, to be written; raises as `append`."""
+        """Return the log of one partition, to be written; raises as `append`."""
         return LentLog(self._log_to_write(partition), self.store)
 
     def _log_to_write(self, partition: int) -> Log:
-        """As `log`, for the time of a call: this one does not keep the store open."""
+        """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
         check_writable_by_users(self.name)
         log = self.store._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
@@ -230,14 +230,14 @@ class Topic:
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         timeout_s: float = 0.0,
     ) -> Batches:
-        """Record batches of one partition from ``offset`` on, by default from its log start; see `Log.read`.
+        """Return record batches of one partition from ``offset``, by default its log start; see `Log.read`.
 
-        Iterating the answer gives the records; its ``next_offset`` is where the next read goes on.
+        Iterating the result gives the records; its ``next_offset`` is where the next read continues.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
             CorruptRecordError: a stored batch is damaged; names file and position.
-            UnknownTopicError, UnknownPartitionError: there is no such place.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
         log = self.store._log_of(self.name, partition, self.id)
         start = log.log_start_offset if offset is None else offset
@@ -246,7 +246,7 @@ class Topic:
     def offset_for_time(
         self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
     ) -> dict[int, TimestampOffset | None]:
-        """For every partition the first record that is at least so new, or None; see `Log.offset_for_time`."""
+        """Return each partition's first record that is at least so new, or None; see `Log.offset_for_time`."""
         moment = moment_of(timestamp, self.store.clock)
         return {log.name.partition: log.offset_for_time(moment, isolation=isolation) for log in self.partitions}
 
@@ -267,13 +267,13 @@ class Topic:
         max_bytes: int = DEFAULT_READ_BYTES,
         on_damage: str = "raise",
     ) -> TopicScan:
-        """The topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
+        """Read the topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
 
         The range is fixed by this call; see `TopicScan` for the arguments.
 
         Raises:
-            UnknownTopicError, UnknownPartitionError: there is no such place.
-            OffsetOutOfRangeError: a start or end lies outside of its partition.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+            OffsetOutOfRangeError: a start or end is outside of its partition.
             InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
             ValueError: a column or a word for an offset is unknown.
         """
@@ -300,7 +300,7 @@ class Topic:
     # -- deleting
 
     def delete_records(self, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete what lies below an offset, by partition; -1 stands for all that consumers may see.
+        """Delete the records below an offset, by partition; -1 stands for all that consumers may see.
 
         Durable on return. Returns the log start offset of each partition named.
 

@@ -1,10 +1,9 @@
-"""What embedders may use in their own tests: fakes that the library takes in the place of the real thing.
+"""Test tools for embedders: fakes that replace the disk and the clock.
 
-`temporary_store` is the beginning: a store in memory on a clock that stands still. `SimDisk` and `FaultyFiles`
-take the place of the machine's files, `ManualClock` that of its clock. `logstore.testing.strategies` (needs
-hypothesis) makes records, batches, names and settings; `logstore.testing.conformance` (needs pytest) has the
-suites that every implementation of one of our interfaces passes; `logstore.testing.plugin` gives pytest its
-fixtures.
+Start with `temporary_store`, a store in memory on a clock that stands still. `SimDisk` and `FaultyFiles` replace
+the machine's files, `ManualClock` its clock. `logstore.testing.strategies` (needs hypothesis) generates records,
+batches, names and settings; `logstore.testing.conformance` (needs pytest) has the suites that every
+implementation of one of our interfaces passes; `logstore.testing.plugin` provides fixtures for pytest.
 
 Outermost: nothing in logstore imports it.
 """
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from logstore.testing.simdisk import SimDisk
     from logstore.testing.stores import after_power_cut, temporary_store
 
-# Loaded for those who ask: parts are compiled, parts bring the store along.
+# Imported on use: some parts are compiled, some import the store.
 _HOMES = {
     "FaultyFiles": "logstore.testing._faults",
     "SimDisk": "logstore.testing.simdisk",

@@ -1,6 +1,6 @@
 """A clock that stands still until a test moves it.
 
-Owns the time of whatever it is handed to. Any thread may read it, move it and wait by it.
+Owns the time of every object that it is passed to. Any thread may read it, move it and wait by it.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import threading
 
 from logstore.clock import Clock
 
-#: 2026-01-01 00:00 UTC: a time that looks like one in a failing test.
+#: 2026-01-01 00:00 UTC: easy to recognize as a time in a failing test.
 START_MS = 1_767_225_600_000
 
 
 class ManualClock(Clock):
-    """A clock that its test moves: nothing waits for the machine's time.
+    """A clock that a test moves: no call waits for the machine's time.
 
     ``now_ms`` is the wall clock at the start. `advance` moves wall clock and monotonic time together;
     `set_now_ms` moves the wall clock alone, also back, as an operator or NTP may.
 
-    A wait with a timeout does not wait. If nobody has notified the condition, time moves to the end of
-    the wait and the wait is over: a test of a timeout takes no time. With ``skip_waits=False`` such a
-    wait lasts until somebody notifies the condition or another thread moves the clock past its end. A
-    wait without a timeout lasts until it is notified in either case.
+    A wait with a timeout returns at once. If no thread has notified the condition, time moves to the end of
+    the wait: a test of a timeout takes no time. With ``skip_waits=False`` such a wait lasts until another
+    thread notifies the condition or moves the clock past its end. A wait without a timeout always lasts until
+    it is notified.
 
     >>> clock = ManualClock(1_000)
     >>> clock.advance(250)
@@ -50,10 +50,10 @@ class ManualClock(Clock):
             self._now_ms = now_ms
 
     def advance(self, ms: float) -> None:
-        """Let ``ms`` milliseconds pass on both clocks, and wake whoever waited for that.
+        """Advance both clocks by ``ms`` milliseconds, and wake the threads that waited for that.
 
         Raises:
-            ValueError: ``ms`` is negative or no number; time goes back by `set_now_ms` only.
+            ValueError: ``ms`` is negative or not a number; only `set_now_ms` moves time back.
         """
         if not 0 <= ms < math.inf:
             raise ValueError(f"time passes forward, found {ms} ms; set_now_ms moves the wall clock back")
@@ -70,7 +70,7 @@ class ManualClock(Clock):
         if timeout_s is None:
             return condition.wait()
         if self._skip_waits:
-            # Zero seconds still let go of the lock, so whoever is about to notify gets to it.
+            # Even zero seconds release the lock: without it, a thread about to notify could never do so.
             if condition.wait(0):
                 return True
             with self._guard:
@@ -82,7 +82,7 @@ class ManualClock(Clock):
         with self._guard:
             self._waiting.append(condition)
         try:
-            # One look between listing the condition and sleeping: an advance before it woke nobody.
+            # An advance before the condition was listed has not woken this thread: it would sleep for ever.
             if self.monotonic_s() < deadline:
                 condition.wait()
         finally:

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, there as soon as logstore is installed; nothing else of it is imported before one is used.
+"""Fixtures for pytest, available once logstore is installed; the rest of it is imported when one is used.
 
 - ``logstore_clock``: a `ManualClock`;
 - ``logstore_disk``: a `SimDisk`;
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from logstore.testing.clock import ManualClock
     from logstore.testing.simdisk import SimDisk
 
-# The suites that embedders subclass are tests: their asserts say what they have found.
+# Without it, a failing assert in a suite that embedders subclass would not show its values.
 pytest.register_assert_rewrite("logstore.testing.conformance")
 
 
 @pytest.fixture
 def logstore_clock() -> ManualClock:
-    """A clock that stands still until the test moves it."""
+    """Return a clock that stands still until the test moves it."""
     from logstore.testing.clock import ManualClock
 
     return ManualClock()
@@ -31,7 +31,7 @@ def logstore_clock() -> ManualClock:
 
 @pytest.fixture
 def logstore_disk() -> SimDisk:
-    """A disk in memory whose power can be cut."""
+    """Return a disk in memory that can simulate a power cut."""
     from logstore.testing.simdisk import SimDisk
 
     return SimDisk()
@@ -39,7 +39,7 @@ def logstore_disk() -> SimDisk:
 
 @pytest.fixture
 def logstore_store(logstore_clock: ManualClock, logstore_disk: SimDisk) -> Iterator[Store]:
-    """An empty store in memory, on ``logstore_disk`` and ``logstore_clock``, closed after the test."""
+    """Yield an empty store in memory, on ``logstore_disk`` and ``logstore_clock``, closed after the test."""
     from logstore.testing.stores import temporary_store
 
     with temporary_store(files=logstore_disk, clock=logstore_clock) as store:

@@ -1,9 +1,9 @@
-"""A disk in memory whose power can be cut: `SimDisk`, for tests of what survives.
+"""Simulated disk in memory, `SimDisk`, for tests of power cuts.
 
-It takes the place of the machine's files under a log, needs no root, and is quick enough for thousands
-of crashes a second. What is written is there for whoever reads, but only what was synced is sure to
-survive `SimDisk.crash`: a sync of a file takes its bytes and its size, a sync of a directory its names.
-Compiled in `_disk` (what is synced) and `_simdisk` (the table of file operations over it).
+It replaces the machine's files under a log, needs no root, and is fast enough for thousands of crashes a second.
+Readers see all writes, but only synced ones are sure to survive `SimDisk.crash`: a sync of a file covers its
+bytes and its size, a sync of a directory its names. Compiled in `_disk` (the synced state) and `_simdisk` (the
+table of file operations over it).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from logstore.testing._simdisk import POLICIES, SimFiles
 
 
 class SimDisk(SimFiles):
-    """A disk in memory, to be handed to `Log.open(path, files=...)`; any absolute path will do.
+    """A disk in memory, passed to `Log.open(path, files=...)`; any absolute path works.
 
-    ``seed`` decides whatever is left to chance. With ``capacity`` (bytes) it can run full: a write is
-    then short, the next one fails with ENOSPC, and goes on once there is room. The calls of `FaultyFiles`
-    let operations fail; a sync that fails here has lost the file's unsynced bytes for good: who reads
-    still sees them, no later sync writes them. With ``rereads = True`` they are not even seen any more
-    once the file was closed and is opened again.
+    ``seed`` determines all random choices. With ``capacity`` (bytes) it can run full: a write is then short,
+    the next one fails with ENOSPC, and writes succeed again once there is space. The calls of `FaultyFiles`
+    make operations fail. A sync that fails here loses the file's unsynced bytes for good: readers still see
+    them, no later sync writes them. With ``rereads = True`` readers no longer see them after the file was
+    closed and opened again.
 
-    Two disks are two worlds: the same path may be open on both.
+    Two disks are independent: the same path may be open on both.
 
     >>> from logstore import Log
     >>> disk = SimDisk(seed=1)
@@ -48,36 +48,36 @@ class SimDisk(SimFiles):
     def crash(
         self, policy: str = "none", *, seed: int | None = None, keep: int | None = None, page_bytes: int = 4096
     ) -> SimDisk:
-        """The disk as it is found after a power cut at this moment; this one goes on undisturbed.
+        """Return the disk as found after a power cut at this moment; this disk is not affected.
 
-        What is synced is there. Of the changes since, by ``policy``: ``none`` of them; ``all``; a
+        All synced data is kept. ``policy`` selects the changes since that are kept: ``none`` of them; ``all``; a
         ``prefix`` of ``keep`` changes (drawn if not given); ``torn``: the same, and of the next write a part
         that ends at a byte or a sector of 512; ``lost``: some writes are missing; ``zeroed``: files have
-        grown, and some writes are zeros; ``reordered``: of every write some pages. The last three keep of each
-        directory's names the changes up to one of them.
+        grown, and some writes are zeros; ``reordered``: of every write some pages. The last three keep, for each
+        directory, the changes of names up to one of them.
 
-        ``seed`` repeats a draw; without it each call draws anew.
+        ``seed`` repeats a draw; without it each call draws again.
         """
         after = SimDisk()
         after.begin_after_crash_of(self, policy, seed, -1 if keep is None else keep, page_bytes)
         return after
 
     def kill(self) -> SimDisk:
-        """The disk as another process finds it once this one was killed: nothing is lost, or synced."""
+        """Return the disk as another process finds it after this one was killed: nothing is lost, or synced."""
         found = SimDisk()
         found.begin_as_copy_of(self)
         found.capacity, found.rereads = self.capacity, self.rereads
         return found
 
     def moments(self, start: int = 0) -> Iterator[SimDisk]:
-        """The disk as it was after each operation since `keep_moments`, from ``start`` on."""
+        """Yield the disk as it was after each operation since `keep_moments`, from ``start`` on."""
         for number in range(start, self.moment_count):
             moment = SimDisk(number)
             moment.begin_as_copy_of(self, number)
             yield moment
 
     def image(self, path: str = "/") -> dict[str, bytes]:
-        """Every file below a directory and its bytes, by path."""
+        """Return the bytes of every file below a directory, by path."""
         found: dict[str, bytes] = {}
         for name in sorted(self.listdir(path)):
             below = f"{path.rstrip('/')}/{name}"

@@ -1,6 +1,6 @@
-"""Stores that last as long as a test: in memory, on a clock that stands still, with power that can be cut.
+"""Stores for a single test: in memory, on a clock that stands still, with simulated power cuts.
 
-Nothing waits, nothing is left on the disk, and a seed repeats whatever is left to chance.
+No call waits, nothing is left on the disk, and a seed repeats all random choices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from logstore.io._files import Files
     from logstore.store.store import Store
 
-#: Where a store in memory lies; the path names nothing on the machine's disk.
+#: Path of a store in memory; it names nothing on the machine's disk.
 PATH = "/store"
 
 
@@ -38,16 +38,16 @@ def temporary_store(
     seed: int = 0,
     **more_settings: Setting,
 ) -> Iterator[Store]:
-    """A store for one test, closed at its end; variables ``LOGSTORE_…`` of the environment do not reach it.
+    """Open a store for one test and close it at the end; ``LOGSTORE_…`` environment variables are ignored.
 
-    It lies in memory on a `SimDisk` of ``seed``, found again as ``store.files``, unless ``path`` names a
-    directory (such as pytest's ``tmp_path``), which stays; ``files`` is any other table of file operations, such
-    as a `FaultyFiles` or the disk that `SimDisk.crash` has left. The clock is a `ManualClock` unless one
-    is given: no time passes but what the test lets pass, and housekeeping is done when the test calls
+    It is stored in memory on a `SimDisk` of ``seed``, available as ``store.files``, unless ``path`` names a
+    directory (such as pytest's ``tmp_path``), which is not deleted. ``files`` is any other table of file
+    operations, such as a `FaultyFiles` or the disk that `SimDisk.crash` returned. The clock is a `ManualClock`
+    unless one is given: time passes only when the test moves it, and maintenance runs only when the test calls
     ``store.housekeep()``. Settings are those of `logstore.open`.
 
     Raises:
-        as `logstore.open`; and what the test raised, once the store is closed.
+        as `logstore.open`; and the test's own error, once the store is closed.
 
     >>> from logstore.testing import temporary_store
     >>> with temporary_store(num_partitions=2) as store:
@@ -80,13 +80,13 @@ def temporary_store(
 def after_power_cut(
     store: Store, policy: str = "none", *, seed: int | None = None, clock: Clock | None = None
 ) -> Iterator[Store]:
-    """The store as it is found after a power cut at this moment; the first one goes on undisturbed.
+    """Open the store as found after a power cut at this moment; the first store is not affected.
 
-    ``policy`` says what is left of what was not synced; see `SimDisk.crash`. It has the settings and the clock
-    of the first one, unless another clock is given.
+    ``policy`` selects the unsynced changes that are kept; see `SimDisk.crash`. The new store has the settings and
+    the clock of the first one, unless another clock is given.
 
     Raises:
-        ValueError: the store does not lie on a `SimDisk`.
+        ValueError: the store is not on a `SimDisk`.
 
     >>> from logstore.testing import after_power_cut, temporary_store
     >>> with temporary_store() as store:

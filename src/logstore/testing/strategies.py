@@ -1,7 +1,7 @@
-"""Hypothesis strategies for what a store takes, and for what it has to refuse.
+"""Hypothesis strategies for values that a store accepts, and for values that it must refuse.
 
-Needs `hypothesis`, which logstore itself does not. What a strategy gives is accepted by the library as
-it is, unless its name says otherwise.
+Needs `hypothesis`, which logstore itself does not. The library accepts the values of a strategy unchanged, unless
+its name says otherwise.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from logstore.records import Codec
 
 Strategy = st.SearchStrategy
 
-#: A record as `Topic.append_many` takes it: (key, value, timestamp in ms, headers).
+#: A record as `Topic.append_many` accepts it: (key, value, timestamp in ms, headers).
 RecordTuple = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
 
 _LETTERS = string.ascii_letters + string.digits + "._-"
 
-#: What is needed for a codec, beside logstore's own dependencies, may not be there.
+#: Codecs of logstore's own dependencies: the library for another codec may not be installed.
 CODECS = (Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD)
 
-#: In workable settings no number of bytes or milliseconds is so small that hardly any record fits.
+#: Least values in workable settings: with smaller ones hardly any record fits.
 _LEAST = {
     "segment.bytes": 16_384,
     "segment.index.bytes": 1_024,
@@ -40,20 +40,20 @@ _LEAST = {
 }
 _MOST = {"segment.bytes": 1 << 20, "logstore.tail.bytes": 1 << 20}
 _LEFT_OUT = {
-    "cleanup.policy",  # compaction wants keys
-    "preallocate",  # with 1 GiB segments, of the machine's disk
+    "cleanup.policy",  # compaction needs keys
+    "preallocate",  # it would reserve 1 GiB segments on the machine's disk
     "compression.type",  # below, without codecs that may be missing
     "logstore.offset.mode",  # positions and compression exclude each other
 }
 
 
 def keys(*, max_size: int = 20) -> Strategy[bytes | None]:
-    """Keys: often the same few, as in practice, and at times none."""
+    """Generate keys: often the same few, as in practice, and sometimes none."""
     return st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"AA"]), st.binary(max_size=max_size))
 
 
 def values(*, max_size: int = 200) -> Strategy[bytes | None]:
-    """Values: null (a tombstone), empty, random, or well compressible."""
+    """Generate values: null (a tombstone), empty, random, or well compressible."""
     repeated = st.builds(
         lambda part, times: (part * times)[:max_size], st.binary(min_size=1, max_size=8), st.integers(1, 50)
     )
@@ -61,30 +61,30 @@ def values(*, max_size: int = 200) -> Strategy[bytes | None]:
 
 
 def headers(*, max_size: int = 3) -> Strategy[tuple[tuple[str, bytes | None], ...]]:
-    """Headers of one record: names may be empty and may come more than once."""
+    """Generate headers of one record: names may be empty and may repeat."""
     name = st.text(st.characters(codec="utf-8"), max_size=8)
     return st.lists(st.tuples(name, st.one_of(st.none(), st.binary(max_size=20))), max_size=max_size).map(tuple)
 
 
 def timestamps(*, near: int = 1_767_225_600_000) -> Strategy[int]:
-    """Milliseconds since 1970: around ``near``, not in order, at times 0."""
+    """Generate milliseconds since 1970: around ``near``, not in order, sometimes 0."""
     return st.one_of(st.integers(near - 100_000, near + 100_000), st.just(0))
 
 
 def records(*, max_value_size: int = 200) -> Strategy[RecordTuple]:
-    """One record, for `append_many`."""
+    """Generate one record, for `append_many`."""
     return st.tuples(keys(), values(max_size=max_value_size), timestamps(), headers())
 
 
 def record_lists(
     *, min_size: int = 1, max_size: int = 20, max_value_size: int = 200
 ) -> Strategy[list[RecordTuple]]:
-    """Records that are appended together."""
+    """Generate records that are appended together."""
     return st.lists(records(max_value_size=max_value_size), min_size=min_size, max_size=max_size)
 
 
 def batches(*, codecs: tuple[Codec, ...] = CODECS, max_size: int = 20) -> Strategy[bytes]:
-    """One record batch v2 with a good CRC and base offset 0: for `Log.append_batch`, and for parsers."""
+    """Generate one record batch v2 with a valid CRC and base offset 0: for `Log.append_batch`, and for parsers."""
     return st.builds(
         lambda rows, codec: bytes(encode(rows, codec=codec)),
         record_lists(max_size=max_size),
@@ -93,12 +93,12 @@ def batches(*, codecs: tuple[Codec, ...] = CODECS, max_size: int = 20) -> Strate
 
 
 def topic_names() -> Strategy[str]:
-    """Names that a topic may have by Kafka's rule; two of them may look the same in metrics (``a.b``, ``a_b``)."""
+    """Generate valid topic names by Kafka's rule; two may look the same in metrics (``a.b``, ``a_b``)."""
     return st.text(_LETTERS, min_size=1, max_size=249).filter(lambda name: name not in (".", ".."))
 
 
 def bad_topic_names() -> Strategy[str]:
-    """Names that no topic may have, those that would leave the directory among them."""
+    """Generate invalid topic names, including those that would leave the directory."""
     outside = st.characters(codec="utf-8", exclude_characters=_LETTERS)
     misplaced = st.builds(
         lambda name, at, bad: name[:at] + bad + name[at:], topic_names(), st.integers(0, 249), outside
@@ -111,15 +111,15 @@ def bad_topic_names() -> Strategy[str]:
 
 
 def partition_counts(*, most: int = 8) -> Strategy[int]:
-    """How many partitions a topic gets, from 1 to ``most``."""
+    """Generate numbers of partitions, from 1 to ``most``."""
     return st.integers(1, most)
 
 
 def log_settings(*, workable: bool = True) -> Strategy[dict[str, Any]]:
-    """Settings of a topic by Kafka's dotted keys, each in its range and all together accepted.
+    """Generate settings of a topic by Kafka's dotted keys, each in its range and all accepted together.
 
     With ``workable`` records of some kilobytes fit, nothing is deleted or compacted, and no
-    timestamp is refused; without it every value that is allowed may come.
+    timestamp is refused; without it every allowed value is possible.
     """
     rules = {key: rule for key, rule in keys_of(LogConfig).items() if not (workable and key in _LEFT_OUT)}
     choices = {key: _setting(key, rule, workable) for key, rule in rules.items()}

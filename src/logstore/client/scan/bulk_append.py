@@ -1,8 +1,8 @@
-"""One append to several partitions: shared out by key, checked as a whole, then written.
+"""Bulk append to several partitions: split by key, validated as a whole, then written.
 
-Everything that can be wrong with the records is found before the first byte is written: they are
-encoded for each partition and compared with the rules of its log. What is left to refuse is the disk,
-and where it refuses after others have written, the error says what is in the log and what is not.
+Every invalid record is found before the first byte is written: the records are
+encoded for each partition and compared with the rules of its log. Only the disk can fail after that.
+If it fails after other partitions were written, the error says which records are in the log.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from logstore.records import Ack, AppendResult, Codec, TimestampType
 
 
 class Target(Protocol):
-    """What an append to several partitions needs of its topic."""
+    """The topic of an append to several partitions, as far as it is needed here."""
 
     @property
     def partition_count(self) -> int: ...
 
     def _log_to_write(self, partition: int) -> Log:
-        """The log of one partition, to be written."""
+        """Return the log of one partition, to be written."""
 
 
 _SPARE_ENCODERS = 16
@@ -48,17 +48,17 @@ def append_spread(
     codec: Codec | None = None,
     ack: Ack | str | None = None,
 ) -> dict[int, AppendResult]:
-    """Append records to the partitions of a topic that their keys decide; the offsets by partition.
+    """Append records to the partitions that their keys choose; return the offsets by partition.
 
     ``records`` are those of `Log.append`; those without a key go to the partition ``keyless``.
 
     Raises:
-        RecordError: a record cannot be written. Nothing is.
-        PartialAppendError: the disk refused after some partitions were written; it names them.
-        and as `Log.append`.
+            RecordError: a record cannot be written. None is.
+            PartialAppendError: the disk failed after some partitions were written; it names them.
+            and as `Log.append`.
     """
     settled = None if ack is None else Ack(ack)
-    # The log's own: what holds for a topic is worked out anew each time it is asked for.
+    # The log's own settings: those of a topic are computed for each request.
     count, config = topic.partition_count, topic._log_to_write(keyless).config
     append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
     stamp = now_ms if timestamp is None or append_time else timestamp_of(timestamp)
@@ -80,7 +80,7 @@ def append_spread(
             check_keys(encoder.null_keys, config)
             if not append_time:
                 check_timestamps(encoder.min_timestamp_ms, encoder.max_timestamp_ms, config, now_ms)
-        # Opened before anything is written: a partition that cannot be opened is found now.
+        # Opened before anything is written: a partition that cannot be opened fails here.
         logs = {
             partition: topic._log_to_write(partition)
             for partition, encoder in encoders.items()
@@ -93,10 +93,10 @@ def append_spread(
 
 
 def _encode(records: Any, spread: Spread, keyless: int, begin: Callable[[int], Encoder]) -> dict[int, Encoder]:
-    """The records as batches that are still open, by partition."""
+    """Encode the records; return batches that are still open, by partition."""
     if type(records) is not list:
         if isinstance(records, TopicScan | Scan):
-            # Arrow streams too, but of columns, and headers are none of the usual ones.
+            # An Arrow source gives a stream too, but of columns, and rows with headers are none of the usual ones.
             records = iter(records)
         elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
             spread.add_arrow(records)

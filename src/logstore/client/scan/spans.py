@@ -1,8 +1,8 @@
-"""Where a range of offsets lies in a log's bytes and times, told by indexes: for those who plan reads.
+"""Sizes and times of a range of offsets in a log, read from indexes, for planning reads.
 
-Nothing is decoded: a batch is found by its segment's index and its header. The answers are for planning: a
-segment that is deleted or cut meanwhile makes them coarser, never wrong, since who reads asks the log again. Any
-thread may call.
+Nothing is decoded: a batch is found by its segment's index and its header. The results are for planning: a
+segment that is deleted or truncated concurrently makes them coarser, never wrong, since readers ask the log again.
+Any thread may call.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["narrowed", "offset_after", "parts_of"]
 
 
 def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int, int]]:
-    """At most ``parts`` ranges of about the same size in bytes that together are ``start`` to ``end``.
+    """Split ``start`` to ``end`` into at most ``parts`` ranges of about the same size in bytes.
 
-    They are cut between batches, so that no batch is read twice.
+    They are split between batches, so that no batch is read twice.
 
     >>> log = Log.open(tmp / "flights-0")
     >>> for n in range(100):
@@ -34,7 +34,7 @@ def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int,
     try:
         first, last = map.before(start), map.before(end)
         sizes = [first + (last - first) * number // parts for number in range(1, parts)]
-        # The first offset whose batch begins there or behind it: a batch begins at every cut.
+        # The first offset whose batch begins there or later: a batch begins at every split.
         cuts = [start + bisect_left(range(start, end), size, key=map.before) for size in sizes]
     except (RecordError, StorageError):
         cuts = [start + (end - start) * number // parts for number in range(1, parts)]
@@ -43,7 +43,7 @@ def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int,
 
 
 def offset_after(log: Readable, start: int, end: int, max_bytes: int) -> int:
-    """The end of a range from ``start`` of whole batches with at most ``max_bytes``, or of one batch.
+    """Return the end of a range from ``start`` of whole batches with at most ``max_bytes``, or of one batch.
 
     At most ``end``, and above ``start`` where that is below ``end``. A batch that begins before ``start``
     counts as a whole.
@@ -56,7 +56,7 @@ def offset_after(log: Readable, start: int, end: int, max_bytes: int) -> int:
         beyond = start + bisect_right(offsets, limit, key=map.before)
         if beyond > end:
             return end
-        # The batch before that passes the limit, too; it is taken only where it is the first.
+        # The batch before `beyond` passes the limit too; it is taken only where it is the first.
         whole = start + bisect_left(offsets, map.before(beyond - 1), key=map.before)
     except (RecordError, StorageError):
         return end
@@ -64,10 +64,10 @@ def offset_after(log: Readable, start: int, end: int, max_bytes: int) -> int:
 
 
 def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
-    """A range within a range that holds all its records with a timestamp of ``since_ms`` or later.
+    """Return the part of a range that holds all its records with a timestamp of ``since_ms`` or later.
 
-    By the greatest timestamp of each segment, and its time index. Nothing of a log tells the least one: records
-    need not lie in the order of their timestamps.
+    Uses the greatest timestamp of each segment, and its time index. A log stores no least timestamp: records
+    need not be in the order of their timestamps.
     """
     try:
         return _since(log, start, end, since_ms)
@@ -78,13 +78,13 @@ def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, i
 def _since(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
     segments = [segment for segment in log.segments if segment.base_offset < end]
     for segment in segments:
-        # What was lost between two of them may be as new as what is asked for: reading all of it tells.
+        # Records lost between two segments may be as new as ``since_ms``; only a full read would tell.
         log.check_joined(segment)
     new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
     if not new:
         return end, end
     first, last = segments[new[0]], new[-1]
-    # Where in the segment to begin to look; what is before is older.
+    # Where in the segment to begin to look; earlier records are older.
     begin = first.offset_for_time(since_ms)
     start = max(start, first.base_offset if begin is None else begin)
     if last + 1 < len(segments):
@@ -93,7 +93,7 @@ def _since(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int
 
 
 def _is_as_new(segment: Segment, since_ms: int) -> bool:
-    # The active one may have grown since it was measured.
+    # The active segment may have grown since it was measured.
     if not segment.sealed:
         return True
     newest = segment.largest_timestamp()
@@ -101,7 +101,7 @@ def _is_as_new(segment: Segment, since_ms: int) -> bool:
 
 
 class _Bytes:
-    """The segments of a log as they are now, laid end to end."""
+    """The segments of a log as they are now, concatenated."""
 
     def __init__(self, log: Readable) -> None:
         self._segments = log.segments
@@ -111,6 +111,6 @@ class _Bytes:
             self._starts.append(self._starts[-1] + segment.size)
 
     def before(self, offset: int) -> int:
-        """Bytes before the batch that holds or follows an offset."""
+        """Return the bytes before the batch that holds or follows an offset."""
         place = bisect_right(self._bases, offset) - 1
         return 0 if place < 0 else self._starts[place] + self._segments[place].position_of(offset)

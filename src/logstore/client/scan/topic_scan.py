@@ -1,9 +1,9 @@
-"""One bounded look at a topic: which range of which partition, and in which shape it is handed out.
+"""A bounded scan of a topic: a range of offsets of some partitions, and the shape of its rows.
 
-A `TopicScan` strings the scans of single logs together, partition after partition, and adds nothing to
-what each of them promises: the rows of one partition are in the order of their offsets, and there is no
-order across partitions, which is why every row may name its partition and its offset. The range is
-fixed when the scan is made; the records are read as they are asked for, one chunk at a time.
+A `TopicScan` concatenates the scans of single logs, partition after partition, and adds nothing to
+what each of them promises. The rows of one partition are in offset order. There is no
+order across partitions, so each row may name its partition and its offset. The range is
+fixed when the scan is made; the records are read as they are requested, one chunk at a time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from logstore.columns.value_schema import ValueSchema
 
 #: One bound of a scan: an offset for every partition, "earliest", "latest", or one of these for each. A start
-#: below 0 is so many offsets before the partition's end.
+#: below 0 is that many offsets before the partition's end.
 Bound = int | str | Mapping[int, int | str] | None
 
 _WORDS = ("earliest", "latest")
 
 
 class HasLogs(Protocol):
-    """What has a log for each of its partitions: a `Topic`."""
+    """An object with a log for each of its partitions: a `Topic`."""
 
     @property
     def partition_count(self) -> int: ...
@@ -42,7 +42,7 @@ class HasLogs(Protocol):
 
 
 class LogsOf(Mapping[int, Readable]):
-    """The logs of a topic by the numbers of its partitions; one is opened when it is asked for, and not before."""
+    """The logs of a topic by the numbers of its partitions; each is opened when it is first asked for."""
 
     def __init__(self, topic: HasLogs) -> None:
         self._topic = topic
@@ -64,14 +64,14 @@ class LogsOf(Mapping[int, Readable]):
 class TopicScan(Tabular):
     """A range of a topic's records: an Arrow stream, an iterator of `Record`s, numpy columns or a count.
 
-    Made by `Topic.scan`. Every use begins again at the start of the range, and several may be under
-    way at once, in any threads. Memory is that of one chunk, whatever the size of the range, except for
+    Made by `Topic.scan`. Every use begins again at the start of the range, and several may
+    run concurrently, in any threads. Memory is that of one chunk, whatever the size of the range, except for
     `to_numpy`, `to_arrow`, `to_pandas` and `to_polars`. Partitions come one after the other, each in the order of
     its offsets; across partitions there is no order.
 
-    A scan can be pickled, and read in another process on the same machine: there its partitions are opened
-    read-only, by their directories and settings, when they are first read, and the range is the one that was fixed
-    here. A use that has begun stays where it is.
+    A scan can be pickled, and read in another process on the same machine. There its partitions are opened
+    read-only, by their directories and settings, when they are first read; the range is the one that was fixed
+    here. A use that has begun is not pickled.
 
     >>> import polars
     >>> with logstore.open(tmp / "data") as store:
@@ -105,23 +105,26 @@ class TopicScan(Tabular):
 
         ``start`` is inclusive and by default "earliest", ``end`` exclusive and by default "latest": what a
         reader of ``isolation`` may see now. A partition that a mapping leaves out has the default. A start
-        below 0 counts offsets from the end of what may be seen of each partition: -10 is the last ten of each, or
-        all where there are fewer. ``since`` (inclusive) and ``until`` (exclusive) choose by the timestamps of the
-        records: milliseconds, aware datetimes, or so long before this call, a timedelta of either sign or a text
+        below 0 counts offsets from the visible end of each partition: -10 is the last ten of each, or
+        all where there are fewer.
+
+        ``since`` (inclusive) and ``until`` (exclusive) select by the timestamps of the
+        records: milliseconds, aware datetimes, or relative to this call, a timedelta of either sign or a text
         such as ``"-2h"`` (ms, s, m, h, d, w). ``limit`` is the most records that are read of all partitions
         together, in their order. ``columns`` names the Arrow columns, in their order; None means all but
-        headers. With ``views`` keys and values are ``binary_view``, not copied out of what was read.
-        ``value_schema`` says what the values are (`logstore.columns.value_schema` has the ways to say it): its
+        headers. With ``views`` keys and values are ``binary_view``, not copied out of the bytes read.
+
+        ``value_schema`` is the schema of the values (`logstore.columns.value_schema` has its forms): its
         fields become columns of their own names, in place of the value unless ``columns`` names that
-        too. Fields that are not asked for are not decoded. A value that is not what the schema says
+        too. Fields that are not requested are not decoded. A value that does not fit the schema
         raises, or with ``on_error="null"`` gives null. A read takes ``max_bytes``, or one batch where that
-        is larger. Stored bytes that are damaged raise, behind what stands before them; with
-        ``on_damage="skip"`` they are passed over, and `left_out` says what is missing.
+        is larger. Damaged bytes raise after the records before them; with
+        ``on_damage="skip"`` they are skipped, and `left_out` says what is missing.
 
         Raises:
             UnknownPartitionError: the topic has no such partition.
             OffsetOutOfRangeError: a start or end lies outside of its partition.
-            InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
+                InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
             ValueError: a column, a word for an offset or a part of the schema is unknown, or ``limit`` no count.
         """
         check_limit(limit)
@@ -151,7 +154,7 @@ class TopicScan(Tabular):
     def _decoding(
         self, columns: Sequence[str] | None, schema: ValueSchema | None, on_error: str
     ) -> tuple[str, ...]:
-        """Check the columns, and prepare what makes those that are fields of the values."""
+        """Check the columns, and prepare a decoder for those that are fields of the values."""
         from logstore.columns._export import ColumnStream
 
         if schema is None:
@@ -175,17 +178,17 @@ class TopicScan(Tabular):
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """What the use of this scan that began last has passed over so far, with ``on_damage="skip"``."""
+        """What the latest use of this scan has skipped so far, with ``on_damage="skip"``."""
         return [each for scan in self._scans.values() for each in scan.left_out]
 
     def chunks(self) -> Iterator[Batches]:
-        """The range as runs of whole batches, one read each.
+        """Return the range as runs of whole batches, one read each.
 
         Raises:
-            OffsetOutOfRangeError: what is still to be read was deleted, and is not held: the store is open
+            OffsetOutOfRangeError: records still to be read were deleted, and are not held: the store is open
                 read-only or the scan was pickled, or more than 256 segments of a partition were taken.
             CorruptRecordError: a stored batch is damaged; names file and position, and as ``next_offset`` where
-                its partition goes on. What stands before it was given.
+                its partition continues. The records before it were returned.
             LogClosedError: the store was closed.
         """
         chunks = itertools.chain.from_iterable(scan.chunks() for scan in self._scans.values())
@@ -196,45 +199,45 @@ class TopicScan(Tabular):
             yield from chunk
 
     def values(self) -> Iterator[list[bytes | None]]:
-        """The values alone, in one list for each read."""
+        """Return the values only, in one list for each read."""
         return values_of(self.chunks())
 
     def batches(self) -> Iterator[ColumnBatch]:
-        """The range as Arrow record batches (objects with ``__arrow_c_array__``), at least one for each read."""
+        """Return the range as Arrow record batches (with ``__arrow_c_array__``), at least one for each read."""
         return iter(self._stream())
 
     def to_numpy(self) -> dict[str, Any]:
-        """The columns as numpy arrays, all of the range in memory at once.
+        """Return the columns as numpy arrays, with all of the range in memory at once.
 
         Numbers are arrays of their type and times of ``datetime64``, in UTC; keys, values, texts and headers
-        are arrays of objects, with None for null. Fields of ``value_schema`` that are numbers, times or truths
+        are arrays of objects, with None for null. Fields of ``value_schema`` that are numbers, times or booleans
         are masked arrays, masked where they are null; bytes of a fixed size are of a void type.
         """
         from logstore.columns._export import columns_of
         from logstore.columns.arrays import arrays_of
 
         fields = () if self._decoder is None else self._decoder.names
-        # It has the types if there is no record.
+        # The types come from here if there is no record.
         empty = columns_of(Batches(b""), self.columns, decoder=self._decoder)
         return arrays_of(itertools.chain([empty], self.batches()), self.columns, fields)
 
     def count(self) -> int:
-        """How many records the range holds: as many as iterating it gives.
+        """Count the records of the range: as many as iterating it gives.
 
-        Told by the headers of the batches, which are neither checked nor decompressed for it, unless
+        Uses the headers of the batches, which are neither checked nor decompressed for it, unless
         times bound the range or a transaction in it was aborted.
         """
         total = sum(scan.count() for scan in self._scans.values())
         return total if self._limit is None else min(total, self._limit)
 
     def _stream(self) -> ColumnStream:
-        # Not imported with the store: who reads records needs no columns.
+        # Not imported with the store: a reader of records needs no columns.
         from logstore.columns._export import ColumnStream
 
         return ColumnStream(self.chunks(), self.columns, views=self._views, decoder=self._decoder)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The decoder is made of what the values were said to be.
+        # The decoder is not picklable; it is made from the schema again.
         return {name: value for name, value in self.__dict__.items() if name != "_decoder"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -248,7 +251,7 @@ class TopicScan(Tabular):
 
 
 def _chosen(topic: str, logs: Mapping[int, Readable], partitions: Iterable[int] | int | None) -> list[int]:
-    """The numbers of the partitions to read, in the order given, each of them known."""
+    """Return the numbers of the partitions to read, in the order given; raise if one is unknown."""
     if partitions is None:
         return sorted(logs)
     chosen = [partitions] if isinstance(partitions, int) else list(dict.fromkeys(partitions))
@@ -267,7 +270,7 @@ def _check_known(topic: str, logs: Mapping[int, Readable], numbers: Iterable[Any
 def _bounds(
     topic: str, logs: Mapping[int, Readable], chosen: list[int], name: str, bound: Bound
 ) -> dict[int, int | str]:
-    """The bound of each chosen partition: an offset or a word that is known."""
+    """Return the bound of each chosen partition: an offset or a known word."""
     default = "earliest" if name == "start" else "latest"
     if isinstance(bound, Mapping):
         _check_known(topic, logs, bound)
@@ -290,7 +293,7 @@ def _start(log: Readable, bound: int | str, isolation: Isolation) -> int | None:
 
 
 def _end(log: Readable, bound: int | str) -> int | None:
-    # None is the end that `Readable.scan` looks up once, for a start that counts from it too.
+    # None means the end that `Readable.scan` looks up once, for a start that counts from it too.
     if isinstance(bound, int):
         return bound
     return None if bound == "latest" else log.log_start_offset

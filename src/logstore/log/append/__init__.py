@@ -1,1 +1,1 @@
-"""Appending: validation, one append, batches and files from elsewhere, single records, flushes."""
+"""Appending: validation, single appends, runs and files from elsewhere, buffered records, flushes."""

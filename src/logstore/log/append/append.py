@@ -1,7 +1,7 @@
-"""One append under the lock: who may write, which segment takes it, what has to be noted with it.
+"""One append under the lock: check the writer, choose the segment, write, update the state.
 
 The bytes come first; epochs, producer state and marks follow them, so that a reader or a crash in
-between finds nothing promised that is not there.
+between finds no mark above missing bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logstore.records import AppendResult, Origin, TimestampType
 
 
 class ProducerStamp(NamedTuple):
-    """Who writes a batch: makes the append idempotent, and transactional if it says so."""
+    """The producer of a batch: makes the append idempotent, and transactional if ``transactional`` is set."""
 
     producer_id: int
     producer_epoch: int
@@ -37,7 +37,7 @@ class ProducerStamp(NamedTuple):
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
-#: Puts stamped or unstamped batches behind the last segment; the end behind them. As `_put_locked`.
+#: Writes stamped or unstamped batches at the log end and returns the new end. As `_put_locked`.
 Put = Callable[[State, Any, int, int, int, int, int], int]
 
 _REPLICATION = Origin.REPLICATION
@@ -60,9 +60,9 @@ def write_locked(
 ) -> AppendResult:
     """Write admitted batches at the log end offset and move the marks: one append, whole or not at all.
 
-    ``span`` counts the offsets that they take, ``produced`` is what producer state needs of a batch
-    with a producer id. ``put`` brings the bytes into the segments, if it is not by writing ``data`` behind
-    them. Raises as `Log.append_batch`.
+    ``span`` counts the offsets that they take, ``produced`` has the producer state's fields of a batch
+    with a producer id. ``put`` brings the bytes into the segments, if not by writing ``data`` at their
+    end. Raises as `Log.append_batch`.
     """
     state.check_whole_locked()
     if max_timestamp < state.old_below_ms:
@@ -85,9 +85,9 @@ def write_locked(
             if state.config.timestamp_type is TimestampType.CREATE_TIME:
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
-    # Until the end is set nothing of it counts: see `settle_locked`.
+    # An interrupt before the end is set leaves bytes that are not in the log: see `settle_locked`.
     state.appending = True
-    # In a memory tail an append cannot be cut off again, nor is there a file to replay its producer from.
+    # An interrupted append to a memory tail could not be undone, nor its producer be replayed from a file.
     change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
         end = change(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put)
@@ -107,7 +107,7 @@ def write_locked(
 
 
 def _check_keys(state: State, data: Any) -> None:
-    """Look for keys once more: the caller may have looked before the log became a compacted one."""
+    """Check keys again: the caller may have checked before the log became a compacted one."""
     limit = state.config.decompressed_max_bytes
     check_keys(
         data.null_keys
@@ -134,7 +134,7 @@ def _change_locked(
     batch_count: int,
     put: Put | None,
 ) -> int:
-    """The bytes, then everything that speaks of them; the offset behind the last record."""
+    """Write the bytes, then the epoch and producer state; return the offset after the last record."""
     if state.must_unmark:
         shielded(state.unmark_locked)
     if first + span - 1 - state.end.value > INT32_MAX:
@@ -148,7 +148,7 @@ def _change_locked(
         end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
-            # A full disk has kept it from being written for a while: memory is no place for more.
+            # A full disk keeps the tail from being written; growing on, it would exhaust memory.
             shielded(state.drain_tail_locked)
         stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
     _note_epoch_locked(state, leader_epoch, first)
@@ -189,7 +189,7 @@ def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int
 def _put_locked(
     state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int, batch_count: int
 ) -> int:
-    """Write stamped or unstamped batches into the segments, rolling where one is full; the end behind them."""
+    """Write stamped or unstamped batches into the segments, rolling full ones; return the new end."""
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
         shielded(state.roll_locked)
@@ -197,7 +197,7 @@ def _put_locked(
     if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
         return first + span
-    # More batches than one segment holds, or each with a place of its own: each is written by itself.
+    # More batches than one segment holds, or offsets that are positions: each batch is written by itself.
     view = memoryview(data)
     next_offset = end = first
     try:
@@ -206,11 +206,11 @@ def _put_locked(
             count = int.from_bytes(view[23:27], "big") + 1
             if state.roll_is_due_locked(length, next_offset + count - 1, max_timestamp):
                 shielded(state.roll_locked)
-            # Released by itself: a traceback that holds on to this frame must not hold the encoder's bytes.
+            # Released here: a traceback that refers to this frame would otherwise pin the encoder's bytes.
             with view[:length] as batch:
                 state.append_locked(batch, next_offset, leader_epoch)
             if next_offset == first:
-                # Before a roll raises the recovery point over it: no scan would find the epoch then.
+                # Before a roll raises the recovery point over the batch: a scan would no longer find its epoch.
                 _note_epoch_locked(state, leader_epoch, first)
             end = next_offset + count
             next_offset += length if by_position else count
@@ -218,7 +218,7 @@ def _put_locked(
             view.release()
             view = rest
     except LogstoreError:
-        # All or nothing: what is already written is not part of the log yet.
+        # All or nothing: batches already written would stay behind the log end.
         if next_offset > first and state.failed is None:
             shielded(cut_locked, state, first)
         raise
@@ -228,7 +228,7 @@ def _put_locked(
 
 
 def add_records(encoder: Encoder, records: Any) -> None:
-    """Give records of any kind that `Log.append` takes to an encoder."""
+    """Add records of any kind that `Log.append` accepts to an encoder."""
     if type(records) is list:
         encoder.add_all(records)
     elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
@@ -248,7 +248,7 @@ def add_records(encoder: Encoder, records: Any) -> None:
 
 
 def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
-    """What producer state needs of an idempotent append, as if it began at offset 0."""
+    """Return the producer state's fields of an idempotent append, as if it began at offset 0."""
     if encoder.batch_count > 1:
         raise RecordTooLargeError(
             f"an idempotent append must fit one batch, this one takes {encoder.batch_count}; send fewer records"
@@ -257,7 +257,7 @@ def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
 
 
 def produced_run(producer: ProducerStamp, record_count: int, max_timestamp_ms: int) -> ProducedBatch:
-    """What producer state needs of records whose sequences follow one another, as if they began at offset 0."""
+    """Return the producer state's fields of records with consecutive sequences, as if they began at offset 0."""
     return ProducedBatch(
         0,
         record_count - 1,

@@ -1,8 +1,8 @@
-"""Single records, gathered into batches: what a producer's accumulator is in Kafka.
+"""Appender: collects single records into batches, as Kafka's producer accumulator does.
 
-A record goes straight into the bytes of the batch that is being built (`_encode.FastBatcher`, without
-a lock); the batch is appended when it reaches `batch_bytes`, when it has waited `linger_ms`, or when
-somebody flushes. A record that is still gathered is not acknowledged at all.
+A record is encoded straight into the open batch (`_encode.FastBatcher`, without a lock). The batch is
+appended when it reaches `batch_bytes`, when it has waited `linger_ms`, or on a flush. A record in the
+open batch is not acknowledged.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ _logger = logging.getLogger(__name__)
 
 
 class Target(Protocol):
-    """What an appender needs of its log."""
+    """The interface of a log that an appender uses."""
 
     @property
     def config(self) -> LogConfig: ...
 
     @property
     def _appenders(self) -> set[int]:
-        """The ids of appenders that are not closed."""
+        """Ids of the appenders that are not closed."""
 
     @property
     def _dropped_appenders(self) -> set[Appender]:
-        """Those of them that were dropped: the log closes them before itself."""
+        """The dropped appenders among them: the log closes them before itself."""
 
     def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None) -> AppendResult: ...
 
 
 class Appender(FastBatcher):
-    """Gathers single records for one log. Any thread may append; each thread's records keep their order.
+    """Batches single records for one log. Any thread may append; each thread's records keep their order.
 
-    Closing flushes; so does leaving a ``with`` block. One that is dropped without either warns, and is flushed by a
-    thread of its own, at the latest when its log is closed. `append(value, key, timestamp_ms, headers)`
-    gathers one record: one without a timestamp gets the time at which its batch was begun, at most
-    ``linger_ms`` ago. It blocks only while a full batch is written, and raises what an earlier
-    background write has failed with.
+    Closing flushes; so does leaving a ``with`` block. A dropped appender warns, and is flushed by a thread of
+    its own, at the latest when its log is closed. `append(value, key, timestamp_ms, headers)` adds one
+    record. Without a timestamp it gets the time at which its batch was begun, at most ``linger_ms``
+    ago. `append` blocks only while a full batch is written, and raises the error of an earlier
+    background write.
 
     >>> with log.appender(linger_ms=5) as appender:
     ...     appender.append(b"one")
@@ -123,12 +123,13 @@ class Appender(FastBatcher):
             self._settle()
 
     def _add_locked(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
-        """Add one record under the lock; the caller resumes the quick way when all is in place."""
+        """Add one record under the lock; the caller resumes the fast path afterwards."""
         self._check_usable()
         self.pause()
         encoder = self._encoder
         if encoder.pending_bytes >= self._batch_bytes or (
-            # What only a codec can make fit is tried alone, and at once: its own caller learns of a failure.
+            # A record that only compression can make fit is written alone and at once: else another caller
+            # would get its error.
             encoder.pending_bytes and _size(value) + _size(key) > self._limit
         ):
             self._write_locked(self._ack)
@@ -139,8 +140,8 @@ class Appender(FastBatcher):
     def submit(
         self, value: Any, key: Any = None, timestamp_ms: int | None = None, headers: Any = None
     ) -> Future[int]:
-        """As `append`; the future gives the record's offset once its batch is acknowledged."""
-        from concurrent.futures import Future  # 3 ms of import that few need
+        """Add one record as `append`; the future gives its offset once its batch is acknowledged."""
+        from concurrent.futures import Future  # 3 ms of import that few processes need
 
         future: Future[int] = Future()
         self._check_process()
@@ -159,14 +160,14 @@ class Appender(FastBatcher):
             self._write_locked(self._ack)
 
     def flush(self, *, ack: Ack | str | None = None) -> AppendResult | None:
-        """Append what is gathered and wait for ``ack``; its offsets, or None if there was nothing.
+        """Append the open batch and wait for ``ack``; return its offsets, or None if it was empty.
 
         Raises:
             RecordError: the batch breaks a rule of the log. Its records are dropped, later ones are not.
-            DiskFullError, TooManyFilesError: there is no room. The records stay gathered: flush again later.
-            StorageFailedError: the log takes no more writes; the gathered records are lost.
+            DiskFullError, TooManyFilesError: there is no room. The batch is kept: flush again later.
+            StorageFailedError: the log takes no more writes; the batch is lost.
         """
-        # A wrong word is refused before the gathered batch is touched.
+        # An unknown ``ack`` is refused before the batch is touched.
         ack = self._ack if ack is None else Ack(ack)
         self._check_process()
         try:
@@ -181,10 +182,10 @@ class Appender(FastBatcher):
             self._settle()
 
     def tick(self) -> None:
-        """Append what has waited for ``linger_ms``."""
+        """Append a batch that has waited for ``linger_ms``."""
         if (self._clock.monotonic_s() - self._started_s) * 1000 < self._linger_ms:
             return
-        # Somebody who holds the lock is writing at this moment, or about to add: the next tick sees.
+        # A thread that holds the lock is writing or about to add a record; the next tick checks again.
         if not self._encoder.pending_bytes or self._closed or not self._lock.acquire(blocking=False):
             return
         try:
@@ -192,7 +193,7 @@ class Appender(FastBatcher):
             self._write_locked(self._ack)
             self.resume(self._encoder, self._batch_bytes)
         except NO_ROOM as error:
-            # Still gathered; it is tried again after another linger, or by a flush.
+            # The batch is kept; it is retried after another linger, or by a flush.
             _logger.warning("gathered records wait for room: %s", error)
             self._started_s = self._clock.monotonic_s()
         except BaseException as error:
@@ -216,20 +217,20 @@ class Appender(FastBatcher):
             if isinstance(error, (RecordError, NotSyncedError)):
                 self._begin()
             raise
-        # Before anything else: these records are in the log, and must not go there again.
+        # Before anything else: an error in between would leave the batch, and its records be appended twice.
         self._begin()
         self._settled += [(future, result.first_offset + index) for index, future in self._futures]
         self._futures = []
         return result
 
     def _settle(self) -> None:
-        """Answer futures, without the lock: whoever waits for one may use this appender at once."""
-        # As many as there are now: who adds others while these are answered answers them.
+        """Complete futures, without the lock: their callbacks may use this appender at once."""
+        # As many as there are now: a thread that adds others meanwhile completes them itself.
         for _ in range(len(self._settled)):
             try:
                 future, answer = self._settled.popleft()
             except IndexError:
-                return  # another thread answers them
+                return  # another thread completes them
             if not future.set_running_or_notify_cancel():
                 continue
             if isinstance(answer, BaseException):
@@ -238,7 +239,7 @@ class Appender(FastBatcher):
                 future.set_result(answer)
 
     def _check_process(self) -> None:
-        # Before the lock: a thread of the parent may have held it at the fork, for ever.
+        # Before the lock: a thread of the parent may have held it at the fork, and a child would wait forever.
         if self._fork != fork_generation():
             raise ForkedError("the appender was opened before a fork; open the log again in the child")
 
@@ -248,7 +249,7 @@ class Appender(FastBatcher):
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        """Raise what a background write has failed with: once if it was the fault of its records."""
+        """Raise the error of a background write: only once if its records caused it."""
         failure = self._failure
         if failure is not None:
             if isinstance(failure, RecordError):
@@ -260,7 +261,7 @@ class Appender(FastBatcher):
 
         Raises:
             DiskFullError, TooManyFilesError: there is no room. The appender stays open with its records:
-                close it again when there is.
+                close it again once there is room.
             LogstoreError: this write, or an earlier one in the background, has failed.
         """
         self._check_process()
@@ -307,8 +308,8 @@ class Appender(FastBatcher):
 
 
 def _size(data: Any) -> int:
-    """Bytes of a key or value; 0 for what is none, which the encoder refuses."""
+    """Return the bytes of a key or value; 0 for other objects, which the encoder refuses."""
     try:
         return 0 if data is None else memoryview(data).nbytes
-    except (TypeError, ValueError, BufferError):  # what numpy raises, too
+    except (TypeError, ValueError, BufferError):  # all of them raised by numpy
         return 0

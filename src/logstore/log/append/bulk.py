@@ -1,11 +1,11 @@
-"""Many finished batches of one producer, appended as they are: what was encoded elsewhere and checked before.
+"""Bulk append: many finished batches of one producer, encoded and checked elsewhere.
 
-The batches lie one behind the other in memory of the caller's own; they are stamped there and written with as
-few calls as the segments allow. Shape, keys and timestamps have been looked at by the caller; CRCs are
-compared once more here, since they are set anew.
+The batches are consecutive in memory that the caller owns; they are stamped there and written with as few
+calls as the segments allow. The caller has checked shape, keys and timestamps. CRCs are checked again here,
+since they are replaced.
 
-What is written with one call never spans a roll: the snapshot that a roll writes must know every batch below
-it, and producer state is changed once for each call.
+A single write never spans a roll: the snapshot that a roll writes must cover every batch below it, and
+producer state is changed once for each write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def append_run(
     *,
     append_time: bool,
 ) -> AppendResult:
-    """Stamp and write a run; raises as `Log.append_run`."""
+    """Stamp and write a run; raise as `Log.append_run`."""
     stamp_producer(
         run,
         *producer[:3],
@@ -58,8 +58,8 @@ def append_run(
 def _write_locked(
     state: State, rest: memoryview, producer: ProducerStamp, newest: int, now_ms: int
 ) -> tuple[int, int, AppendResult]:
-    """Write as many batches as one segment takes at once; their bytes and records, and where they went."""
-    # Asked under the lock: a smaller segment.bytes may be set at any time.
+    """Write as many batches as one segment takes; return their bytes, their records and the result."""
+    # Under the lock: a smaller segment.bytes may be set at any time.
     size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
     produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
     result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
@@ -68,7 +68,7 @@ def _write_locked(
 
 
 def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:
-    """The size of the first batches that have at most ``limit`` bytes, how many they are, and their records."""
+    """Return size, batch count and record count of the first batches, at least one, within ``limit`` bytes."""
     size = batch_count = count = 0
     while size < len(view):
         length = int.from_bytes(view[size + 8 : size + 12], "big") + 12

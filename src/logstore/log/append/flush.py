@@ -1,8 +1,8 @@
-"""Making a log durable: group commit, the rounds of syncs behind it, and when a flush is due.
+"""Flush: makes a log durable by rounds of syncs under group commit, and decides when a flush is due.
 
 One round syncs, in this order: the sealed segments that are not on disk yet, the names of new
 files, the active segment, the aborted index. Only then does the recovery point rise. A failed sync
-is never tried again.
+is never retried.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _logger = logging.getLogger(__name__)
 
 INT64_MAX = 2**63 - 1
 
-#: A flush writes the index files when so many entries are new: 256 KiB of log that a reader, or the next
-#: open, may have to walk. Eight system calls for each flush of one small record would cost more.
+#: A flush writes the index files at this many new entries: 256 KiB of log that a reader, or the next
+#: open, may have to scan. Eight system calls for each flush of one small record would cost more.
 INDEX_ENTRIES = 64
 
 
 class _Round(NamedTuple):
-    """What one round has to sync, as it was when the round began."""
+    """The files and offsets of one round, as they were when it began."""
 
     target: int  #: the log end offset
     sealed: list[Segment]
@@ -51,7 +51,7 @@ class Flusher:
 
         Raises:
             StorageFailedError: a sync failed, now or before.
-            TooManyFilesError: a file could not be opened to be synced. Nothing is lost, nothing is promised.
+            TooManyFilesError: a file could not be opened to be synced. Nothing is lost, no mark rises.
         """
         self._commit.run(lambda: self._is_synced(offset), self._sync_round)
 
@@ -60,13 +60,13 @@ class Flusher:
         if state.synced.value >= offset:
             return True
         if state.end.value < offset:
-            # Truncated meanwhile: there is nothing left that could be synced.
+            # Truncated meanwhile: waiting for bytes that are gone would never end.
             return True
         state.check_writable()
         return False
 
     def sync_locked(self) -> None:
-        """Sync to the log's end, for its close: appends wait meanwhile, and cannot move the end on for ever."""
+        """Sync to the log end offset under the lock, for close; appends wait and cannot move the end meanwhile."""
         found = self._begin_locked()
         try:
             self._sync(found)
@@ -77,9 +77,9 @@ class Flusher:
         self._end_locked(found)
 
     def _sync_round(self) -> None:
-        """One round of group commit: older segments, names, the active segment; then the promise."""
+        """Run one round of group commit: older segments, names, the active segment; then the recovery point."""
         if self._state.tail is None:
-            # Of what it does, all may be done again: an interrupt needs no more than to be told of.
+            # Unshielded: after an interrupt, every step may be repeated.
             self._sync_written()
         else:
             shielded(self._sync_written)
@@ -91,14 +91,14 @@ class Flusher:
         try:
             self._sync(found)
         except TooManyFilesError:
-            # Not opened is not synced: nothing is lost, and the next flush syncs the same.
+            # No sync was tried, so none has failed: the next flush syncs the same files.
             state.unflushed_records += found.unflushed
             raise
         except StorageError as error:
             with held(state.lock):
                 raise state.fail_locked(error) from error
         except BaseException:
-            # Cut off: what was not synced is still to be flushed when its time comes.
+            # Interrupted: without its count, unsynced records would not make a flush due.
             state.unflushed_records += found.unflushed
             raise
         locked(state.lock, self._settle_locked, self._end_locked, found)
@@ -119,7 +119,7 @@ class Flusher:
         except DiskFullError:
             _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
         except TooManyFilesError:
-            # Nothing is promised yet.
+            # No mark has risen yet.
             raise
         except StorageError as error:
             raise state.fail_locked(error) from error
@@ -139,32 +139,32 @@ class Flusher:
 
     def _end_locked(self, done: _Round) -> None:
         state = self._state
-        # Closed, or failed, while the sync was under way: nothing of it is promised.
+        # The log was closed or failed during the sync: no mark may rise.
         state.check_writable()
         if state.generation != done.generation:
-            # A truncation came between: what was synced may no longer be what is in the log.
+            # A truncation came between: the synced bytes may no longer be those in the log.
             return
         state.counters.flushes += 1
         state.unsynced = [s for s in state.unsynced if s not in done.sealed]
         state.synced.advance(done.target)
         state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
         if state.synced.value > done.target:
-            # Somebody has synced further meanwhile, and has written a higher point.
+            # Another round has synced further and written a higher recovery point: writing ours would lower it.
             state.move_marks_locked()
             return
         point = state.point_now(clean=False)._replace(
             recovery_point=done.target, segment_base_offset=done.active.base_offset, position=done.position
         )
         try:
-            # An epoch that is not in its file is found again only by a scan, so the point waits.
+            # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
             if state.epochs_saved and state.transactions.is_saved:
                 state.recovery.write(point)
         except NO_ROOM as error:
-            # The promise on disk stays lower than the truth: the next open scans more.
+            # Not fatal: the recovery point on disk stays below the synced end, and the next open scans more.
             _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
         except StorageError as error:
             raise state.fail_locked(error) from error
-        # Only a memory tail has grown the files; a sync of them moves marks that go by what is synced.
+        # Only draining a memory tail grows the files; a sync moves marks that depend on the synced end.
         state.move_marks_locked(has_grown=state.tail is not None)
 
     @property
@@ -174,7 +174,7 @@ class Flusher:
         return config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or self._state.tail is not None
 
     def is_due(self) -> bool:
-        """Whether the settings ask for a flush after the append that was just made."""
+        """Return whether the settings ask for a flush after the latest append."""
         state = self._state
         config = state.config
         if state.unflushed_records >= config.flush_messages:
@@ -200,6 +200,6 @@ def _sync_unless_dropped(segment: Segment) -> None:
     try:
         segment.file.sync()
     except StorageError:
-        # Deleted, or cut to a new file, while the sync was under way: nobody needs it on disk.
+        # Deleted, or truncated to a new file, during the sync: it need not be on disk.
         if segment.file.sync_failed or not segment.file.closed:
             raise

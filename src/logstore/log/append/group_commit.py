@@ -1,13 +1,13 @@
-"""Group commit: many threads that want the disk share one sync.
+"""Group commit: many threads share one sync.
 
-The first to come becomes the leader and syncs for all whose bytes were written before it began; the
-others wait, each on a lock of its own, and are let go when their bytes are on disk. Whoever wrote
-later is served by the next round, which the same leader runs at once, since waking another would leave
-the disk idle for longer than a sync takes; after a few rounds it hands over. No thread of its own.
+The first thread becomes the leader and syncs for all whose bytes were written before it began. The
+others wait, each on a lock of its own, and are woken when their bytes are on disk. Later writers are
+served by the next round. The same leader runs it at once, since waking another would leave the disk
+idle for longer than a sync takes; after a few rounds it hands over. No thread of its own.
 
-Threads that append in a loop come back right after a round has let them go. A leader that synced at
-once would leave half of them for the next round, so it waits until as many are there as were at the
-end of the last one, but never longer than an eighth of what its sync took.
+Threads that append in a loop come back right after a round has woken them. A leader that synced at
+once would leave half of them for the next round. So it waits until as many are there as were at the
+end of the last round, but at most an eighth of the last sync's time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from logstore.errors import LogstoreError
 from logstore.io._interrupts import Condition, guarded, held
 
 _PATIENCE = 8
-_LEAST_WAIT_S = 0.001  #: a timed wait of less takes longer than it says
+_LEAST_WAIT_S = 0.001  #: a shorter timed wait takes longer than asked
 _TURNS = 10_000
 _ROUNDS = 4
 
@@ -41,20 +41,21 @@ class _Waiter:
         try:
             return self.is_done()
         except LogstoreError:
-            # Its error, not the leader's: let it go, and it meets that itself.
+            # Its error, not the leader's: woken, it raises that itself.
             return True
 
     def wake(self) -> None:
-        # Again after an interrupt, perhaps: it is locked again then, and nobody waits for it.
+        # After an interrupt this may be a second call: releasing a free lock would raise. One that the waiter
+        # has acquired since may be released, for no thread waits for it.
         if self.lock.locked():
             self.lock.release()
 
 
 class GroupCommit:
-    """Runs a sync so that at most one runs at a time and nobody syncs what another has synced.
+    """Runs a sync so that at most one runs at a time and no thread syncs bytes that another has synced.
 
-    An interrupt may cut off its thread anywhere. Every step is such that `_leave` can follow it: who leads and
-    who waits stands in `_leader` and `_waiting` alone, and a thread is woken before it is taken off the list.
+    An interrupt may stop its thread anywhere. Every step is such that `_leave` can follow it: leader and waiters
+    are recorded in `_leader` and `_waiting` only, and a thread is woken before it is taken off the list.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -62,15 +63,15 @@ class GroupCommit:
         self._changed = Condition()
         self._leader: _Waiter | None = None
         self._waiting: list[_Waiter] = []
-        self._expected = 0  # how many waiters the leader gathers; 0: it does not
-        self._gathered = 0  # waiters there were at the end of the last round
-        self._sync_s = 0.0  # what the last round took
+        self._expected = 0  # count of waiters that the leader waits for; 0: it does not wait
+        self._gathered = 0  # count of waiters at the end of the last round
+        self._sync_s = 0.0  # duration of the last round
 
     def run(self, is_done: Callable[[], bool], sync: Callable[[], None]) -> None:
-        """Return once ``is_done`` holds, having called ``sync`` as the leader if nobody else does.
+        """Return once ``is_done`` holds; call ``sync`` as the leader if there is none.
 
-        An error of ``sync`` is raised in its leader, unless that had been served by an earlier round; a
-        waiter becomes the next leader and meets it in ``is_done`` or ``sync`` itself.
+        An error of ``sync`` is raised in its leader, unless an earlier round had served that one. A waiter
+        becomes the next leader and gets the error from ``is_done`` or ``sync`` itself.
         """
         while not is_done():
             waiter = _Waiter(is_done)
@@ -106,13 +107,13 @@ class GroupCommit:
                 return
 
     def _gather(self) -> None:
-        """Wait, as the leader, for those whom the last round has let go."""
+        """Wait, as the leader, for the threads that the last round has woken."""
         patience_s = self._sync_s / _PATIENCE
         if patience_s <= 0 or len(self._waiting) >= self._gathered:
             return
         until = self._clock.monotonic_s() + patience_s
         if patience_s < _LEAST_WAIT_S:
-            # Only the interpreter is given away meanwhile.
+            # Only the interpreter lock is given away: a timed wait would take longer.
             for _ in range(_TURNS):
                 if len(self._waiting) >= self._gathered or self._clock.monotonic_s() >= until:
                     break
@@ -126,7 +127,7 @@ class GroupCommit:
             self._expected = 0
 
     def _let_go(self) -> bool:
-        """Wake those whose bytes are on disk; whether others are left."""
+        """Wake the waiters whose bytes are on disk; return whether others are left."""
         with held(self._changed):
             self._gathered = len(self._waiting)
             for waiter in list(self._waiting):
@@ -136,8 +137,8 @@ class GroupCommit:
             return bool(self._waiting)
 
     def _leave(self, waiter: _Waiter) -> None:
-        """Wait and lead no more; another leads then, the one that has waited longest. May be called again."""
-        # A leader that is on the list, too, is one that a call before this one had no time to wake.
+        """Stop waiting and leading; the longest waiter leads next. May be called again."""
+        # A leader that is on the list, too, was chosen by an interrupted call that did not wake it.
         if waiter is not self._leader and waiter not in self._waiting and self._leader not in self._waiting:
             return
         with held(self._changed):

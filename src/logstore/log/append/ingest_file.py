@@ -1,15 +1,15 @@
-"""A file of finished batches that becomes a segment of the log as it is: its bytes are written once.
+"""File ingestion: a file of finished batches becomes a segment of the log, so its bytes are written once.
 
-The file lies below the log's directory, in the same file system, and nobody writes to it any more; its batches
-were checked by the caller. It is stamped in place, synced, and renamed behind the last segment. Until the rename
-nothing of the log has changed; from then on it is an append like any other: above the recovery point, of which
-recovery keeps what is whole. A stamped file that is not adopted may still be copied, in the same call of the store;
-no later one takes it.
+The file is below the log's directory, in the same file system, and has no writer any more; the caller has checked
+its batches. It is stamped in place, synced, and renamed to follow the last segment. Until the rename the log is
+unchanged. From then on it is an append like any other: above the recovery point, where recovery keeps whole
+batches. A stamped file that is not adopted may still be copied, in the same call of the store, but not later.
 
 An empty active segment gives its name to the file. Readers in other processes may hold the empty file open, so
-they are told to look again, as after a cut.
+the generation rises, as after a truncation.
 
-Imports what writes a log. Other appends wait for the rename and for a few bytes in each header, not for the disk.
+Imports the modules that write a log. Other appends wait for the rename and for a few bytes in each header, not for
+the disk.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from logstore.records import AppendResult, Origin
 
 _logger = logging.getLogger(__name__)
 
-#: Fewer bytes are copied behind the active segment: each segment costs files, descriptors and an entry in memory.
+#: Smaller files are copied into the active segment: each segment costs files, descriptors and an entry in memory.
 LEAST_BYTES: Final = 16 << 20
-#: Of batches that are smaller on average so many headers have to be stamped that a copy is as cheap.
+#: Files of smaller batches on average are copied: stamping that many headers costs as much.
 LEAST_BATCH_BYTES: Final = 64 << 10
 
 _HEADER = 61
@@ -44,7 +44,7 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Whole(NamedTuple):
-    """What is in a file that may be adopted: every byte of it, as it was checked."""
+    """Checked contents of a file that may be adopted; they cover every byte of it."""
 
     name: str  #: in the log's directory, or below it
     size: int
@@ -71,7 +71,7 @@ def adopt(
     *,
     append_time: bool,
 ) -> AppendResult | None:
-    """Make a file the newest segment; None, with the log as it was, if it has to be copied instead.
+    """Make a file the newest segment; return None, with the log unchanged, if it has to be copied instead.
 
     ``runs`` gives its batches from the beginning, with their counts of records. Raises as `Log.adopt`.
     """
@@ -86,19 +86,19 @@ def adopt(
         raise
     try:
         places = list(_stamp(file, runs, producer, now_ms if append_time else -1))
-        # The disk takes its time while others may still append; under the lock only the headers are left.
+        # Before the lock: a sync of the whole file under it would block other appends.
         file.sync()
 
         def attempt() -> AppendResult | None:
             with held(state.lock):
-                # Again: settings may have changed meanwhile. A stamped file may still be copied.
+                # Settings may have changed since the first check. A stamped file may still be copied.
                 if not _is_fit(state, whole, append_time):
                     return None
                 return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
 
         return with_room(state.quota, whole.size, attempt)
     except NotTaken as error:
-        # Removed by whoever staged it, or not ours to move. Its bytes are there through an open descriptor.
+        # Removed by the staging writer, or not ours to move. The open descriptor still reads its bytes.
         _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)
         return None
     finally:
@@ -106,7 +106,7 @@ def adopt(
 
 
 def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
-    """Whether a file is large enough, and makes a segment that the log's settings allow."""
+    """Return whether a file is large enough, and would be a segment that the log's settings allow."""
     config = state.config
     active = state.segments.active
     entries = config.segment_index_bytes // 12
@@ -116,12 +116,12 @@ def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
         and whole.batch_count < entries
         and whole.record_count <= INT32_MAX
         and (append_time or whole.max_timestamp_ms - whole.first_timestamp_ms <= state.roll_after_ms)
-        # Where offsets are places in the file, or appends wait in memory, the writer decides where each batch goes.
+        # With offsets that are positions, or a memory tail, the log places each batch itself.
         and state.positions is None
         and state.tail is None
-        # Its keys were looked for before the log became a compacted one: what is copied is looked at again.
+        # The keys were checked before the log became a compacted one; only a copy is checked again.
         and not state.must_check_keys
-        # The file gets the name of the next offset; an empty segment that has another name stays.
+        # The file is named by the next offset; it cannot replace an empty segment of another name.
         and (active.size > 0 or active.base_offset == state.end.value)
     )
 
@@ -129,7 +129,7 @@ def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
 def _stamp(
     file: File, runs: Iterable[tuple[bytearray, int]], producer: ProducerStamp, append_time_ms: int
 ) -> Iterator[_Place]:
-    """Make every batch in the file the producer's, as if the file began at offset 0."""
+    """Stamp the producer into every batch in the file, as if the file began at offset 0."""
     position = shift = 0
     sequence = producer.base_sequence
     for run, _ in runs:
@@ -183,13 +183,13 @@ def _adopt_locked(
 
 
 def _make_segment_locked(state: State, whole: Whole, file: File, first: int) -> None:
-    """Put the file behind the last segment, or in the place of an empty one."""
+    """Add the file after the last segment, or in place of an empty one."""
 
     def begin(base_offset: int) -> Segment:
         end = first + whole.record_count
         segment = state.segments.take(whole.name, base_offset, size=whole.size, next_offset=end)
         if file.sync_failed:
-            # Synced to make room for another descriptor, and lost: a later sync would not say so again.
+            # A sync before the descriptor was closed for another file failed; a later sync would not report it.
             raise StorageFailedError(f"{state.name}: a sync of the file failed", path=segment.path)
         return segment
 
@@ -207,7 +207,7 @@ def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None
     state.files_changing += 1
     try:
         with state.storing_locked():
-            # Raised and told before the name changes: that alone has readers look again, and does no harm.
+            # Before the rename: a crash after it would leave readers with the empty file. Alone it is harmless.
             state.generation += 1
             state.recovery.write(state.point_now(clean=False))
             state.publish_locked()

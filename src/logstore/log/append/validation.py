@@ -1,8 +1,8 @@
-"""May this batch enter the log, and what has to be set in it first? Writes nothing.
+"""Batch validation before an append, and the fields that it has to set. Writes nothing.
 
-`admit` looks at the bytes alone and runs outside the log's lock: shape, CRC, size, records,
-timestamps. What depends on the log's state, sequences and epochs, is asked of `Producers` under
-the lock. Rules are those of Kafka's log validation (LogValidator, UnifiedLog.analyzeAndValidate).
+`admit` checks the bytes alone and runs outside the log's lock: shape, CRC, size, records,
+timestamps. `Producers` checks sequences and epochs, which depend on the log's state, under the
+lock. Rules are those of Kafka's log validation (LogValidator, UnifiedLog.analyzeAndValidate).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Admitted(NamedTuple):
-    """A batch that may be written: its bytes, writable and our own, and what the log needs of it."""
+    """A validated batch: its bytes, in a writable copy, and the fields that the log needs."""
 
     data: bytearray
     base_offset: int
@@ -72,13 +72,13 @@ def admit(batch: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Admi
         view.leader_epoch,
         produced,
     )
-    # An export left on the bytearray would keep the log from stamping it.
+    # The view's buffer export would make stamping the bytearray fail.
     del view
     return admitted
 
 
 def too_large(size: int, config: LogConfig) -> RecordTooLargeError:
-    """The error for a batch over the limit."""
+    """Return the error for a batch over the limit."""
     return RecordTooLargeError.over("a batch", size, config.batch_limits, ("send smaller batches",))
 
 
@@ -101,7 +101,7 @@ def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int
 
 
 def check_keys(null_keys: int, config: LogConfig) -> None:
-    """A compacted log keeps the newest record of each key, so each record needs one.
+    """Raise if records of a compacted log have no key: it keeps the newest record of each key.
 
     Raises:
         InvalidRecordError: a record has no key.
@@ -113,7 +113,7 @@ def check_keys(null_keys: int, config: LogConfig) -> None:
 
 
 def produced_of(view: BatchView) -> ProducedBatch:
-    """What producer state needs of a batch."""
+    """Return the producer state's fields of a batch."""
     marker, coordinator_epoch = view.marker or (None, -1)
     return ProducedBatch(
         base_offset=view.base_offset,
@@ -166,7 +166,7 @@ def _check_records(view: BatchView, data: bytearray, config: LogConfig, now_ms: 
         check_timestamps(least, most, config, now_ms)
     was_append_time = view.timestamp_type is TimestampType.LOG_APPEND_TIME
     if most != view.max_timestamp_ms or append_time or was_append_time:
-        # Kafka sets the true maximum too: indexes and retention rest on it.
+        # A wrong maximum would mislead indexes and retention; Kafka corrects it too.
         del view
         restamp_time(data, most, append_time)
     return data, most

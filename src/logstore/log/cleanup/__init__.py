@@ -1,1 +1,1 @@
-"""What is removed: retention, truncation, the files of a deleted partition."""
+"""Removal of records: retention, truncation, the files of a deleted partition."""

@@ -1,8 +1,8 @@
-"""The end of a whole partition: its directory goes, with all that is in it.
+"""Removal of a whole partition: its directory with all files.
 
-Called by whoever has written down durably that the partition is deleted; the log is closed. Readers
-in other processes hold its files open: they are told first, through the published end, so that none
-waits for ever at the end of a log that nobody writes, nor takes a later one of the same name for it.
+The caller has recorded durably that the partition is deleted; the log is closed. Readers in other
+processes hold its files open: they are told first, by the published generation. Otherwise they would wait
+for ever at the end of a log without a writer, or mistake a later log of the same name for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def remove_partition(directory: Directory) -> None:
     """Remove a partition's directory. Not durable before the root is synced; may be called again.
 
     Raises:
-        StorageError: something of it is still there.
+        StorageError: some of its files remain.
     """
     if not directory.exists():
         return
@@ -27,6 +27,6 @@ def remove_partition(directory: Directory) -> None:
             published.write(checkpoints.GONE_GENERATION, 0, 0, 0, 0)
             published.close()
         except StorageError:
-            # On a full disk the news may not fit. A reader then finds the segments gone.
+            # A full disk may refuse the write. A reader then finds the segments missing.
             pass
     directory.remove_tree()

@@ -1,9 +1,9 @@
-"""What is too old or too much of one log goes, by whole segments from its start: `Log.retain`.
+"""Retention: deletes whole segments from the start of a log by age and size, for `Log.retain`.
 
 Rules of Kafka's `UnifiedLog.deleteOldSegments`: a segment is as old as its newest record, by the
-record's own timestamp; nothing at or above the high watermark goes, whatever its age; with
-``cleanup.policy=compact`` alone nothing goes at all. Whether anybody has read the records does not
-matter. Called by whoever keeps house, from any thread.
+record's own timestamp; offsets at or above the high watermark are never deleted; with only
+``cleanup.policy=compact`` nothing is deleted. Records are deleted even if no reader has read them.
+Called by maintenance tasks, from any thread.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _logger = logging.getLogger(__name__)
 
 
 class Retained(NamedTuple):
-    """What one pass over a log has done."""
+    """Result of one pass over a log."""
 
     log_start_offset: int
     deleted_segments: int = 0
     deleted_bytes: int = 0
-    rolled: bool = False  #: the active segment was sealed, since it had been idle for long
+    rolled: bool = False  #: the active segment was sealed, since it was older than segment.ms
     expired_producers: int = 0
 
 
 class OldestSegment(NamedTuple):
-    """The segment that a log would let go of first."""
+    """Segment that a log would delete first."""
 
     timestamp_ms: int  #: of its newest record
-    end_offset: int  #: where the log begins once it is gone
+    end_offset: int  #: the log start offset after its deletion
     size: int
 
 
@@ -52,7 +52,7 @@ def oldest(state: State, active_bytes: int) -> OldestSegment | None:
 
 
 def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = None) -> Retained:
-    """See `Log.retain`; ``sync_to`` brings what is to be deleted to the disk."""
+    """See `Log.retain`; ``sync_to`` syncs the records to be deleted."""
     state.check_writable()
     now = state.clock.now_ms() if now_ms is None else now_ms
     with held(state.lock):
@@ -67,7 +67,7 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     start = state.log_start
     if doomed:
         if doomed[-1].base_offset == segments[-1].base_offset:
-            # All of it. The active segment goes too, unless somebody has appended meanwhile.
+            # Every segment. The active one is deleted too, unless a writer has appended meanwhile.
             end = high_watermark
         else:
             end = segments[len(doomed)].base_offset
@@ -84,7 +84,7 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
 
 
 def _tell_of_holes(state: State, doomed: list[Segment]) -> None:
-    """Say what was lost between segments that go: nothing tells of it once they are gone."""
+    """Log the gaps between segments to be deleted: they cannot be detected afterwards."""
     for segment in doomed:
         try:
             if segment.sealed:
@@ -92,11 +92,11 @@ def _tell_of_holes(state: State, doomed: list[Segment]) -> None:
         except DamagedLogError as error:
             _logger.error("retention deletes up to behind a loss: log=%s error=%s", state.path, error)
         except (RecordError, StorageError):
-            pass  # what is damaged in it goes with it
+            pass  # damage in it is deleted with it
 
 
 def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, now_ms: int) -> Iterator[Segment]:
-    """The first segments, as many as have to go."""
+    """Yield the first segments, as many as must be deleted."""
     config = state.config
     if not config.deletes:
         return
@@ -108,7 +108,7 @@ def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, no
         end = segment.next_offset if is_last else segments[place + 1].base_offset
         if end > high_watermark or (is_last and segment.size == 0):
             return
-        # Kafka deletes by size first and then by age; what the one has taken the other finds gone.
+        # Kafka deletes by size first, and then by age among the remaining segments.
         is_excess = 0 <= segment.size <= excess
         if not is_excess and not _is_too_old(segment, config.retention_ms, now_ms):
             return
@@ -129,11 +129,11 @@ def _timestamp_of(segment: Segment) -> int:
 
 
 def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
-    """Seal an active segment that began longer than segment.ms ago, though nobody appends.
+    """Seal an active segment that began longer than segment.ms ago, without an append.
 
     Kafka rolls at the next append only, so that the last segment of an idle topic is never compacted.
-    Its age counts from its first record, or from when it was begun here if that is later: records of
-    long ago, which somebody imports, must not make a segment of every few.
+    Its age counts from its first record, or from its creation here if that is later: otherwise imported
+    old records would make a segment of every few.
     """
     active = state.segments.active
     if active.size == 0 or state.tail is not None:

@@ -1,7 +1,7 @@
-"""Taking records away: the end of a log by truncation, its beginning by deletion.
+"""Truncation of a log's end, and deletion of its beginning.
 
-Both say what they are about to do in ``logstore.recovery``, durably, before the first byte goes, so
-that a crash in the middle finds a log that promises no more than is left.
+Both record the change in ``logstore.recovery``, durably, before the first byte is removed. A crash half
+way then finds no recovery point or log start offset that claims removed records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 def truncate_to(state: State, offset: int) -> int:
     """See `Log.truncate_to`."""
     state.check_writable()
-    # A compaction that is at its swap has to be through with it: the log must not end in what it moves.
+    # Waits for a segment swap in progress: truncating during it would lose the swapped segment.
     with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         if offset >= state.end.value:
@@ -35,18 +35,18 @@ def truncate_to(state: State, offset: int) -> int:
 
 
 def cut_locked(state: State, offset: int) -> int:
-    """Cut the end of the log; a failure on the way poisons it, and the next open finishes."""
+    """Truncate the end of the log; a failure half way fails the log, and the next open finishes."""
     state.files_changing += 1
     state.cuts += 1
     generation = state.generation
     try:
         with state.change():
             end = _cut_segments_locked(state, offset)
-            # Durable on return, the names of what is gone included.
+            # A power cut would bring the names of removed files back.
             state.sync_names()
     except StorageError as error:
         if isinstance(error, TooManyFilesError) and state.generation == generation:
-            # Found while the cut was prepared: nothing has changed.
+            # Raised while the truncation was prepared: nothing has changed.
             raise
         raise state.fail_locked(error) from error
     finally:
@@ -57,9 +57,9 @@ def cut_locked(state: State, offset: int) -> int:
 
 
 def settle_locked(state: State) -> None:
-    """Put right what an interrupt has cut off under the log's lock; called by `locked`.
+    """Finish or undo an append that was interrupted under the log's lock; called by `locked`.
 
-    An append whose end was not set yet was not there: its bytes are cut off again, and what was noted with them.
+    An append whose end was not set yet is undone: its bytes are truncated, and the state recorded for them.
     One whose end was set is in the log.
     """
     if state.closed or state.failed is not None or state.mutation_depth:
@@ -78,8 +78,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     place = max(segments.floor(offset), 0)
     target = segments.all[place]
     position = target.position_of(offset)
-    # Offsets behind the last batch are none, and no promise may name one: where the cut falls into a gap, the log
-    # ends before it. Where nothing is left of the segment, it begins where it is named for.
+    # A recovery point in a gap would name an offset without a batch: a truncation into a gap ends the log
+    # before the gap. If no batch of the segment is left, the log ends at its base offset.
     end = target.base_offset
     for _, last, at, _, _, _ in target.headers(target.indexed_floor(offset)):
         if at >= position:
@@ -88,24 +88,24 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     producers = None
     stable = None
     if not state.transactions.is_idle or state.transactions.lists_aborted:
-        # Asked before anything goes: a transaction whose marker is cut off is open again, and hidden.
+        # Replayed before any byte is removed: a transaction whose marker is truncated is open again, and hidden.
         known = state.recovery.point._replace(replay_from=-1)
         producers = recovery.replay_producers(
             state.directory, segments, state.config, known, end, state.clock.now_ms()
         )
-        # A marker that is not on disk yet decides nothing where only what is flushed is shown.
+        # Where readers see only flushed records, a marker above the high watermark must not show any.
         stable = producers.first_unstable_offset(min(state.high_watermark.value, end))
-    # Deleted records stay deleted, and their offsets are not given again: when the batch that held the
-    # log start has to go, all that is left of its segment lies below, and a new one begins at the start.
+    # Deleted records stay deleted, and their offsets are not reused: if the batch that holds the log start is
+    # removed, the rest of its segment is below the log start, and a new segment begins there.
     begins_anew = end < state.log_start
     end = max(end, state.log_start)
     if end < state.first_dirty_offset:
-        # Else what is appended next would be taken for compacted.
+        # Otherwise later appends would count as compacted.
         state.note_clean_locked(end, durable=True)
-    # Asked now: where no directory can be opened, that has to show before anything has changed.
+    # Listed and synced now: without a free descriptor this fails, and must do so before anything has changed.
     state.directory.names()
     state.directory.sync()
-    # Lowered first, and durably: a crash from here on finds a log that promises no more than is left.
+    # Lowered first, and durably: a crash would leave a recovery point above the end of the log.
     state.root.withdraw()
     synced = state.synced.value
     state.generation += 1
@@ -121,7 +121,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         )
     except TooManyFilesError:
         if state.recovery.point.generation != state.generation:
-            # No slot says so yet.
+            # No slot holds the new generation yet.
             state.generation -= 1
             state.synced.reset(synced)
         raise
@@ -156,8 +156,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
 
 
 def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> int:
-    """See `Log.delete_before`. The new start becomes the recovery point if that is lower, so what is
-    below it has to be on disk: ``sync_to`` sees to that.
+    """See `Log.delete_before`. The new start becomes the recovery point if that is lower, so
+    ``sync_to`` first syncs everything below it.
     """
     state.check_writable()
     if state.synced.value < offset <= state.high_watermark.value:
@@ -176,7 +176,7 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
 
 
 def drop_below_start(state: State) -> None:
-    """Remove segments that lie below the log start: a deletion that was cut off has left them."""
+    """Remove segments below the log start, which an interrupted deletion has left."""
     with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         segments = state.segments.all
@@ -188,12 +188,12 @@ def drop_below_start(state: State) -> None:
 
 def _delete_locked(state: State, offset: int) -> int:
     segments = state.segments
-    # Asked now: where no directory can be opened, that has to show before anything has changed.
+    # Listed now: without a free descriptor this fails, and must do so before anything has changed.
     state.directory.names()
     if offset == segments.active.next_offset and segments.active.size:
         state.roll_locked()
-    # In both slots: were one to decay, the other must not speak of segments that are gone. And before
-    # anything else changes: without room for it, nothing is deleted, and the call may be repeated.
+    # In both slots: if one decays, the other must not refer to deleted segments. And before anything else
+    # changes: on a full disk nothing is deleted, and the caller may retry.
     synced = max(state.synced.value, min(offset, state.end.value))
     try:
         state.recovery.write_durably(
@@ -202,8 +202,8 @@ def _delete_locked(state: State, offset: int) -> int:
     except NO_ROOM:
         if state.recovery.point.log_start_offset != offset:
             raise
-        # One slot says so, durably: a kill would delete the records although the caller was told otherwise. Were
-        # that slot to decay, the next open would miss the segments by what the older one says.
+        # One slot has the new start durably: after an error to the caller, a crash would delete the records anyway.
+        # If that slot decays, the next open misses segments that the older slot still names.
     state.note_start_locked()
     state.log_start = offset
     state.synced.advance(synced)

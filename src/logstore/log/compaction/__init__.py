@@ -1,1 +1,1 @@
-"""Compaction: what is due, which transactions count, new segments in the place of old ones."""
+"""Compaction: planning, transaction filter, and the swap of new segments for old ones."""

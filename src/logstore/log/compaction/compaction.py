@@ -1,14 +1,14 @@
-"""Compaction: of the records of one key only the newest stays, as Kafka's log cleaner does it.
+"""Compaction: only the newest record of each key is kept, as by Kafka's log cleaner.
 
 One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of
-bounded memory (`_keymap`); then it passes every segment from the first to where the map is complete
-through a filter (`_compaction_filter`) and puts the new form in the old one's place (`segment_swap`). Offsets,
-sequences and the order of records stay. Tombstones, and markers of transactions of which nothing is
-left, go once ``delete.retention.ms`` has passed since a compaction first met them.
+bounded memory (`_keymap`). Then it passes every segment, from the first to the end of the mapped offsets,
+through a filter (`_compaction_filter`) and replaces the old segments by the new ones (`segment_swap`).
+Offsets, sequences and the order of records stay. Tombstones, and markers of transactions without remaining
+records, are deleted once ``delete.retention.ms`` has passed since a compaction first met them.
 
-Invariants: only what was synced, sealed and lies below the last stable offset is touched; the last
-batch of each new segment stays, if only its header, so that segments lie end to end as before; every
-batch is checked before its bytes count. Damage ends the run, and the log is marked with its place.
+Invariants: only synced, sealed segments below the last stable offset are touched. The last batch of each
+new segment stays, if only its header, so that segments stay contiguous. Every batch is checked before its
+bytes are used. Damage ends the run, and its position is recorded in the log's state.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ Throttle = Callable[[int], None]
 
 
 class Compacted(NamedTuple):
-    """What one run has done. Counts are of records and bytes that were read, once for each round."""
+    """Result of one run. Counts are of records and bytes that were read, once for each round."""
 
-    first_dirty_offset: int  #: below it every key has one record now
+    first_dirty_offset: int  #: every key below it has one record now
     rounds: int
     segments_before: int
     segments_after: int
@@ -60,8 +60,8 @@ class Compacted(NamedTuple):
     bytes_kept: int
     records_read: int
     records_kept: int
-    keyless_records: int  #: dropped, since nothing can replace them: a compacted log takes none
-    is_complete: bool  #: all that could be cleaned was; if not, the log was cut or deleted from meanwhile
+    keyless_records: int  #: dropped, since no later record can replace them: a compacted log refuses them
+    is_complete: bool  #: all that could be cleaned was; if not, the log was truncated or deleted from meanwhile
 
 
 def compact(
@@ -72,7 +72,7 @@ def compact(
     now_ms: int | None = None,
     throttle: Throttle | None = None,
 ) -> Compacted:
-    """See `Log.compact`; ``sync_to`` brings what is to be compacted to the disk."""
+    """See `Log.compact`; ``sync_to`` syncs the log up to the offset where compaction ends."""
     state.check_writable()
     if not state.config.compacts:
         raise InvalidSettingError({"cleanup.policy": f"{state.name} is not compacted: expected compact in it"})
@@ -85,7 +85,7 @@ def compact(
         try:
             done = run.work(sync_to)
         except RecordError as error:
-            # Nothing was lost: the old segments are all there. Somebody has to look at them.
+            # All old segments remain. Without this mark, maintenance would retry on the same damage.
             state.uncleanable = str(error)
             _logger.error("log cannot be compacted: log=%s error=%s", state.path, error)
             raise
@@ -103,7 +103,7 @@ def look(state: State, now_ms: int | None = None) -> Cleanable:
 
 
 class _Run:
-    """One compaction of one log."""
+    """Compaction run of one log."""
 
     def __init__(self, state: State, map_bytes: int, now_ms: int, throttle: Throttle | None) -> None:
         self._state = state
@@ -113,12 +113,12 @@ class _Run:
         self._generation = -1  # of the log: a truncation raises it, and ends the run
         self._rounds = 0
         self._passed = 0  # bytes of the last chunk that were whole batches
-        # What the filters of all rounds have counted. Not the filters: each holds its round's map.
+        # Counts of all filters. The filters are not kept: each holds the map of its round.
         self._bytes_read = self._bytes_kept = self._records_read = self._records_kept = self._keyless_records = 0
 
     def work(self, sync_to: Callable[[int], None]) -> Compacted:
         state = self._state
-        # Before the look: what it says holds for this generation only.
+        # Read before the plan: a truncation between the two would leave a stale plan for the new generation.
         self._generation = state.generation
         plan = look(state, self._now_ms)
         before = len(state.segments)
@@ -135,7 +135,7 @@ class _Run:
             except Superseded:
                 is_complete = False
             except RecordError:
-                # A truncation raises the generation before it changes a file; what was read then may look damaged.
+                # A truncation raises the generation before it changes a file; bytes read then may look damaged.
                 if self._generation == state.generation:
                     raise
                 is_complete = False
@@ -155,10 +155,10 @@ class _Run:
         return done
 
     def _promise(self, sync_to: Callable[[int], None], end_offset: int) -> None:
-        """All that will be touched is on disk, and the recovery point lies above it, durably.
+        """Sync all that will be touched, and raise the recovery point above it, durably.
 
-        Below it a recovery neither scans nor cuts. An older slot of its file could name an offset, and a
-        position, that are inside a segment of the old form.
+        Below it a recovery neither scans nor truncates. An older slot of its file could name an offset and a
+        position inside a replaced segment.
         """
         state = self._state
         sync_to(end_offset)
@@ -169,7 +169,7 @@ class _Run:
             state.unmark_locked()
 
     def _round(self, first: int, end_offset: int) -> int:
-        """Clean as much as one map takes; the last offset that it knows."""
+        """Clean as much as one map holds; return the last offset in the map."""
         state = self._state
         self._check_joined(end_offset)
         keys = self._map(first, end_offset)
@@ -206,7 +206,7 @@ class _Run:
         self._keyless_records += filtered.keyless_records
 
     def _check_joined(self, end_offset: int) -> None:
-        """Refuse what segments have lost between them: put together, they would hide it for good."""
+        """Raise if offsets are missing between segments: a merged segment would hide the loss for good."""
         state = self._state
         with held(state.lock):
             segments = [s for s in state.segments.all[:-1] if s.base_offset < end_offset]
@@ -222,16 +222,16 @@ class _Run:
     # -- the map
 
     def _map(self, first: int, end_offset: int) -> KeyMap:
-        """The newest offset of each key from ``first`` on, as far as the map takes them."""
+        """Map each key from ``first`` on to its newest offset, until the map is full."""
         size = self._map_bytes
-        # No more slots than there can be records: most maps are far smaller than they may be.
+        # Slots for the possible records only: most maps need far less than the allowed memory.
         needed = ((end_offset - first) * 10 // 9 + 2) * SLOT_BYTES
         while True:
             keys = KeyMap(min(size, needed), self._secret())
             self._fill(keys, first, end_offset)
             if keys.latest_offset >= first or first >= end_offset:
                 return keys
-            # Not even one batch. It fits into memory decompressed, so its keys do. Two maps may not.
+            # Not even one batch fitted. Its keys fit into memory as it does decompressed; two maps may not.
             del keys
             size *= 2
 
@@ -266,12 +266,12 @@ class _Run:
                             return
                     at += batch.size
                 self._passed = at
-            # Behind a gap at its end the segment is known to its end.
+            # A gap at the end holds no records: without this the map would end before it.
             keys.pass_over(segment.next_offset - 1)
         self._ask_markers_behind(decided, end_offset)
 
     def _ask_markers_behind(self, decided: Decided, end_offset: int) -> None:
-        """Transactions that end behind what is compacted were taken for what the aborted index says."""
+        """Check the aborted index by the markers of transactions that end after the compacted part."""
         waiting = decided.undecided
         if not waiting:
             return
@@ -286,7 +286,7 @@ class _Run:
     # -- reading
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[tuple[bytes, int]]:
-        """The bytes of a segment from a position on; `_passed` of each chunk were whole batches."""
+        """Yield the bytes of a segment from a position on; `_passed` bytes of each chunk were whole batches."""
         state, end, want = self._state, segment.size, READ_BYTES
         while position < end:
             self._check()
@@ -305,7 +305,7 @@ class _Run:
                 position += self._passed
                 want = READ_BYTES
                 continue
-            # A batch larger than what was read, if it is one.
+            # The batch, if it is one, is larger than the chunk.
             size = int.from_bytes(data[8:12], "big") + 12 if len(data) >= 12 else 0
             if size <= len(data) or size > end - position:
                 raise CorruptRecordError(
@@ -324,7 +324,7 @@ class _Run:
     # -- cleaning
 
     def _clean(self, group: Sequence[Segment], filtered: Filter, decided: Decided) -> None:
-        """Write the new form of some segments, and put it in their place if it differs."""
+        """Write the compacted form of a group of segments, and replace them by it if it differs."""
         state = self._state
         base = group[0].base_offset
         last_offsets, epochs = self._producers()
@@ -343,13 +343,13 @@ class _Run:
                 segment_swap.exchange, state, group, target, list(decided.listed), self._generation
             )
         except BaseException:
-            # Of a log that failed at the exchange, the next open has to see what was done.
+            # After a failed exchange the next open needs these files to finish it.
             if state.failed is None:
                 segment_swap.discard(state, target)
             raise
 
     def _producers(self) -> tuple[list[int], dict[int, int]]:
-        """Where the last batches of producers end, rising; and the epochs of those that have only markers."""
+        """Return the last offset of each producer, rising, and the epochs of producers with only markers."""
         last_offsets, epochs = [], {}
         with held(self._state.lock):
             for producer in self._state.transactions.producers:
@@ -380,7 +380,7 @@ class _Run:
                 is_spent = decided.may_discard(batch)
                 horizon = batch.delete_horizon_ms
                 is_over = not batch.is_control or (horizon is not None and horizon <= self._now_ms)
-                # A producer of which there is only a marker is fenced by its epoch.
+                # Without this marker, the epoch that fences its producer would be lost.
                 fences = batch.is_control and epochs.get(batch.producer_id) == batch.producer_epoch
                 at = filtered.decide(
                     data,
@@ -411,7 +411,7 @@ class _Run:
 
 
 def _level_of(config: LogConfig) -> Callable[[int], int]:
-    """At which level a codec compresses. A method of the run would keep the run alive with its filters."""
+    """Return a function from codec to level. A method of the run would keep the run alive with its filters."""
     return lambda codec: config.level_of(Codec(codec))
 
 

@@ -1,9 +1,9 @@
-"""How much of a log a compaction may clean, how dirty that is, and which segments become one.
+"""Plan of a compaction: the part of a log that may be cleaned, its dirty ratio, and the segments to merge.
 
 Rules of Kafka's `LogCleanerManager` and `Cleaner`: whole sealed segments only, below the last stable
-offset, older than ``min.compaction.lag.ms``; neighbours are put together while the result stays within
+offset, older than ``min.compaction.lag.ms``; neighbours are merged while the result stays within
 ``segment.bytes``, ``segment.index.bytes`` and 31 bits of relative offsets. Functions over a tuple of
-segments and a few numbers: nothing is read but headers, indexes and times, and nothing is changed.
+segments and a few numbers: only headers, indexes and times are read, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from logstore.records import TopicPartition
 INT32_MAX = 2**31 - 1
 NEVER_MS = 2**63 - 1
 
-#: A segment may grow by its compaction: timestamp deltas are written anew where a delete horizon is set.
+#: A segment may grow by its compaction: timestamp deltas are rewritten where a delete horizon is set.
 _GROWTH_BYTES = 1 << 26
 
 
 class Cleanable(NamedTuple):
-    """What a compaction of a log would work on, as of one moment.
+    """Part of a log that a compaction would clean, as of one moment.
 
-    ``dirty_ratio`` is the share of ``dirty_bytes`` in all bytes below ``end_offset``. ``is_due`` says
-    whether the log should be compacted now: it is dirtier than ``min.cleanable.dirty.ratio``, or something
-    in it is older than ``max.compaction.lag.ms``, or tombstones may go that no later append would make go.
+    ``dirty_ratio`` is the share of ``dirty_bytes`` in all bytes below ``end_offset``. ``is_due`` means that
+    the log should be compacted now: it is dirtier than ``min.cleanable.dirty.ratio``, or a dirty segment is
+    older than ``max.compaction.lag.ms``, or tombstones have expired, which no later append would make due.
     """
 
-    first_dirty_offset: int  #: below it every key has one record
-    end_offset: int  #: what lies behind is not touched
+    first_dirty_offset: int  #: every key below it has one record
+    end_offset: int  #: offsets from here on are not touched
     clean_bytes: int
     dirty_bytes: int
     dirty_ratio: float
     is_due: bool
-    uncleanable: str | None = None  #: why not at all: the damage that a compaction has met, with its place
+    uncleanable: str | None = None  #: damage that a compaction met and that prevents it, with its position
 
 
 def cleanable(
@@ -50,7 +50,7 @@ def cleanable(
     next_horizon_ms: int,
     uncleanable: str | None,
 ) -> Cleanable:
-    """Look at a log; ``next_horizon_ms`` is when the first of its tombstones may go.
+    """Return the part of a log to clean; its first tombstone expires at ``next_horizon_ms``.
 
     Raises:
         StorageError: a segment's first batch or its times could not be read.
@@ -70,7 +70,7 @@ def cleanable(
 def _end_offset(
     segments: Sequence[Segment], config: LogConfig, first_dirty: int, last_stable: int, now_ms: int
 ) -> int:
-    """The base of the first segment that may not be cleaned."""
+    """Return the base offset of the first segment that may not be cleaned."""
     young = now_ms - config.min_compaction_lag_ms
     for segment in segments[:-1]:
         if segment.next_offset > last_stable:
@@ -83,7 +83,7 @@ def _end_offset(
 
 
 def _is_late(segments: Sequence[Segment], config: LogConfig, first_dirty: int, now_ms: int) -> bool:
-    """Whether a dirty sealed segment began longer ago than max.compaction.lag.ms."""
+    """Return whether a dirty sealed segment began longer ago than max.compaction.lag.ms."""
     if config.max_compaction_lag_ms >= NEVER_MS:
         return False
     for segment in segments[:-1]:
@@ -95,7 +95,7 @@ def _is_late(segments: Sequence[Segment], config: LogConfig, first_dirty: int, n
 
 
 def groups(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> list[list[Segment]]:
-    """The segments that begin below an offset, in runs of neighbours that become one segment each."""
+    """Group the segments that begin below an offset into runs of neighbours to merge."""
     found: list[list[Segment]] = []
     log_bytes = index_bytes = time_bytes = 0
     most = min(config.segment_bytes, INT32_MAX - _GROWTH_BYTES)
@@ -122,7 +122,7 @@ def groups(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> l
 
 
 def refuse_keyless(name: TopicPartition, chunks: Iterable[Batches], start: int) -> None:
-    """Refuse what has a record without a key, at ``start`` or behind it: compaction would delete that.
+    """Raise if a record at ``start`` or after it has no key: compaction would delete it.
 
     Raises:
         PolicyViolationError: the first such record is named.

@@ -1,13 +1,13 @@
-"""Putting one new segment in the place of a run of old ones, under a log that goes on.
+"""Segment swap: replacing a run of old segments by a new one while the log is in use.
 
 The only module that changes which files are the log's sealed segments while the log is open. Its
-steps are those that `interrupted_swap` finishes after a crash, in the same order: the whole new form gets the
-suffix ``.swap``; the old files go; the suffix goes. Appends go on all the while: the log's lock is held
-only to change the tuple of segments. Whoever cuts, deletes or closes waits (`State.segments_mutex`).
+steps are those that `interrupted_swap` finishes after a crash, in the same order: the complete new segment
+gets the suffix ``.swap``; the old files are removed; the suffix is removed. Appends continue: the log's lock
+is held only to change the tuple of segments. Truncation, deletion and close wait (`State.segments_mutex`).
 
-Readers in this process hold a tuple whose files are all there: the old ones until the new ones are
-named ``.swap``, then those, pinned over their last change of name. Readers in other processes see an
-odd generation meanwhile and look again.
+Readers in this process hold a tuple whose files all exist: the old ones until the new ones are
+named ``.swap``, then those, pinned during their last rename. Readers in other processes see an
+odd generation meanwhile and retry.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NEW_SUFFIXES = (files.OFFSET_INDEX, files.TIME_INDEX, files.ABORTED_INDEX)
 
 
 class Superseded(Exception):
-    """The segments that were to be replaced are no longer the log's: cut or deleted meanwhile."""
+    """Failure of a swap whose old segments were truncated or deleted meanwhile."""
 
 
 def discard(state: State, new: Segment) -> None:
-    """Remove a new form that is not needed; what cannot be removed goes at the next open."""
+    """Remove a new segment that is not needed; files that cannot be removed are deleted at the next open."""
     new.close()
     try:
         for suffix in (files.LOG, *_NEW_SUFFIXES):
@@ -46,21 +46,21 @@ def discard(state: State, new: Segment) -> None:
 def exchange(
     state: State, old: Sequence[Segment], new: Segment, listed: list[AbortedTransaction], generation: int
 ) -> int:
-    """Put ``new``, written whole under its ``.cleaned`` name, in the place of ``old``; durable on return.
+    """Replace ``old`` by ``new``, written completely under its ``.cleaned`` name; durable on return.
 
     ``listed`` are the aborted transactions whose markers are in it. ``generation`` is that of the log when
-    the old segments were read: a truncation since then makes the new form worthless. Returns the
-    generation that follows.
+    the old segments were read: a truncation since then invalidates the new segment. Returns the
+    next generation.
 
     Raises:
-        Superseded: the old segments are gone. Nothing was changed.
-        DiskFullError, StorageError: the new form could not be written or named. Nothing was changed.
-        StorageFailedError: the exchange failed half way; opening the log again finishes it.
+        Superseded: the old segments were truncated or deleted. Nothing was changed.
+        DiskFullError, StorageError: the new segment could not be written or renamed. Nothing was changed.
+        StorageFailedError: the swap failed half way; opening the log again finishes it.
     """
     _finish_aside(state, new, listed)
     with held(state.segments_mutex):
         try:
-            # Asked now: where no directory can be opened, that has to show before any name has changed.
+            # Synced now: without a free descriptor this fails, and must do so before any name has changed.
             state.directory.sync()
         except TooManyFilesError:
             raise
@@ -78,7 +78,7 @@ def exchange(
             try:
                 _name_swap(state, new.base_offset)
             except BaseException:
-                # Nothing says yet that the new form counts. If that cannot be made sure, the log is failed.
+                # The swap is not decided yet. If its files cannot be removed durably, the log is failed.
                 _take_back(state, new.base_offset)
                 raise
             try:
@@ -99,12 +99,12 @@ def exchange(
 
 
 def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) -> None:
-    """The new form's other files, and all of it on disk that is no hint."""
+    """Write the index files of the new segment, and sync all files that are no hints."""
     base = new.base_offset
     directory = state.directory
     contents = {files.OFFSET_INDEX: new.index.to_bytes(), files.TIME_INDEX: new.times.to_bytes()}
     if listed:
-        # Not a hint: without it the records of aborted transactions would be seen.
+        # Not a hint: without it readers would see the records of aborted transactions.
         contents[files.ABORTED_INDEX] = transaction_index.encode(listed)
     for suffix, data in contents.items():
         name = files.segment_file(base, suffix) + files.CLEANED
@@ -126,10 +126,10 @@ def _sync(file: File) -> None:
 def _name_swap(state: State, base: int) -> None:
     names = set(state.directory.names())
     for name in names:
-        # What an earlier run could not remove would tell a recovery that this new form is half made.
+        # Left by an earlier run, this file would make a recovery take the new segment for incomplete.
         if name.endswith(files.CLEANED) and files.belongs_to_a_segment(name) and int(name[:20]) != base:
             state.directory.remove(name)
-    # The records last: while their name says .cleaned, all of it is worthless.
+    # The .log file last: a crash before its rename discards the new segment, one after it finds it complete.
     for suffix in (*_NEW_SUFFIXES, files.LOG):
         name = files.segment_file(base, suffix)
         if name + files.CLEANED in names:
@@ -139,7 +139,7 @@ def _name_swap(state: State, base: int) -> None:
 def _take_back(state: State, base: int) -> None:
     directory = state.directory
     try:
-        # The records first: without them the rest is nothing.
+        # The .log file first: without it, other files that a crash leaves are not used.
         for suffix in (files.LOG, *_NEW_SUFFIXES):
             directory.remove(files.segment_file(base, suffix) + files.SWAP)
             directory.remove(files.segment_file(base, suffix) + files.CLEANED)
@@ -153,18 +153,18 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
     directory, segments = state.directory, state.segments
     base, end = old[0].base_offset, old[-1].next_offset
     final = files.segment_file(base, files.LOG)
-    # From here on a power cut leaves the new form, or what leads to it.
+    # From here on a power cut leaves the new segment, or the files to finish the swap.
     directory.sync()
     passing = segments.open_sealed(final + files.SWAP, base, new.size, end)
     passing.set_indexes(new.index, new.times)
     pin = passing.locate(base, 1, end)
-    # Nearly all of it is done here: opening files and loading indexes would keep appends waiting for the lock.
+    # Called here without the lock: opening files and loading indexes under it would block appends.
     state.holds.keep(old, state.transactions.aborted_between)
     try:
         with held(state.lock):
             state.check_writable()
             state.holds.keep(old, state.transactions.aborted_between)
-            # Before the tuple changes: whoever has the new segment finds its list.
+            # Before the tuple changes: a reader with the new segment would not find its aborted transactions.
             state.transactions.exchanged([segment.base_offset for segment in old], listed)
             segments.exchange(old, passing)
             state.holds.lose(old)
@@ -172,7 +172,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
         for segment in old:
             segment.close()
         removed = _take_away(state, old)
-        # Gone for good before anything takes their place: two segments would hold the same offsets.
+        # Deleted durably before the rename: a crash would leave two segments with the same offsets.
         directory.sync()
         names = set(directory.names())
         for suffix in (files.LOG, *_NEW_SUFFIXES):
@@ -196,7 +196,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
 
 
 def _take_away(state: State, old: Sequence[Segment]) -> list[str]:
-    """Take the names of the old segments away; the files that are still to be unlinked."""
+    """Rename the files of the old segments; return the new names, which are still to be unlinked."""
     directory = state.directory
     names = set(directory.names())
     renamed = []
@@ -210,6 +210,6 @@ def _take_away(state: State, old: Sequence[Segment]) -> list[str]:
                 directory.rename(name, name + files.DELETED)
                 renamed.append(name + files.DELETED)
             except DiskFullError:
-                # A longer name may need a new block of the directory.
+                # A longer name may need a new block of the directory, which a full disk lacks.
                 directory.remove(name)
     return renamed

@@ -1,12 +1,12 @@
-"""Which transactions of a log were committed and which aborted, followed batch by batch.
+"""Transaction filter of a compaction: which transactional batches and markers may be discarded.
 
-A compaction passes the batches of a log in their order, and asks here of each one that belongs to a
-transaction, and of each marker, whether it may go: the rules of Kafka's `CleanedTransactionMetadata`.
-Batches of an aborted transaction go at once. A marker stays until a pass has met no batch of its
-transaction; an abort with batches is listed in the new aborted index. No I/O.
+A compaction passes the batches of a log in order, and asks this filter about each transactional batch
+and each marker: the rules of Kafka's `CleanedTransactionMetadata`. Batches of an aborted transaction
+are discarded at once. A marker stays until a pass has met no batch of its transaction; an abort with
+batches is listed in the new aborted index. No I/O.
 
-The aborted index has no checksum, and what goes by it is gone for good. So the markers are asked too: an
-index that says otherwise than they do ends the pass.
+The aborted index has no checksum, and batches discarded by it are lost for good. So the markers are
+checked too: an index that contradicts them ends the pass.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from logstore.records import AbortedTransaction, Marker
 
 
 class Decided:
-    """The transactions of one pass. All of it lies below the last stable offset."""
+    """Transactions of one pass, all below the last stable offset."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """``aborted`` are those that touch what is passed, each once."""
-        # The next one to begin is the last.
+        """Begin a pass; ``aborted`` are the aborted transactions that overlap it, each once."""
+        # Reversed, so that `pop` gives the next one to begin.
         self._ahead = sorted(set(aborted), key=lambda entry: entry.first_offset, reverse=True)
         self._open: dict[int, AbortedTransaction] = {}
-        self._met: set[int] = set()  # producers of whose open aborted transaction a batch was met
-        self._committed: set[int] = set()  # producers of whose open transaction, to be committed, a batch was met
-        #: Aborted transactions whose marker was passed and of which there were batches, in order of their markers.
+        self._met: set[int] = set()  # producers with a batch met of their open aborted transaction
+        self._committed: set[int] = set()  # producers with a batch met of an open transaction to be committed
+        #: Aborted transactions with batches and with a marker already passed, in order of their markers.
         self.listed: list[AbortedTransaction] = []
 
     def may_discard(self, batch: BatchView) -> bool:
-        """Whether a transactional batch, or a marker, is needed no more. To be asked of each, in order."""
+        """Return whether a transactional batch or marker can be discarded. Call it for each, in order."""
         while self._ahead and self._ahead[-1].first_offset <= batch.last_offset:
             begun = self._ahead.pop()
             self._open[begun.producer_id] = begun
@@ -42,7 +42,7 @@ class Decided:
             return False
         entry = self._open.get(batch.producer_id)
         if entry is not None and entry.last_offset < batch.base_offset:
-            # Its marker is gone: an earlier pass has dropped it.
+            # An earlier pass has dropped its marker.
             del self._open[batch.producer_id]
             self._met.discard(batch.producer_id)
             entry = None
@@ -54,14 +54,14 @@ class Decided:
 
     @property
     def undecided(self) -> set[int]:
-        """Producers of whose transactions batches were met, and no marker yet."""
+        """Producers with transactional batches met and no marker yet."""
         return self._met | self._committed
 
     def agree(self, producer_id: int, marker: Marker, offset: int) -> None:
-        """Hold a marker against what was said of the batches before it.
+        """Check a marker against the aborted index, by which the batches before it were treated.
 
         Raises:
-            CorruptRecordError: the aborted index says otherwise.
+            CorruptRecordError: the aborted index contradicts it.
         """
         entry = self._open.get(producer_id)
         is_listed = entry is not None and entry.first_offset <= offset <= entry.last_offset
@@ -79,7 +79,7 @@ class Decided:
             return True
         marker = batch.marker
         if marker is None:
-            # A control record of another kind, which is none of a transaction's.
+            # A control record of another kind, which is no transaction marker.
             return False
         self.agree(producer_id, marker[0], batch.last_offset)
         if marker[0] is Marker.COMMIT:

@@ -1,1 +1,1 @@
-"""The files of a partition: their names, the segments in order, the lock."""
+"""Files of a partition: their names, the segments in order, the lock."""

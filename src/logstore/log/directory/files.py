@@ -1,9 +1,9 @@
 """Names in a log's directory: the only module that creates, renames or removes a file.
 
-A partition is a directory ``topic-N`` below a root. Beside Kafka's files it holds plain files of
-ours named ``logstore.*``; any of them, there or in the root, marks the directory as ours. A change
-of names is durable once `Directory.sync` has returned. Every call goes through the table of file
-operations that is handed in.
+A partition is a directory ``topic-N`` below a root. Beside Kafka's files it holds plain files named
+``logstore.*``; any of them, there or in the root, marks the directory as logstore's. A change of
+names is durable once `Directory.sync` has returned. Every call uses the table of file operations
+that the caller passes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SNAPSHOT: Final = ".snapshot"
 ABORTED_INDEX: Final = ".txnindex"
 SEGMENT_SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, SNAPSHOT, ABORTED_INDEX)
 
-#: On its way out: nothing reads it any more (Kafka's suffix).
+#: Being deleted: nothing reads the file any more (Kafka's suffix).
 DELETED: Final = ".deleted"
-#: Being written by a compaction or a rewrite; worthless until it is renamed (Kafka's suffix).
+#: Being written by a compaction or a rewrite; not used until it is renamed (Kafka's suffix).
 CLEANED: Final = ".cleaned"
-#: Whole, about to take its place (Kafka's suffix).
+#: Complete, about to replace old segments (Kafka's suffix).
 SWAP: Final = ".swap"
 TEMPORARY: Final = ".tmp"
 
@@ -42,7 +42,7 @@ META_PROPERTIES: Final = "meta.properties"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot|txnindex)", re.ASCII)
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
-#: What Kafka keeps in a root besides partitions.
+#: Files that Kafka keeps in a root besides partitions.
 KAFKA_ROOT_FILES: Final = frozenset(
     {
         META_PROPERTIES,
@@ -54,7 +54,7 @@ KAFKA_ROOT_FILES: Final = frozenset(
         ".kafka_cleanshutdown",
     }
 )
-#: In a root. The files of every store are not looked at: each look costs an open that fails.
+#: Names in a root that are not examined: for each of these common files, it would cost an open that fails.
 _NO_STRANGERS: Final = KAFKA_ROOT_FILES | {
     LOST_AND_FOUND,
     LOCK,
@@ -63,13 +63,13 @@ _NO_STRANGERS: Final = KAFKA_ROOT_FILES | {
     OURS + "newest",
     OURS + "reserve",
 }
-#: Twenty digits can say more than an offset can.
+#: Twenty digits can hold more than an offset can.
 _LAST_OFFSET = 2**63 - 1
 INT32_MAX = 2**31 - 1
 
-#: Marks a root that a snapshot is still making: it opens for no reader and no writer.
+#: Marks a root that a snapshot is still writing: it opens for no reader and no writer.
 INCOMPLETE: Final = OURS + "incomplete"
-#: Ends the name of such a root, which for a moment has no mark yet, or no more.
+#: Ends the name of such a root, which briefly has no mark: before it is written, and after it is removed.
 PARTIAL: Final = ".partial"
 
 PARTITION_METADATA: Final = "partition.metadata"
@@ -77,7 +77,7 @@ _KAFKA_FILES = frozenset({"leader-epoch-checkpoint", PARTITION_METADATA})
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """Name of a segment's file: the base offset in twenty digits, so that names sort as offsets.
+    """Return the name of a segment's file: the base offset in twenty digits, so that names sort as offsets.
 
     >>> segment_file(2600, LOG)
     '00000000000000002600.log'
@@ -86,7 +86,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
 
 
 def parse_partition(path: str) -> TopicPartition:
-    """Topic and partition number out of the name of a partition's directory.
+    """Parse topic and partition number from the name of a partition's directory.
 
     Raises:
         NotALogError: the name is not ``topic-N``.
@@ -106,7 +106,7 @@ def parse_partition(path: str) -> TopicPartition:
 
 
 class Directory:
-    """One directory of a log, or the root above it.
+    """Directory of a log, or the root above it.
 
     >>> Directory("/data/flights-0").join("logstore.recovery")
     '/data/flights-0/logstore.recovery'
@@ -117,20 +117,23 @@ class Directory:
         self.files = files
 
     def join(self, name: str) -> str:
-        """The path of a file in here."""
+        """Return the path of a file in the directory."""
         return f"{self.path}/{name}"
 
     @functools.cached_property
     def real_path(self) -> str:
-        """The path without symbolic links, as it was when it was asked for first."""
+        """The path without symbolic links, as it was at the first use of this property."""
         return os.path.realpath(self.path)
 
     def exists(self) -> bool:
-        """Whether the directory is there; StorageError if that cannot be told."""
+        """Return whether the directory exists; StorageError if that cannot be determined."""
         return self.names_if_there() is not None
 
     def names_if_there(self) -> list[str] | None:
-        """Names in the directory, sorted; None if it is not there, StorageError if that cannot be told."""
+        """Return the sorted names in the directory; None if it is missing.
+
+        Raises StorageError if that cannot be determined.
+        """
         try:
             return self.names()
         except StorageError as error:
@@ -139,7 +142,7 @@ class Directory:
             raise
 
     def create(self) -> None:
-        """Make the directory and those above it; their own names are not yet durable."""
+        """Create the directory and its parents; their names are not yet durable."""
         try:
             self.files.mkdir(self.path)
         except StorageError as error:
@@ -150,10 +153,10 @@ class Directory:
                 raise
 
     def create_durably(self) -> None:
-        """Make the directory and those above it, where they are missing; their names are durable on return.
+        """Create the directory and its parents, where they are missing; their names are durable on return.
 
-        Each is synced before the next one is made. So only the last may be left unsynced by a crash in
-        here, and is still empty: then its name is synced now.
+        Each name is synced before the next directory is created. So an earlier crash can have left only the
+        last name unsynced, and that directory empty: then its name is synced now.
         """
         above = Directory(os.path.dirname(self.path), self.files)
         try:
@@ -167,12 +170,12 @@ class Directory:
         try:
             above.sync()
         except StorageError as error:
-            # Of a directory that may be entered and not read, nobody can ask more.
+            # A parent that may be entered but not read cannot be synced.
             if errno_of(error) not in (errno.EACCES, errno.EPERM):
                 raise
 
     def names(self) -> list[str]:
-        """Names in the directory, sorted."""
+        """Return the names in the directory, sorted."""
         return sorted(self.files.listdir(self.path))
 
     def open(
@@ -184,13 +187,13 @@ class Directory:
         truncate: bool = False,
         hint: bool = False,
     ) -> File:
-        """A file in here; what is written to a ``hint`` may be lost when its descriptor is closed."""
+        """Open a file in the directory; writes to a ``hint`` may be lost when its descriptor is closed."""
         return self.files.open(self.join(name), create=create, writable=writable, truncate=truncate, hint=hint)
 
     def read(self, name: str, names: Collection[str] | None = None) -> bytes | None:
-        """The bytes of a small file, or None if there is none of that name.
+        """Return the bytes of a small file, or None if there is none of that name.
 
-        ``names`` are those in the directory, if they are known: to look is dearer.
+        ``names`` are those in the directory, if they are known: an open that fails costs more.
         """
         if names is not None and name not in names:
             return None
@@ -206,10 +209,10 @@ class Directory:
             file.close()
 
     def replace(self, name: str, data: bytes, *, durable: bool, whole: bool = False) -> None:
-        """Put ``data`` in the place of a file: whoever opens it sees the old bytes or the new ones.
+        """Replace a file by ``data``: a reader that opens it sees the old bytes or the new ones.
 
         With ``durable`` the new bytes survive power loss when this returns; with ``whole`` the old or the
-        new ones do. With neither it may be none: the name can reach the disk before the bytes.
+        new ones do. With neither, both may be lost: the name can reach the disk before the bytes.
         """
         temporary = name + TEMPORARY
         file = self.open(temporary, create=True, writable=True, truncate=True)
@@ -224,7 +227,7 @@ class Directory:
             self.sync()
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in one step; a file of the new name is gone."""
+        """Rename a file atomically; an existing file of the new name is replaced."""
         self.files.rename(self.join(old), self.join(new))
 
     def remove(self, name: str) -> bool:
@@ -238,7 +241,7 @@ class Directory:
         return True
 
     def remove_tree(self) -> None:
-        """Remove everything in here, and the directory. Its name is gone for good once the one above is synced.
+        """Remove the directory and everything in it; durable once the parent is synced.
 
         May be called again after a failure half way.
         """
@@ -258,25 +261,25 @@ class Directory:
         try:
             self.remove(name)
         except StorageError as error:
-            # What Linux and POSIX say of a directory.
+            # Linux and POSIX report a directory by these two codes.
             if errno_of(error) not in (errno.EISDIR, errno.EPERM):
                 raise
             return False
         return True
 
     def sync(self) -> None:
-        """Make the names in here durable."""
+        """Make the names in the directory durable."""
         self.files.sync_directory(self.path)
 
     def __repr__(self) -> str:
         return f"<Directory {self.path!r}>"
 
 
-# --- what a directory holds -------------------------------------------------------------------
+# --- contents of a directory ------------------------------------------------------------------
 
 
 def base_offsets(names: Iterable[str], suffix: str = LOG) -> list[int]:
-    """The base offsets of all files with a suffix, rising.
+    """Return the base offsets of all files with a suffix, in rising order.
 
     >>> base_offsets(["00000000000000000007.log", "00000000000000000007.index"])
     [7]
@@ -290,12 +293,12 @@ def base_offsets(names: Iterable[str], suffix: str = LOG) -> list[int]:
 
 
 def is_ours(names: list[str]) -> bool:
-    """Whether one of the names marks the directory as logstore's."""
+    """Return whether one of the names marks the directory as logstore's."""
     return any(name.startswith(OURS) for name in names)
 
 
 def has_log(names: list[str]) -> bool:
-    """Whether a directory that is named as a partition is one: it has what Kafka, or we, put into each.
+    """Return whether a directory named as a partition has files that Kafka or logstore puts into each partition.
 
     >>> has_log(["org.freedesktop.conf"]), has_log(["partition.metadata"])
     (False, True)
@@ -304,7 +307,7 @@ def has_log(names: list[str]) -> bool:
 
 
 def belongs_to_a_segment(name: str) -> bool:
-    """Whether a name is that of a segment's file, in use or on its way in or out.
+    """Return whether a name is that of a segment's file, in use, being swapped in or being deleted.
 
     >>> belongs_to_a_segment("00000000000000000007.log.swap"), belongs_to_a_segment("partition.metadata.swap")
     (True, False)
@@ -314,7 +317,7 @@ def belongs_to_a_segment(name: str) -> bool:
 
 
 def foreign_names(names: list[str]) -> list[str]:
-    """The names in a partition's directory that neither Kafka nor logstore gives."""
+    """Return the names in a partition's directory that neither Kafka nor logstore gives."""
     foreign = []
     for name in names:
         stem = _stem(name)
@@ -331,12 +334,12 @@ def _stem(name: str) -> str:
 
 
 def foreign_directories(root: Directory) -> list[str]:
-    """Directories below a root that are no partitions; Kafka would refuse to start over them."""
+    """Return the directories below a root that are no partitions; Kafka would refuse to start with them."""
     return foreign_among(root, root.names())
 
 
 def foreign_among(root: Directory, names: list[str]) -> list[str]:
-    """As `foreign_directories`, of a listing of the root."""
+    """Return `foreign_directories` of a listing of the root."""
     return [
         name
         for name in names
@@ -345,7 +348,7 @@ def foreign_among(root: Directory, names: list[str]) -> list[str]:
 
 
 def partitions_below(root: Directory) -> list[TopicPartition]:
-    """Every directory below a root that is named as a partition, sorted."""
+    """Return every directory below a root that is named as a partition, sorted."""
     found = []
     for name in root.names():
         match = _PARTITION.fullmatch(name)
@@ -360,7 +363,7 @@ def partitions_below(root: Directory) -> list[TopicPartition]:
 
 
 def logs_below(root: Directory) -> list[TopicPartition]:
-    """Every partition below a root, sorted: `partitions_below` of which each has a log, or what is left of one."""
+    """Return the `partitions_below` a root that hold a log or parts of one, sorted."""
     return [each for each in partitions_below(root) if has_log(Directory(root.join(str(each)), root.files).names())]
 
 
@@ -369,7 +372,7 @@ def _is_directory(root: Directory, name: str) -> bool:
 
 
 def refuse_file(directory: Directory) -> None:
-    """Tell a file in the place of a log from a log that is not there.
+    """Raise if there is a file where the log's directory should be.
 
     Raises:
         NotALogError: the path, or one above it, is a file.
@@ -384,7 +387,7 @@ def refuse_file(directory: Directory) -> None:
 
 
 def refuse_incomplete(root: Directory, names: list[str]) -> None:
-    """Tell a snapshot that was cut off from a root of logs.
+    """Raise if a root is a snapshot that was interrupted.
 
     Raises:
         NotALogError: it is one.
@@ -397,10 +400,10 @@ def refuse_incomplete(root: Directory, names: list[str]) -> None:
 
 
 def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
-    """For a reader, which must not finish the swap of a compaction: the old segments may be gone already.
+    """Raise if a segment swap is unfinished: a reader must not finish it, and old segments may be deleted already.
 
-    ``names`` is the listing that the segments are taken from: another one, of a moment before, may show no swap
-    although this one shows the log between its old segments and its new one.
+    ``names`` is the listing that the segments are taken from. An earlier listing may show no swap although this
+    one shows the log between its old segments and its new one.
 
     Raises:
         NotALogError: there is a ``.swap`` of a segment.
@@ -415,7 +418,7 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
 
 
 def remove_leftovers(directory: Directory, names: list[str]) -> list[str]:
-    """Remove what a crash has left half made or half removed, which decides nothing; the names that are left."""
+    """Remove files that a crash left half written or half deleted, which are not used; return the other names."""
     left = []
     for name in names:
         if name.endswith((DELETED, CLEANED, TEMPORARY)):

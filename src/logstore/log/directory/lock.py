@@ -1,12 +1,11 @@
-"""The right to write below a root: whether its directories are ours to write, and the lock that keeps others out.
+"""Lock of a root directory, and the checks that logstore may write in a directory.
 
 The lock is an fcntl lock on the root's ``.lock``, the same file and kind as Kafka's, so that the two exclude each
-other. Who takes it says in the file who it is, and whether it is only for a moment (``brief=1``), as a commit of
-staged files is: then others wait for it instead of failing.
+other. The holder writes its identity into the file, with ``brief=1`` if it holds the lock only briefly, as a commit
+of staged files does. Other processes then wait for the lock instead of failing.
 
-Who has it is asked without taking it, which would keep out an owner that starts at this moment. That is the one
-place that looks at a lock past the table of file operations: what is asked is the machine, and no simulated disk
-has processes.
+`holder_of` asks for the holder without locking: locking would keep out an owner that starts at this moment. Only
+this call bypasses the table of file operations, because the machine is asked and simulated disks have no processes.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from logstore.io._interrupts import Condition, held
 from logstore.log.directory import files
 from logstore.log.directory.files import LOCK, Directory
 
-#: How long one waits for who has the lock for a moment.
+#: Longest wait for a process that holds the lock briefly.
 BRIEFLY_S: Final = 10.0
-#: Who has just taken it has not yet said so: what is in the file is another's.
+#: A new holder may not have written its identity yet, so the file can name the previous one.
 _UNSAID_S: Final = 0.2
 _LOOK_S: Final = 0.005
 _LONGEST_LOOK_S: Final = 0.1
@@ -49,7 +48,7 @@ _FLOCK = struct.Struct("@hhqqi4x")
 
 
 class _HeldError(Exception):
-    """Another process has the lock, and may give it back within ``patience_s``."""
+    """Another process holds the lock, and may release it within ``patience_s``."""
 
     def __init__(self, owner: int, told: str) -> None:
         super().__init__(owner, told)
@@ -65,13 +64,13 @@ class _HeldError(Exception):
 
 
 def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
-    """Refuse a directory that is not ours to write, before anything is changed.
+    """Refuse a directory that logstore must not write, before anything is changed.
 
     Raises:
         NotALogError: it is missing, holds foreign files, or was written by Kafka.
     """
     names = directory.names_if_there()
-    # With 10 000 partitions each look at all of them is long: only the first log of the root takes it.
+    # Listing a root of 10 000 partitions for each log would be slow: only the first log of the root does it.
     around = None if RootLock.is_held(root) else root.names_if_there() or []
     if names is None:
         files.refuse_file(directory)
@@ -103,7 +102,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
 
 
 class RootLock:
-    """The right of this process to write below one root.
+    """Lock by which this process writes below one root.
 
     All logs of one root in this process share one lock, and a partition is open for writing once at a time.
     """
@@ -114,7 +113,7 @@ class RootLock:
     def __init__(self, root: Directory, file: File, *, brief: bool) -> None:
         self.root = root
         self._file = file
-        self.is_brief = brief  #: held for a moment only
+        self.is_brief = brief  #: held only briefly
         self._pid = os.getpid()
         self._partitions: set[str] = set()
 
@@ -122,13 +121,13 @@ class RootLock:
     def acquire(
         cls, root: Directory, partition: str, clock: Clock, *, brief: bool = False, patient: bool = True
     ) -> RootLock:
-        """Lock the root for one partition of it; ``brief`` if it will be given back soon.
+        """Lock the root for one partition of it; ``brief`` if the lock will be released soon.
 
-        Who is ``patient`` waits up to `BRIEFLY_S` for another process that has it briefly.
+        With ``patient``, wait up to `BRIEFLY_S` for another process that holds it briefly.
 
         Raises:
             DirectoryLockedError: another process holds the root (its pid and host are named), or
-                this one has the partition open already.
+                this process has the partition open already.
             ReadOnlyError: the root cannot be written.
         """
         began_s = clock.monotonic_s()
@@ -178,47 +177,47 @@ class RootLock:
             file.close()
             raise _HeldError(owner, told)
         with contextlib.suppress(StorageError):
-            # A full disk must not keep the owner of the lock from opening, and making room.
+            # A full disk would keep the lock's owner from opening the store and deleting records to free space.
             text = f"pid={os.getpid()} host={os.uname().nodename} started_ms={clock.now_ms()}{_BRIEF * brief}\n"
-            # Never empty in between, as Kafka leaves it.
+            # Written before the truncation: a reader in between would find the file empty.
             file.write(text.encode(), 0)
             file.truncate(len(text.encode()))
         return file
 
     @classmethod
     def forget(cls) -> None:
-        """In a forked child: a thread of the parent may have held the guard, and will never give it back."""
+        """Replace the guard in a forked child: a thread of the parent may hold it, and would never release it."""
         cls._guard = threading.Lock()
 
     @classmethod
     def mine(cls, root: Directory) -> RootLock | None:
-        """The lock by which this process writes below the root already."""
+        """Return the lock that this process holds on the root, or None."""
         lock = cls._held.get(_lock_key(root))
-        # One that was inherited over a fork is the parent's: fcntl locks do not cross it.
+        # A lock inherited over a fork is the parent's: children do not inherit fcntl locks.
         return lock if lock is not None and lock._pid == os.getpid() else None
 
     @classmethod
     def is_held(cls, root: Directory) -> bool:
-        """Whether this process writes below the root already."""
+        """Return whether this process holds the lock of the root."""
         return cls.mine(root) is not None
 
     @classmethod
     def told(cls, root: Directory) -> str:
-        """What this process has written into the file of a lock that it holds, read without closing that file."""
+        """Return the text in the file of a lock that this process holds, read without closing that file."""
         return _told_in(cls._held[_lock_key(root)]._file)
 
     @classmethod
     def is_taken(cls, root: Directory, partition: str) -> bool:
-        """Whether this process writes a certain partition already, or what goes by its name."""
+        """Return whether this process has locked ``partition``, or another use of the root under that name."""
         lock = cls.mine(root)
         return lock is not None and partition in lock._partitions
 
     def is_last(self, partition: str) -> bool:
-        """Whether nobody else of this process writes below the root."""
+        """Return whether this process has no other partition open for writing below the root."""
         return self._partitions <= {partition}
 
     def release(self, partition: str) -> bool:
-        """Give one partition back; True if it was the last and the root is free again."""
+        """Release one partition; True if it was the last and the root is unlocked."""
         with held(self._guard):
             self._partitions.discard(partition)
             if self._partitions:
@@ -231,19 +230,19 @@ class RootLock:
 
     @classmethod
     def guarded(cls) -> held:
-        """Hold off other opens and closes in this process while the root's own files are rewritten."""
+        """Block other opens and closes in this process while the root's own files are rewritten."""
         return held(cls._guard)
 
 
 class Patience:
-    """The waits of one caller for another process to close a store, between its tries to open it.
+    """Waits of one caller, between its tries to open a store, for another process to close it.
 
-    There is no line: the first to ask once the lock is free gets it. What this process has open is not waited for,
-    unless another thread has it for a moment.
+    There is no queue: the first process that asks for the free lock gets it. A store that this process has open
+    is not waited for, unless another thread holds it briefly.
     """
 
     def __init__(self, clock: Clock, wait_s: float | None, files: Files = LIBC) -> None:
-        """For ``wait_s`` seconds (None: for ever) from now on."""
+        """Wait at most ``wait_s`` seconds (None: for ever) from now on."""
         self._clock = clock
         self._files = files
         self._deadline_s = clock.deadline_s(wait_s, "wait_s")
@@ -251,7 +250,7 @@ class Patience:
         self._pause_s = _LOOK_S
 
     def pause_s(self, error: DirectoryLockedError) -> float:
-        """How long to wait before the next try, after one that was refused with ``error``.
+        """Return the seconds to wait before the next try, after one that was refused with ``error``.
 
         Raises:
             DirectoryLockedError: ``error``; the time is over, or this process has the root open itself.
@@ -272,7 +271,7 @@ os.register_at_fork(after_in_child=RootLock.forget)
 
 
 def _lock_key(root: Directory) -> tuple[str, int]:
-    # fcntl locks are one for a process, whichever table took them; a simulated disk is a world of its own.
+    # A process has one fcntl lock for a file, whichever table took it; each simulated disk has its own namespace.
     return root.real_path, id(root.files.namespace)
 
 
@@ -281,34 +280,34 @@ def _told_in(file: File) -> str:
 
 
 def _shown(who: str, found: _HeldError) -> str:
-    """A process and what it has said of itself, its pid once; another pid is shown, as of another namespace."""
+    """Format a process and its text in the lock's file; a pid there is shown only if it is another namespace's."""
     said = _PID.match(found.told)
     told = found.told[said.end() :] if said is not None and int(said[1]) == found.owner else found.told
     return f"{who} ({told})" if told else who
 
 
 class Holder(NamedTuple):
-    """The process that has the lock of a root."""
+    """Process that holds the lock of a root."""
 
-    pid: int  #: 0 if it is in another pid namespace, as behind a container's wall
-    told: str  #: what it wrote into the lock's file: pid, host, start time
+    pid: int  #: 0 if it is in another pid namespace, as in a container
+    told: str  #: text that it wrote into the lock's file: pid, host, start time
 
     def __str__(self) -> str:
         return _shown(f"pid {self.pid or 'unknown'}", _HeldError(self.pid, self.told))
 
 
 def holder_of(root: Directory) -> Holder | None:
-    """The process that writes below a root now, or None. May be this one."""
-    # Guarded, so that nobody in this process takes the lock between the question and the end of it.
+    """Return the process that holds the lock of a root now, or None. It may be this process."""
+    # A thread of this process that locked the root meanwhile would lose its lock at the close below.
     with RootLock.guarded():
         if RootLock.is_held(root):
-            # To close any descriptor of the file, also one that was only read, would give this process's lock away.
+            # Closing any descriptor of the file, even one that was only read, would release this process's lock.
             return Holder(os.getpid(), RootLock.told(root))
         try:
             descriptor = os.open(root.join(LOCK), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                # Not opened is not free: a process may well write there.
+                # None would mean that the root is free, but another process may hold its lock.
                 raise TooManyFilesError.to("ask for the lock", error, path=root.join(LOCK)) from error
             return None
         try:

@@ -1,12 +1,12 @@
 """Offsets that are positions: ``logstore.offset.mode=bytes``, the message ids of the paper of 2011.
 
 The base offset of a batch is the number of bytes that were written to the log before it, so ids rise but
-are not consecutive, and an id leads to its bytes without an index: in the file of its segment a batch lies
-at its offset less the offset of the segment's first batch. An uncompressed batch has more bytes than
-records, so offsets never meet; the records of one batch follow its base offset one by one. For readers these
-are gaps between batches, as a compaction leaves them, and Kafka's clients take them as such.
+are not consecutive. An id gives the position of its bytes without an index: in the file of its segment a batch
+is stored at its offset less the offset of the segment's first batch. An uncompressed batch has more bytes than
+records, so offsets never overlap; the records of one batch follow its base offset one by one. Readers and Kafka's
+clients see gaps between batches, as a compaction leaves them.
 
-This module alone says where the next batch goes. Under the log's lock.
+This module is responsible for the base offset of the next batch. Called under the log's lock.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _INT64_MAX = 2**63 - 1
 
 
 class Positions:
-    """Where the next batch goes in a log of this mode.
+    """Base offset of the next batch in a log of this mode.
 
-    Invariant: the answer is at least the log end offset, and it is the answer to the one before plus the
-    size of what was written since, whatever was rolled or opened in between.
+    Invariant: the result is at least the log end offset. It is the previous result plus the bytes
+    written since, even if the log was rolled or opened in between.
     """
 
     def __init__(self, segments: Segments) -> None:
@@ -29,15 +29,15 @@ class Positions:
         self._known: tuple[str, int, int] | None = None  # path, generation, offset of the first batch
 
     def next(self, end: int, generation: int) -> int:
-        """The base offset of the next batch in a log that ends at ``end``, in this generation of it."""
+        """Return the base offset of the next batch in this generation of a log that ends at ``end``."""
         for segment in reversed(self._segments.all):
-            # An empty segment was rolled or began the log: the bytes before it are those of the one before.
+            # An empty segment has no first batch to count from: the bytes before it are the previous segment's.
             if segment.size:
                 return max(end, self._start(segment, generation) + segment.size)
         return end
 
     def _start(self, segment: Segment, generation: int) -> int:
-        """The offset of a segment's first batch, which may lie above the one that it is named for."""
+        """Return the offset of a segment's first batch, which may be above the segment's base offset."""
         if self._known is not None and self._known[:2] == (segment.path, generation):
             return self._known[2]
         found = segment.read(segment.base_offset, 1, _INT64_MAX)

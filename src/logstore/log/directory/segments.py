@@ -1,7 +1,7 @@
-"""The segments of one log, in order: an immutable tuple that readers take as it is.
+"""Segments of one log, in order: an immutable tuple that readers use without a lock.
 
 This module opens, adds, swaps and drops whole segments with all their files, and saves their
-indexes. What is in a segment is `_segment`'s business; when to roll or drop one is the log's.
+indexes. `_segment` is responsible for a segment's contents, the log for when to roll or drop one.
 Changes are made under the log's lock; a reader takes `all` once and works with that tuple.
 """
 
@@ -23,18 +23,18 @@ from logstore.log.directory.files import Directory
 
 _logger = logging.getLogger(__name__)
 
-#: What a rename says that was refused and has done nothing.
+#: Error codes of a rename that was refused and has changed nothing.
 _NOT_RENAMED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
 
 _INDEX_FILES = (files.OFFSET_INDEX, files.TIME_INDEX)
 
 
 class NotTaken(LogstoreError):
-    """A file did not become a segment, and nothing has changed: its bytes have to be copied."""
+    """File that did not become a segment; nothing has changed, and its bytes must be copied instead."""
 
 
 class Segments:
-    """The segments of one log, by base offset. The last one is active, the others are sealed."""
+    """Segments of one log, by base offset. The last one is active, the others are sealed."""
 
     def __init__(self, directory: Directory, config: LogConfig, segments: Iterable[Segment] = ()) -> None:
         self.directory = directory
@@ -46,13 +46,13 @@ class Segments:
     def open(
         cls, directory: Directory, config: LogConfig, *, writable: bool, names: list[str] | None = None
     ) -> Segments:
-        """Every segment that is in the directory, with the size of its file taken for its own.
+        """Open every segment in the directory, with the size of its file as its size.
 
-        Nothing in the files is looked at: recovery decides how much of the last ones is true. ``names`` are those
+        The contents are not read: recovery decides how much of the last segments is valid. ``names`` are those
         in the directory, if they are known.
 
         Raises:
-            NotALogError: it is opened for reading, and a compaction is at its swap.
+            NotALogError: it is opened for reading, and a segment swap is unfinished.
         """
         if names is None:
             names = directory.names()
@@ -69,7 +69,7 @@ class Segments:
         return cls(directory, config, segments)
 
     def follow(self, log_start_offset: int) -> bool:
-        """For a reader beside the writer: take the segments that were begun since, drop those deleted.
+        """Add the segments that the writer rolled since, and drop those it deleted; for a reader beside it.
 
         Only new files are opened. False if there is none.
         """
@@ -108,7 +108,7 @@ class Segments:
         return len(self._all)
 
     def floor(self, offset: int) -> int:
-        """Place of the last segment whose base offset is at most ``offset``; -1 if there is none.
+        """Return the index of the last segment whose base offset is at most ``offset``; -1 if there is none.
 
         >>> Segments(Directory("/nowhere"), LogConfig()).floor(2600)
         -1
@@ -116,23 +116,23 @@ class Segments:
         return bisect.bisect_right(self._bases, offset) - 1
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
-        """The segment that may hold ``offset`` and all behind it."""
-        # One read of the tuple: the places below must not shift between two.
+        """Return the segment that may hold ``offset`` and all after it."""
+        # The tuple is read once: a change between two reads would shift the indexes below.
         segments = self._all
         place = bisect.bisect_right([s.base_offset for s in segments], offset) - 1 if segments else 0
         return segments[max(place, 0) :]
 
     def size(self) -> int:
-        """Bytes of all segments, without their indexes."""
+        """Return the bytes of all segments, without their indexes."""
         return sum(segment.size for segment in self._all)
 
     # -- changing
 
     def add(self, base_offset: int) -> Segment:
-        """Create an empty segment behind the others. Its name is not durable until a sync."""
+        """Create an empty segment after the others. Its name is not durable until a sync."""
         name = files.segment_file(base_offset, files.LOG)
         for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
-            # Left of an earlier life of this base offset; a new segment must not find it.
+            # Index files of a deleted segment with this base offset would name batches that this one does not have.
             self.directory.remove(files.segment_file(base_offset, suffix))
         file = self.directory.open(name, create=True, writable=True, truncate=True)
         segment = _segment(file, base_offset, self._config, size=0, next_offset=base_offset, sealed=False)
@@ -140,19 +140,19 @@ class Segments:
         return segment
 
     def take(self, name: str, base_offset: int, *, size: int, next_offset: int) -> Segment:
-        """Make a whole file of stamped batches the active segment: behind the others, or in an empty one's place.
+        """Make a whole file of stamped batches the active segment: after the others, or replacing an empty one.
 
-        Its name is not durable until a sync, nor are its bytes. Readers of an empty one keep that.
+        Neither its name nor its bytes are durable until a sync. Readers of a replaced segment keep it.
 
         Raises:
-            DiskFullError, TooManyFilesError: there is no room for the name, or the file could not be opened.
+            DiskFullError, TooManyFilesError: there is no space for the name, or the file could not be opened.
                 Nothing has changed.
-            NotTaken: the file is gone, or may not be moved. Nothing has changed.
-            StorageError: it could not be named, or has other batches than was said.
+            NotTaken: the file is missing, or may not be renamed. Nothing has changed.
+            StorageError: it could not be renamed, or ends at another offset or size than given.
         """
         final = files.segment_file(base_offset, files.LOG)
         try:
-            # Opened and read first: once it has the name of a segment, it is the log's.
+            # Opened and read before the rename: a failure after it would leave an unchecked file in the log.
             file = self.directory.open(name, writable=True)
         except StorageError as error:
             if errno_of(error) in _NOT_RENAMED:
@@ -184,26 +184,26 @@ class Segments:
         return segment
 
     def seal(self, segment: Segment) -> None:
-        """Give a segment its last time index entry and whole, trimmed index files."""
+        """Add the last time index entry of a segment, and write its complete, trimmed index files."""
         segment.seal()
         self.release(segment)
         self.save_indexes(segment, complete=True)
 
     def release(self, segment: Segment) -> None:
-        """Give back the room that was taken ahead of a segment's end; what cannot be is lost room, no data."""
+        """Release the space preallocated past a segment's end; a failure wastes space and loses no data."""
         try:
             segment.release()
         except StorageError as error:
             _logger.warning("room not given back: segment=%s error=%s", segment.path, error)
 
     def drop(self, doomed: Iterable[Segment]) -> None:
-        """Take segments out of the log and remove their files; readers that hold them may finish.
+        """Remove segments from the log and delete their files; readers that hold them may finish.
 
-        All are renamed first, so that a crash finds none of them half alive, and the tuple changes
-        before the first byte goes.
+        All files are renamed first, so that a crash leaves no segment with part of its files. The tuple
+        changes before the first byte is deleted.
         """
         doomed = list(doomed)
-        # First: what cannot be listed, for want of a descriptor, has to show before anything has changed.
+        # Listed first: without a free descriptor this fails, and must do so before anything has changed.
         names = set(self.directory.names())
         gone = {segment.base_offset for segment in doomed}
         self._set(segment for segment in self._all if segment.base_offset not in gone)
@@ -217,7 +217,7 @@ class Segments:
                     self.directory.rename(name, name + files.DELETED)
                     renamed.append(name + files.DELETED)
                 except DiskFullError:
-                    # A longer name may need a new block of the directory, and deleting is how room is made.
+                    # A longer name may need a new block of the directory, and a full disk would prevent deletion.
                     self.directory.remove(name)
         for segment in doomed:
             segment.close()
@@ -225,7 +225,7 @@ class Segments:
             self.directory.remove(name)
 
     def replace(self, old: Segment, name: str, *, size: int, next_offset: int) -> Segment:
-        """Put a whole, synced file in the place of a segment's, which becomes the active one.
+        """Replace a segment's file by a whole, synced one, which becomes the active segment.
 
         The name is durable on return. Readers of the old file keep it.
         """
@@ -241,28 +241,28 @@ class Segments:
         return segment
 
     def begin_cleaned(self, base_offset: int) -> Segment:
-        """An empty segment beside the others to write their new form into; worthless while it has this name."""
+        """Create an empty segment for compacted or rewritten batches; it is not used while it has this name."""
         name = files.segment_file(base_offset, files.LOG) + files.CLEANED
         file = self.directory.open(name, create=True, writable=True, truncate=True)
         return Segment(file, base_offset, index_interval_bytes=self._config.index_interval_bytes)
 
     def open_sealed(self, name: str, base_offset: int, size: int, next_offset: int) -> Segment:
-        """A segment whose whole file has this name. It is none of the log's until `Segments.exchange`."""
+        """Open a complete file of this name as a segment. It is not part of the log until `Segments.exchange`."""
         file = self.directory.files.lazy(self.directory.join(name))
         return _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=True)
 
     def exchange(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put one segment in the place of a run of neighbours, whose files are the caller's business."""
+        """Replace a run of neighbouring segments by one; the caller is responsible for their files."""
         place = self._all.index(old[0])
         assert self._all[place : place + len(old)] == tuple(old), (old, self._all)
         self._set((*self._all[:place], new, *self._all[place + len(old) :]))
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Use other settings from the next segment on."""
+        """Apply new settings from the next segment on."""
         self._config = config
 
     def reopen_active(self) -> Segment:
-        """The last segment, which was sealed, as the active one: the ones behind it are gone."""
+        """Make the last segment, which was sealed, the active one again: those after it were removed."""
         old = self.active
         if not old.sealed:
             return old
@@ -275,10 +275,10 @@ class Segments:
         return segment
 
     def save_indexes(self, segment: Segment, *, complete: bool = False, at_least: int = 1) -> None:
-        """Bring a segment's index files up to what is in memory; with ``complete``, empty ones too.
+        """Write the new entries of a segment's indexes to their files; with ``complete``, empty ones too.
 
-        Not before ``at_least`` entries of one of them are new.
-        They are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
+        Nothing is written before one of the indexes has ``at_least`` new entries.
+        Index files are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
         """
         try:
             segment.ensure_indexes()
@@ -288,7 +288,7 @@ class Segments:
             for suffix, entries in ((files.OFFSET_INDEX, segment.index), (files.TIME_INDEX, segment.times)):
                 name = files.segment_file(segment.base_offset, suffix)
                 if segment.sealed or segment.index_stale:
-                    # A sealed index is replaced as a whole: somebody may have mapped the old one.
+                    # A sealed index is replaced as a whole: a reader may have mapped the old file.
                     if complete or segment.index_stale or entries.saved < len(entries):
                         self.directory.replace(name, entries.to_bytes(), durable=False)
                 elif complete or entries.saved < len(entries):
@@ -308,10 +308,10 @@ class Segments:
             file.close()
 
     def trim_index_files(self, segment: Segment) -> None:
-        """After a cut: let the index files of the active segment hold what is in memory, no more."""
+        """Write the active segment's index files from memory after a truncation, with no other entries."""
         segment.index.unmark_saved()
         segment.times.unmark_saved()
-        # Empty ones too: entries of what was cut would stay, and name batches that are none.
+        # Empty ones too: entries of truncated batches would stay in the file.
         self.save_indexes(segment, complete=True)
 
     def close(self) -> None:
@@ -345,12 +345,12 @@ def _growth(config: LogConfig) -> Growth:
 
 
 def check_joint(segment: Segment, log_start: int, name: object) -> None:
-    """Refuse a sealed segment that ends before the next one begins; for a log whose segments lie end to end.
+    """Refuse a sealed segment that ends before the next one begins, in a log whose segments are contiguous.
 
     Raises:
         DamagedLogError: offsets at or above the log start are missing; they are named.
     """
-    # The log start may have moved over it since it was deleted in part, or was never looked at.
+    # A segment below the log start may have been deleted in part, or never been checked.
     if segment.joined or segment.next_offset <= log_start or segment.is_joined():
         return
     first, following = max(segment.batches_end(), log_start), segment.next_offset
@@ -366,7 +366,7 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
 
 
 def is_gone(error: StorageError) -> bool:
-    """Whether an error says that a file is no longer there: its segment was dropped meanwhile."""
+    """Return whether an error means that a file is missing: its segment was dropped meanwhile."""
     return errno_of(error) == errno.ENOENT
 
 

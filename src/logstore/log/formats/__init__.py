@@ -1,1 +1,1 @@
-"""The small files of a log as bytes."""
+"""Byte formats of a log's small files."""

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The 64 bytes of ``logstore.published``: how far the writing process has come, for readers in others.
+"""``logstore.published``: offsets of the writing process, as 64 bytes for readers in other processes.
 
-Bytes and the one `pwrite` that replaces them; what they say and when is decided by `log/`. They are
-read while they are written, hence the CRC. Big-endian::
+This module packs the bytes and replaces them with one `pwrite`; `log/` decides what to write and when. They
+are read while they are written, hence the CRC. Big-endian::
 
      0  4  magic "lpub"        24  8  high watermark
      4  2  version 1           32  8  last stable offset
@@ -44,20 +44,20 @@ cdef void _pack(uint8_t *p, uint64_t generation, int64_t log_start, int64_t high
 
 
 def pack(uint64_t generation, int64_t log_start, int64_t high_watermark, int64_t last_stable, int64_t log_end):
-    """The block as bytes."""
+    """Return the block as bytes."""
     cdef uint8_t block[BLOCK_BYTES]
     _pack(block, generation, log_start, high_watermark, last_stable, log_end)
     return PyBytes_FromStringAndSize(<char *>block, BLOCK_BYTES)
 
 
 def unpack(const uint8_t[::1] data not None):
-    """(generation, log start, high watermark, last stable offset, log end), or None if it is not whole."""
+    """Return (generation, log start, high watermark, last stable offset, log end), or None if it is torn."""
     cdef uint8_t expected[BLOCK_BYTES]
     cdef const uint8_t *p
     if data.shape[0] != BLOCK_BYTES:
         return None
     p = &data[0]
-    # The block has one form for its five numbers, so it is whole if they give the same bytes again.
+    # The five numbers have only one encoding, so the block is whole if packing them gives the same bytes.
     _pack(expected, <uint64_t>load64(p + 8), load64(p + 16), load64(p + 24), load64(p + 32), load64(p + 40))
     if memcmp(p, expected, BLOCK_BYTES) != 0:
         return None
@@ -69,7 +69,7 @@ def publish(File file not None, uint64_t generation, int64_t log_start, int64_t 
     """Overwrite the block at the start of a file with one `pwrite`. Not synced.
 
     Raises:
-        DiskFullError, StorageError: readers may find the block torn, and look again later.
+        DiskFullError, StorageError: readers may find the block torn, and retry later.
     """
     cdef uint8_t block[BLOCK_BYTES]
     cdef FileOps *ops = &file.files.ops

@@ -1,12 +1,12 @@
-"""The small facts of a log that outlive it: checkpoints as bytes, in both directions.
+"""Checkpoint files of a log: encoding and decoding.
 
-Pure functions over whole files; `files.Directory` reads and replaces them, the log's owner says
-when. Safe from any thread. Damage is found here and named, never repaired: a damaged text
+Pure functions over whole files; `files.Directory` reads and replaces them, when the log's owner
+calls it. Safe from any thread. Damage is detected here and reported, never repaired: a damaged text
 checkpoint raises `CorruptRecordError`, a damaged binary one is None (unknown, or read again).
 
 **Kafka's text checkpoints** (`OffsetCheckpointFile`): in the root of the logs, one entry for each
-partition. The format has no checksum, so a flipped digit cannot be seen; a cut, a missing line
-and anything Kafka would not have written can. Hence such a file only ever lowers what our own says::
+partition. The format has no checksum, so a flipped digit cannot be detected; a truncated file, a missing
+line and anything that Kafka does not write can. So such a file only lowers the offsets in logstore's own::
 
     0                      version
     2                      number of entries
@@ -20,7 +20,7 @@ different sectors so that one torn write leaves the other. Big-endian::
      2  1  version 1
      3  1  flags: 1 clean, 2 suspect, 4 contiguous, 8 gapped (`LogKind`; neither: never recorded),
            16 lists aborted transactions
-     4  8  sequence (unsigned); even ones stand at 0, odd ones at 4096
+     4  8  sequence (unsigned); even ones are at 0, odd ones at 4096
     12  8  generation (unsigned)
     20  8  recovery point
     28  8  base offset of the segment that holds the recovery point
@@ -30,23 +30,23 @@ different sectors so that one torn write leaves the other. Big-endian::
     60  4  CRC-32C of bytes [0, 60)
 
 The valid slot
-with the highest sequence counts. It is a lower bound of what is on disk and is not synced, except
-when a truncation lowers it: then *both* slots are written, so that no later tear of one can bring
-the higher recovery point back.
+with the highest sequence is used. It is a lower bound of what is on disk and is not synced, except
+when a truncation lowers it: then *both* slots are written, so that no later torn write of one can
+bring the higher recovery point back.
 
-**`logstore.start`** of a partition: the same two slots. Of them the log start offset and the kind count, and
-only where `logstore.recovery` is lost: its other fields say nothing.
+**`logstore.start`** of a partition: the same two slots. Only the log start offset and the kind are used, and
+only if `logstore.recovery` is lost: the other fields have no meaning.
 
-**`logstore.published`** of a partition: drawn in `_published`.
+**`logstore.published`** of a partition: laid out in `_published`.
 
-**`logstore.compacted`** of a partition: how far it is compacted, big-endian. Kafka keeps that in the
+**`logstore.compacted`** of a partition: the end of its compacted part, big-endian. Kafka keeps that in the
 root's ``cleaner-offset-checkpoint``, which has no checksum: an offset that reads higher than it was
-would let a tombstone go while a value before it is still there::
+would let a tombstone be deleted while a value before it still exists::
 
      0  2  magic "lc"        4  8  below this offset every key has one record
      2  2  version 1        12  4  CRC-32C of bytes [0, 12)
 
-**`.kafka_cleanshutdown`** in the root: its presence is the fact, its content is for Kafka.
+**`.kafka_cleanshutdown`** in the root: only its presence matters here, its content is for Kafka.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SLOT_SPACING_BYTES = 4096
 RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
 PUBLISHED_BYTES = _published.SIZE
 
-#: Published as the last thing of a partition that is removed. Even: nothing is under way any more.
+#: Last generation published of a partition that is removed. Even: no change is in progress.
 GONE_GENERATION = 2**62
 
 INT32_MAX = 2**31 - 1
@@ -104,9 +104,9 @@ _COMPACTED_MAGIC, _COMPACTED_VERSION = b"lc", 1
 
 
 def decode_lines(data: bytes) -> list[bytes] | None:
-    """The entry lines of one of Kafka's text checkpoints, None unless all of them are there."""
+    """Return the entry lines of one of Kafka's text checkpoints, None unless all of them are present."""
     lines = data.split(b"\n")
-    # The last newline must be there: without it the last number may have lost digits.
+    # Without the last newline, the last number may have lost digits.
     if len(lines) < 3 or lines.pop() != b"" or lines[0] != _TEXT_VERSION:
         return None
     if not _NUMBER.fullmatch(lines[1]) or int(lines[1]) != len(lines) - 2:
@@ -115,13 +115,13 @@ def decode_lines(data: bytes) -> list[bytes] | None:
 
 
 def encode_lines(lines: Iterable[bytes]) -> bytes:
-    """One of Kafka's text checkpoints with these entry lines."""
+    """Encode one of Kafka's text checkpoints with these entry lines."""
     entries = list(lines)
     return b"\n".join([_TEXT_VERSION, b"%d" % len(entries), *entries, b""])
 
 
 def read_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
-    """The offset of each partition in one of Kafka's text checkpoints.
+    """Return the offset of each partition in one of Kafka's text checkpoints.
 
     An empty file holds none: Kafka creates these files empty, long before it writes them. A
     partition without an entry is unknown, not at 0.
@@ -130,7 +130,7 @@ def read_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
     {TopicPartition(topic='flights', partition=0): 42}
 
     Raises:
-        CorruptRecordError: the file is not whole, or holds what Kafka does not write.
+        CorruptRecordError: the file is not whole, or holds a line that Kafka does not write.
     """
     lines = decode_lines(data) if data else []
     if lines is None:
@@ -151,7 +151,7 @@ def read_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """One of Kafka's text checkpoints with these offsets, sorted by partition.
+    """Encode one of Kafka's text checkpoints with these offsets, sorted by partition.
 
     >>> write_offsets({TopicPartition("flights", 0): 42})
     b'0\\n1\\nflights 0 42\\n'
@@ -166,14 +166,14 @@ def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 class LogKind(enum.StrEnum):
-    """What a gap between two segments of a log means."""
+    """Meaning of a gap between two segments of a log."""
 
-    UNRECORDED = ""  #: of a log that was made before kinds were: a loss, or a gap that is meant
+    UNRECORDED = ""  #: a log created before kinds were recorded: a gap is a loss, or intended
     CONTIGUOUS = "contiguous"  #: each segment ends where the next begins: a gap is a loss
-    GAPPED = "gapped"  #: offsets are left out on purpose, as by Kafka's cleaner or in a replica: it says nothing
+    GAPPED = "gapped"  #: offsets are left out on purpose, as by Kafka's cleaner or in a replica: a gap is no loss
 
     def with_other(self, other: LogKind) -> LogKind:
-        """What two places say together: one that knows of gaps is believed, one that says nothing is not asked.
+        """Combine the kinds that two files record: ``GAPPED`` wins, ``UNRECORDED`` is ignored.
 
         >>> LogKind.CONTIGUOUS.with_other(LogKind.GAPPED)
         <LogKind.GAPPED: 'gapped'>
@@ -182,19 +182,19 @@ class LogKind(enum.StrEnum):
 
 
 class RecoveryPoint(NamedTuple):
-    """What one slot of ``logstore.recovery`` says. Offsets are lower bounds."""
+    """One slot of ``logstore.recovery``. Offsets are lower bounds."""
 
     sequence: int  #: rises with each write of a slot
     generation: int  #: of the log; every truncation raises it
     recovery_point: int  #: every byte below this offset has been synced
     segment_base_offset: int  #: the segment that holds the recovery point
-    position: int  #: where in that segment the recovery point is
+    position: int  #: position of the recovery point in that segment
     log_start_offset: int
     replay_from: int  #: no producer had state at this offset: replay from it; -1: from the newest snapshot
     clean: bool = False  #: the log was closed; nothing was written since
     suspect: bool = False  #: a sync failed: the page cache may differ from the disk
     kind: LogKind = LogKind.UNRECORDED
-    lists_aborted: bool = False  #: there is a ``logstore.aborted``, or it is lost
+    lists_aborted: bool = False  #: a ``logstore.aborted`` was written; if it is missing, it is lost
 
 
 _KIND_OF = {0: LogKind.UNRECORDED, _CONTIGUOUS: LogKind.CONTIGUOUS, _GAPPED: LogKind.GAPPED}
@@ -202,12 +202,12 @@ _FLAG_OF = {kind: flag for flag, kind in _KIND_OF.items()}
 
 
 def slot_position(sequence: int) -> int:
-    """Where in the file the slot of this sequence is written."""
+    """Return the position in the file of the slot with this sequence."""
     return SLOT_SPACING_BYTES if sequence % 2 else 0
 
 
 def encode_slot(point: RecoveryPoint) -> bytes:
-    """The 64 bytes to write at `slot_position` of the point's sequence."""
+    """Encode the 64 bytes to write at `slot_position` of the point's sequence."""
     assert 0 <= point.segment_base_offset <= point.recovery_point, point
     assert min(point.position, point.log_start_offset, point.replay_from + 1) >= 0, point
     flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0) | _FLAG_OF[point.kind]
@@ -217,14 +217,14 @@ def encode_slot(point: RecoveryPoint) -> bytes:
 
 
 def decode_slots(data: bytes) -> RecoveryPoint | None:
-    """The newest whole slot of the file; None (unknown: scan everything) if there is none.
+    """Return the newest whole slot of the file; None (unknown: scan everything) if there is none.
 
     ``data`` may be short or of any content: a file that was never written whole is no error.
     """
     newest: RecoveryPoint | None = None
     for position in (0, SLOT_SPACING_BYTES):
         point = _decode_slot(data[position : position + SLOT_BYTES])
-        # A slot that stands in the place of the other was misdirected by something below us.
+        # A slot in the place of the other is a misdirected write of the storage below.
         if point is None or slot_position(point.sequence) != position:
             continue
         if newest is None or point.sequence > newest.sequence:
@@ -250,17 +250,17 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
     return point
 
 
-# --- how far a log is compacted --------------------------------------------------------------
+# --- the compacted offset --------------------------------------------------------------------
 
 
 def encode_compacted(offset: int) -> bytes:
-    """The bytes of ``logstore.compacted``."""
+    """Encode ``logstore.compacted``."""
     body = _COMPACTED.pack(_COMPACTED_MAGIC, _COMPACTED_VERSION, offset)
     return body + _CRC.pack(crc32c(body))
 
 
 def decode_compacted(data: bytes) -> int | None:
-    """The offset in ``logstore.compacted``; None (nothing is known to be compacted) if it is damaged.
+    """Return the offset in ``logstore.compacted``; None (nothing is known to be compacted) if it is damaged.
 
     >>> decode_compacted(encode_compacted(42))
     42
@@ -275,7 +275,7 @@ def decode_compacted(data: bytes) -> int | None:
 
 
 class Published(NamedTuple):
-    """How far the writing process has come, for readers in other processes."""
+    """Offsets that the writing process publishes for readers in other processes."""
 
     generation: int
     log_start_offset: int
@@ -285,15 +285,15 @@ class Published(NamedTuple):
 
 
 def encode_published(published: Published) -> bytes:
-    """The 64 bytes of ``logstore.published``, for one `pwrite` after the bytes they promise."""
+    """Encode ``logstore.published``, for one `pwrite` after the log bytes that it announces are written."""
     assert published.last_stable_offset <= published.high_watermark <= published.log_end_offset, published
     return _published.pack(*published)
 
 
 def decode_published(data: bytes) -> Published | None:
-    """What the writer published; None if the bytes were read while they were written: read again.
+    """Decode ``logstore.published``; None if the bytes were read while they were written: read again.
 
-    None too for marks that no log can have, which no writer publishes.
+    None too for offsets that no log can have, which no writer publishes.
     """
     numbers = _published.unpack(data)
     if numbers is None:
@@ -314,20 +314,20 @@ def _is_whole(data: bytes, size: int) -> bool:
 
 
 def was_shut_down_cleanly(root: Directory) -> bool:
-    """Whether the last owner of this root closed it. What the file holds does not matter."""
+    """Return whether the last owner of this root closed it. The file's content does not matter."""
     return CLEAN_SHUTDOWN in root.names()
 
 
 def mark_clean_shutdown(root: Directory) -> None:
-    """Say that every log below this root is closed and synced. On disk when it returns."""
+    """Mark every log below this root as closed and synced. Durable on return."""
     root.replace(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}', durable=True)
 
 
 def clear_clean_shutdown(root: Directory) -> None:
-    """Take the mark away, before the first write after opening. On disk when it returns.
+    """Remove the mark, before the first write after opening. Durable on return.
 
-    Were the removal not synced, a power cut would bring the mark back over torn logs. It is synced
-    even if the name is gone already: a process killed in here has removed it from the cache only.
+    Without the sync, a power cut would bring the mark back over torn logs. The directory is synced
+    even if the name is missing: a process killed in this call has removed it from the cache only.
     """
     root.remove(CLEAN_SHUTDOWN)
     root.sync()

@@ -1,8 +1,8 @@
 """Leader epochs of one log: the offset at which each began.
 
-A follower asks where an epoch ended and cuts its log there; nothing else decides a truncation,
+A follower asks where an epoch ended and truncates its log there; nothing else decides a truncation,
 least of all the high watermark. The table follows Kafka's `LeaderEpochFileCache`. One writer (the
-log, under its lock); readers take no lock, since every change puts a new tuple in place at once.
+log, under its lock); readers take no lock, since every change replaces the tuple atomically.
 No I/O but `Epochs.load` and `Epochs.save`.
 
 The file is Kafka's ``leader-epoch-checkpoint``, text without a checksum::
@@ -14,7 +14,7 @@ The file is Kafka's ``leader-epoch-checkpoint``, text without a checksum::
 
 It is a hint. One that is damaged, or whose epochs or offsets do not rise, is None, and the caller
 rebuilds the table from batch headers; one that is whole may still be older or newer than the log,
-so after `load` the caller cuts it at both ends of the log (KAFKA-10706).
+so after `load` the caller truncates it to both ends of the log (KAFKA-10706).
 
 Invariant: epochs and start offsets both rise, strictly.
 """
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 
-#: Kafka's answer for an epoch that says nothing: the asker must not truncate by it.
+#: Kafka's answer for an unknown epoch: the follower must not truncate by it.
 UNDEFINED = (-1, -1)
 
 _LINE = re.compile(rb"(0|[1-9][0-9]{0,9}) (0|[1-9][0-9]{0,18})")
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch and the offset of the first record written in it."""
+    """Leader epoch and the offset of the first record written in it."""
 
     epoch: int
     start_offset: int
@@ -52,7 +52,7 @@ _start_of = attrgetter("start_offset")
 
 
 class Epochs:
-    """Which leader epoch wrote which offsets.
+    """Table of leader epochs and the offsets that each wrote.
 
     >>> epochs = Epochs([EpochEntry(0, 0), EpochEntry(3, 100)])
     >>> epochs.end_offset_for(1, log_end_offset=150)
@@ -65,7 +65,7 @@ class Epochs:
         self._entries = tuple(entries)
         assert _rises(self._entries), self._entries
 
-    # -- what is known
+    # -- queries
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -78,7 +78,7 @@ class Epochs:
         return self._entries[-1] if self._entries else None
 
     def epoch_at(self, offset: int) -> int | None:
-        """The epoch that wrote this offset, None if it is before every known one.
+        """Return the epoch that wrote this offset, None if it is before every known one.
 
         The end of the log is not known here: an offset beyond it belongs to the latest epoch.
         """
@@ -87,11 +87,11 @@ class Epochs:
         return entries[after - 1].epoch if after else None
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch up to ``epoch``, and the offset at which it ended.
+        """Return the largest known epoch up to ``epoch``, and the offset at which it ended.
 
         The latest epoch ends at ``log_end_offset``. An epoch older than all known ones ends where
-        the first known one begins: its records are gone from the log. `UNDEFINED` for an epoch
-        newer than all known ones and for -1: cutting at a guess would lose records (KAFKA-7897).
+        the first known one begins: its records were deleted. `UNDEFINED` for an epoch newer than
+        all known ones and for -1: truncating at a guess would lose records (KAFKA-7897).
         """
         entries = self._entries
         if epoch < 0 or not entries or epoch > entries[-1].epoch:
@@ -105,11 +105,11 @@ class Epochs:
     # -- changes, under the log's lock
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that a batch of ``epoch`` begins at ``start_offset``; True if that was news.
+        """Record that a batch of ``epoch`` begins at ``start_offset``; True if the table changed.
 
         Call it for every batch: all but the first of an epoch change nothing. Entries that
-        contradict the new one, with a newer epoch or an equal or later start, go: that is how an
-        epoch without records disappears. A batch without an epoch (-1) tells nothing.
+        contradict the new one, with a newer epoch or an equal or later start, are removed: so an
+        epoch without records disappears. A batch without an epoch (-1) changes nothing.
         """
         entries = self._entries
         if epoch < 0:
@@ -123,10 +123,10 @@ class Epochs:
         return True
 
     def truncate_from_end(self, offset: int) -> bool:
-        """Forget epochs that begin at or after ``offset``, the new log end; True if any did.
+        """Remove epochs that begin at or after ``offset``, the new log end offset; True if any did.
 
-        Belongs to every truncation of the log. An entry left behind would claim the next leader's
-        offsets for a dead one (KAFKA-10706).
+        Called in every truncation of the log. A remaining entry would assign the next leader's
+        offsets to an earlier one (KAFKA-10706).
         """
         entries = self._entries
         keep = bisect_left(entries, offset, key=_start_of)
@@ -134,7 +134,7 @@ class Epochs:
         return keep < len(entries)
 
     def truncate_from_start(self, offset: int) -> bool:
-        """Forget epochs that ended at or before ``offset``, the new log start; True on a change.
+        """Remove epochs that ended at or before ``offset``, the new log start offset; True on a change.
 
         The epoch that wrote ``offset`` stays, and now begins there.
         """
@@ -149,7 +149,7 @@ class Epochs:
 
     @classmethod
     def decode(cls, data: bytes) -> Epochs | None:
-        """The table of a ``leader-epoch-checkpoint``; None if it is damaged, or empty as Kafka creates it."""
+        """Decode a ``leader-epoch-checkpoint``; None if it is damaged, or empty as Kafka creates it."""
         lines = decode_lines(data)
         if lines is None:
             return None
@@ -164,24 +164,24 @@ class Epochs:
         return cls(entries) if _rises(entries) else None
 
     def encode(self) -> bytes:
-        """The table as Kafka's text."""
+        """Encode the table as Kafka's text."""
         return encode_lines(b"%d %d" % entry for entry in self._entries)
 
     @classmethod
     def load(cls, directory: Directory) -> Epochs | None:
-        """The table of a partition's directory; None if the file is absent or damaged.
+        """Load the table of a partition's directory; None if the file is missing or damaged.
 
         Raises:
-            StorageError: the file is there and cannot be read.
+            StorageError: the file exists and cannot be read.
         """
         data = directory.read(LEADER_EPOCHS)
         return None if data is None else cls.decode(data)
 
     def save(self, directory: Directory, *, durable: bool) -> None:
-        """Replace the file. A hint where batches are, whose headers say the same.
+        """Replace the file. It is a hint while the log has batches, whose headers hold the same epochs.
 
-        Once they are deleted nothing else knows the epoch, and it must not fall. So after the first one
-        the file is never lost: a power cut leaves it as it was, or as it is.
+        After their deletion only this file holds the epoch, which must not fall. So after the first
+        epoch the file is never lost: a power cut leaves the old contents or the new ones.
         """
         whole = bool(self._entries) and self._entries[-1].epoch > 0
         directory.replace(LEADER_EPOCHS, self.encode(), durable=durable, whole=whole)

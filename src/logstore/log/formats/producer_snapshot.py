@@ -1,8 +1,8 @@
-"""The state of producers as bytes: Kafka's snapshots, and our own that forgets nothing.
+"""Producer state as bytes: Kafka's snapshots, and logstore's own with all remembered batches.
 
 Functions over whole files. A snapshot is a hint that saves replay: damaged ones are None, and the
-state is then rebuilt from an older snapshot or from batch headers. On a roll ours is written
-before Kafka's, so that after a crash ours is never the older one (`load_newest`).
+state is then rebuilt from an older snapshot or from batch headers. On a roll logstore's is written
+before Kafka's, so that after a crash it is never the older one (`load_newest`).
 
 **Kafka's** ``%020d.snapshot``: the state before the offset in the name. It holds only the last
 batch of a producer. Big-endian (Kafka's `ProducerSnapshot`, version 1)::
@@ -16,7 +16,7 @@ batch of a producer. Big-endian (Kafka's `ProducerSnapshot`, version 1)::
     10  4  last sequence, or -1    34  4  coordinator epoch, or -1
     14  8  last offset, or -1      38  8  first offset of the open transaction, or -1
 
-**Ours** ``logstore.producers``: one file, replaced at each snapshot, with all remembered batches,
+**logstore's own** ``logstore.producers``: one file, replaced at each snapshot, with all remembered batches,
 so that a duplicate among the last five is known after a restart even if a segment has just been
 rolled. Big-endian::
 
@@ -27,8 +27,8 @@ rolled. Big-endian::
     16  8  offset                    then 25 bytes for each completed transaction
                                      then CRC-32C of all before
 
-The generation is that of the log: after a truncation an older file describes offsets that have
-been given to other batches.
+The generation is that of the log: after a truncation an older file describes offsets that other
+batches have now.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _CRC = struct.Struct(">I")
 
 
 class SavedProducers(NamedTuple):
-    """The state of all producers before ``offset``; batches from there on must be replayed."""
+    """State of all producers before ``offset``; batches from there on must be replayed."""
 
     offset: int
     states: list[ProducerState]
@@ -80,7 +80,7 @@ class SavedProducers(NamedTuple):
 
     @classmethod
     def of(cls, producers: Producers, offset: int) -> SavedProducers:
-        """What to save, read in place: encode it before the producers change."""
+        """Refer to the current state without a copy: encode it before the producers change."""
         return cls(offset, list(producers), list(producers.completed))
 
 
@@ -88,7 +88,7 @@ class SavedProducers(NamedTuple):
 
 
 def snapshot_name(offset: int) -> str:
-    """The name of Kafka's snapshot of the state before ``offset``.
+    """Return the name of Kafka's snapshot of the state before ``offset``.
 
     >>> snapshot_name(42)
     '00000000000000000042.snapshot'
@@ -97,13 +97,13 @@ def snapshot_name(offset: int) -> str:
 
 
 def snapshot_offset(name: str) -> int | None:
-    """The offset in the name of a snapshot; None for any other file."""
+    """Return the offset in the name of a snapshot; None for any other file."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
-    """The bytes of Kafka's snapshot of these producers."""
+    """Encode Kafka's snapshot of these producers."""
     entries = []
     for state in states:
         first_offset = -1 if state.transaction_first_offset is None else state.transaction_first_offset
@@ -135,9 +135,9 @@ def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
 
 
 def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
-    """The producers in Kafka's snapshot at ``offset``; None if it is damaged.
+    """Return the producers in Kafka's snapshot at ``offset``; None if it is damaged.
 
-    Each remembers one batch at most. Expiry goes by the timestamps that the producers gave.
+    Each remembers one batch at most. Expiry uses the timestamps that the producers gave.
     """
     if len(data) < _HEAD.size:
         return None
@@ -158,7 +158,7 @@ def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
                 return None
             base_sequence = NO_SEQUENCE
             if sequence >= 0:
-                # As Kafka derives it: sequences and offsets of one batch run in step.
+                # As Kafka derives it: in one batch, sequences and offsets rise together.
                 base_sequence = (sequence - delta) % _SEQUENCES
                 state.chain_count = delta + 1
             state.batches = (WrittenBatch(base_sequence, sequence, last_offset - delta, last_offset, timestamp_ms),)
@@ -166,11 +166,11 @@ def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
     return states if _holds_together(states, offset) else None
 
 
-# --- ours ------------------------------------------------------------------------------------
+# --- logstore's own --------------------------------------------------------------------------
 
 
 def encode_producers(saved: SavedProducers, generation: int) -> bytes:
-    """The bytes of ``logstore.producers`` in this generation of the log."""
+    """Encode ``logstore.producers`` in this generation of the log."""
     heads, batches = [], []
     for state in saved.states:
         first_offset = -1 if state.transaction_first_offset is None else state.transaction_first_offset
@@ -195,7 +195,7 @@ def encode_producers(saved: SavedProducers, generation: int) -> bytes:
 
 
 def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
-    """What ``logstore.producers`` says; None if it is damaged or of another generation."""
+    """Decode ``logstore.producers``; None if it is damaged or of another generation."""
     end = len(data) - _CRC.size
     if end < _OWN_HEAD.size or crc32c(memoryview(data)[:end]) != _CRC.unpack_from(data, end)[0]:
         return None
@@ -233,7 +233,7 @@ def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
 
 
 def save(directory: Directory, producers: Producers, offset: int, generation: int, *, durable: bool) -> None:
-    """Write both snapshots of the state before ``offset``, ours first.
+    """Write both snapshots of the state before ``offset``, logstore's first.
 
     ``durable`` for a recovery that replays from ``offset`` on and nothing before it.
     """
@@ -243,7 +243,7 @@ def save(directory: Directory, producers: Producers, offset: int, generation: in
 
 
 def save_own(directory: Directory, producers: Producers, offset: int, generation: int) -> None:
-    """Write our snapshot of the state before ``offset``, a hint."""
+    """Write logstore's own snapshot of the state before ``offset``, a hint."""
     data = encode_producers(SavedProducers.of(producers, offset), generation)
     directory.replace(PRODUCERS, data, durable=False)
 
@@ -251,10 +251,10 @@ def save_own(directory: Directory, producers: Producers, offset: int, generation
 def remove_beyond(
     directory: Directory, end_offset: int, generation: int, names: list[str] | None = None
 ) -> list[str]:
-    """Remove every snapshot of a state that the log no longer reaches; durable on return. The names that are left.
+    """Remove every snapshot beyond the log end offset, durably; return the other names.
 
-    ``names`` are those in the directory, if they are known. A log that was cut grows again: a snapshot left from
-    before would then speak of other batches.
+    ``names`` are those in the directory, if they are known. A truncated log grows again: a snapshot left from
+    before would then describe other batches.
     """
     names = directory.names() if names is None else names
     data = directory.read(PRODUCERS, names)
@@ -271,10 +271,10 @@ def remove_beyond(
 
 
 def remove_strays(directory: Directory, base_offsets: set[int], names: list[str]) -> None:
-    """Remove Kafka's snapshots that no segment begins at, but the newest: each clean close leaves one at its end.
+    """Remove Kafka's snapshots, except the newest, at which no segment begins.
 
-    ``names`` are those in the directory. `ProducerStateManager.removeStraySnapshots` of Kafka does so, too, when a
-    log is loaded.
+    Each clean close leaves one at the log end offset. ``names`` are those in the directory. Kafka's
+    `ProducerStateManager.removeStraySnapshots` does the same when a log is loaded.
     """
     offsets = [offset for name in names if (offset := snapshot_offset(name)) is not None]
     newest = max(offsets, default=0)
@@ -284,12 +284,12 @@ def remove_strays(directory: Directory, base_offsets: set[int], names: list[str]
 
 
 def load_newest(directory: Directory, end_offset: int, generation: int) -> SavedProducers | None:
-    """The newest whole snapshot at or before ``end_offset``; None if everything must be replayed.
+    """Return the newest whole snapshot at or before ``end_offset``; None if everything must be replayed.
 
-    Ours, unless Kafka's is newer. Damaged files are passed over and left where they are.
+    That is logstore's own, unless Kafka's is newer. Damaged files are skipped and left in place.
 
     Raises:
-        StorageError: a file is there and cannot be read.
+        StorageError: a file exists and cannot be read.
     """
     data = directory.read(PRODUCERS)
     own = None if data is None else decode_producers(data, generation)
@@ -307,7 +307,7 @@ def load_newest(directory: Directory, end_offset: int, generation: int) -> Saved
 
 
 def _holds_together(states: list[ProducerState], offset: int) -> bool:
-    """Whether one state stands for each id, and none of them speaks of ``offset`` or what follows."""
+    """Return whether each id has one state, and no state refers to ``offset`` or a later one."""
     for state in states:
         first_offset = state.transaction_first_offset
         if state.producer_id < 0 or (first_offset is not None and first_offset >= offset):
@@ -318,7 +318,7 @@ def _holds_together(states: list[ProducerState], offset: int) -> bool:
 
 
 def _follow(batches: tuple[WrittenBatch, ...]) -> bool:
-    """Whether each batch spans offsets that a batch can, behind those of the one before it."""
+    """Return whether each batch has a valid range of offsets, after that of the batch before it."""
     next_offset = 0
     for batch in batches:
         if not next_offset <= batch.base_offset <= batch.last_offset <= batch.base_offset + INT32_MAX:

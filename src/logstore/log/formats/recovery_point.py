@@ -1,12 +1,12 @@
-"""What a log has promised, in three small files: its recovery point, its start and its published end.
+"""Recovery point, log start offset and published offsets of a log, in three small files.
 
-``logstore.recovery`` says what is on disk, for the next recovery; ``logstore.start`` says a second time
-where the log starts, for one that finds the first lost; ``logstore.published`` says what
-is in the files, for readers in other processes. All are overwritten in place by one `pwrite` of a
-block that carries its own CRC; `checkpoint` draws the bytes. Called under the log's lock.
+``logstore.recovery`` tells the next recovery what is on disk. ``logstore.start`` is a second copy of
+the log start offset, for a recovery that finds the first file lost. ``logstore.published`` tells readers
+in other processes what is in the files. Each is overwritten in place by one `pwrite` of a block
+with its own CRC; `checkpoint` shows the bytes. Called under the log's lock.
 
-Invariant: a recovery point that can be read after a crash never lies above what was synced. It is
-raised only after a sync, and lowered durably, in both slots, before a truncation cuts.
+Invariant: a recovery point that can be read after a crash is never above what was synced. It is
+raised only after a sync, and lowered durably, in both slots, before a truncation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RecoveryPointFile:
-    """The two slots of ``logstore.recovery``, or of another file of that form."""
+    """Two slots of ``logstore.recovery``, or of another file of that form."""
 
     def __init__(self, directory: Directory, point: RecoveryPoint, name: str = checkpoints.RECOVERY) -> None:
         self._directory = directory
@@ -40,13 +40,13 @@ class RecoveryPointFile:
         return self._file
 
     def write(self, point: RecoveryPoint) -> None:
-        """Write one slot, over the older of the two. Not synced: a lost slot leaves the one before."""
+        """Overwrite the older slot. Not synced: if the write is lost, the other slot remains."""
         self._write_slot(point)
 
     def write_durably(self, point: RecoveryPoint) -> None:
-        """Write both slots, each synced before the other is touched; durable on return.
+        """Write both slots, each synced before the other is overwritten; durable on return.
 
-        No slot of before is left, so that a later tear of one cannot bring an older promise back.
+        No earlier slot is left: a later torn write of one could bring an older recovery point back.
         """
         for _ in range(2):
             self._write_slot(point)
@@ -67,10 +67,10 @@ class RecoveryPointFile:
 
 
 def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: bool = True) -> None:
-    """Write into ``logstore.start`` where the log starts and of what kind it is, unless it says so.
+    """Write log start offset and kind of the log into ``logstore.start``, if they have changed.
 
-    After ``logstore.recovery`` has said so: it is asked only where that one is lost, and says less until then. On a
-    full disk, or without a descriptor, it is better missing than behind.
+    Called after ``logstore.recovery`` was written: the file is read only if that one is lost. On a full disk,
+    or without a free descriptor, it is removed: an outdated file would be worse than none.
     """
     point = RecoveryPoint(0, 0, log_start, 0, 0, log_start, -1, kind=kind)
     file: RecoveryPointFile | None = None
@@ -86,7 +86,7 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
                 directory.sync()
     except NO_ROOM as error:
         _logger.warning("log start not written a second time: log=%s error=%s", directory.path, error)
-        # A disk that refuses that, too, leaves the one of before; what has called this has been decided.
+        # A disk that refuses this, too, leaves the outdated file. Raising here would fail a change already made.
         with contextlib.suppress(*NO_ROOM):
             directory.remove(checkpoints.START)
     finally:
@@ -95,13 +95,13 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
 
 
 class PublishedFile:
-    """The 64 bytes of ``logstore.published``, as their writer sees them."""
+    """``logstore.published`` as its writer sees it."""
 
     def __init__(self, directory: Directory) -> None:
         self._file = directory.open(checkpoints.PUBLISHED, create=True, writable=True, hint=True)
 
     def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
-        """Publish; readers see these numbers or the ones before. Never synced."""
+        """Publish offsets; readers see these or the previous ones. Never synced."""
         assert last_stable <= high_watermark <= log_end, (last_stable, high_watermark, log_end)
         publish(self._file, generation, log_start, high_watermark, last_stable, log_end)
 
@@ -117,10 +117,10 @@ class PublishedReader:
         self._file: File | None = None
 
     def read(self, *, attempts: int = 100) -> Published | None:
-        """What the log's writer has published, or None if there is no such file.
+        """Return the offsets that the log's writer has published, or None if there is no such file.
 
         A block that is being overwritten while it is read fails its CRC and is read again. None too if
-        it never becomes whole, as after a power cut: the end is then the last whole good batch.
+        it never becomes whole, as after a power cut: the log then ends after its last valid batch.
         """
         if self._file is None:
             try:

@@ -1,9 +1,9 @@
-"""The aborted transactions of one segment: Kafka's ``.txnindex``, as bytes and as a search.
+"""Aborted transactions of one segment: encoding and search of Kafka's ``.txnindex``.
 
 Pure functions. An entry belongs to the segment that holds its abort *marker*; its first record
-may be segments away. The file is a hint that is rebuilt by replaying batch headers: what does not
-hold together is None. Kafka gives it no checksum, and no file at all to a segment without aborted
-transactions. So a log of ours keeps beside it how many entries each segment has, and their sum.
+may be segments earlier. The file is a hint that is rebuilt by replaying batch headers: an
+inconsistent one is None. Kafka gives it no checksum, and no file at all to a segment without aborted
+transactions. So a logstore log also stores the number of entries of each segment, and their checksum.
 
 An entry is 34 bytes, big-endian (Kafka's `AbortedTxn`)::
 
@@ -14,20 +14,20 @@ An entry is 34 bytes, big-endian (Kafka's `AbortedTxn`)::
     26  8  last stable offset once the marker was written
 
 Invariant, from entry to entry: last offsets rise, and last stable offsets do not fall. The second
-is what lets a search stop early.
+lets a search stop early.
 
 **`logstore.aborted`** of a partition, from its first aborted transaction on. The head is overwritten in place
-after each entry, the rest is replaced as a whole at a roll. Big-endian::
+after each entry, the rest is replaced as a whole on a roll. Big-endian::
 
      0  2  magic "la"                       24  4  CRC-32C of bytes [0, 24)
      2  2  version 1                        28     16 bytes for each other segment with aborted transactions:
      4  8  base offset of a segment                 8  base offset
-    12  4  how many entries it has                  4  how many entries
+    12  4  number of its entries                    4  number of entries
     16  4  CRC-32C of its entries                   4  CRC-32C of the entries
-    20  4  how many other segments          then CRC-32C of all from 28 on
+    20  4  number of other segments         then CRC-32C of all from 28 on
 
-A segment that is not named has none. The file decides nothing: where it disagrees with an index, as after a
-crash between the two, or where it is lost itself, the markers are asked.
+A segment that is not named has none. The file is never the authority: if it disagrees with an index, as after
+a crash between the two, or is lost itself, the markers in the log decide.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CRC = struct.Struct(">I")
 
 
 class Collected(NamedTuple):
-    """The aborted transactions that a committed reader of a range must skip.
+    """Aborted transactions that a committed reader of a range must skip.
 
     Unless ``is_complete``, the indexes of later segments may hold more of them.
     """
@@ -63,16 +63,16 @@ class Collected(NamedTuple):
 
 
 def encode(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The bytes of these entries, to append to a ``.txnindex`` or to be all of it."""
+    """Encode entries, to append to a ``.txnindex`` or as all of it."""
     return b"".join([_ENTRY.pack(_VERSION, *entry) for entry in entries])
 
 
 def decode(data: bytes, base_offset: int = 0, end_offset: int = INT64_MAX) -> list[AbortedTransaction] | None:
-    """The entries of the segment ``[base_offset, end_offset)``, in the order of their markers.
+    """Decode the entries of the segment ``[base_offset, end_offset)``, in the order of their markers.
 
     None if the bytes are no whole number of entries, contradict themselves, or name a marker
-    outside the segment: rebuild them. Give the true ``end_offset``: without a checksum it is what
-    finds most flipped bits in offsets.
+    outside the segment: rebuild them. Pass the true ``end_offset``: as there is no checksum, it detects
+    most flipped bits in offsets.
     """
     if len(data) % ENTRY_BYTES:
         return None
@@ -92,10 +92,10 @@ def decode(data: bytes, base_offset: int = 0, end_offset: int = INT64_MAX) -> li
 
 
 def collect(entries: Iterable[AbortedTransaction], fetch_offset: int, upper_bound_offset: int) -> Collected:
-    """The transactions that overlap ``[fetch_offset, upper_bound_offset)``, as Kafka collects them.
+    """Collect the transactions that overlap ``[fetch_offset, upper_bound_offset)``, as Kafka does.
 
     A transaction that is still open when the last stable offset has reached the upper bound can
-    only have begun at or behind that bound: from the first such entry on, nothing more overlaps.
+    only have begun at or after that bound: from the first such entry on, nothing more overlaps.
     """
     found = []
     for entry in entries:
@@ -107,21 +107,21 @@ def collect(entries: Iterable[AbortedTransaction], fetch_offset: int, upper_boun
 
 
 def truncate_to(entries: Sequence[AbortedTransaction], offset: int) -> list[AbortedTransaction]:
-    """The entries whose marker is below ``offset``, the new log end."""
+    """Return the entries whose marker is below ``offset``, the new log end offset."""
     return [entry for entry in entries if entry.last_offset < offset]
 
 
-# --- how many there are ------------------------------------------------------------------------
+# --- counts and checksums ---------------------------------------------------------------------
 
 
 class Sum(NamedTuple):
-    """How many entries the index of a segment has, and the CRC-32C of their bytes."""
+    """Number of entries in a segment's index, and the CRC-32C of their bytes."""
 
     entries: int = 0
     crc: int = 0
 
     def plus(self, data: bytes) -> Sum:
-        """With the bytes of more entries behind."""
+        """Return the sum after more entries, given as bytes, were appended."""
         return Sum(self.entries + len(data) // ENTRY_BYTES, crc32c(data, self.crc))
 
 
@@ -129,13 +129,13 @@ NOTHING = Sum()
 
 
 class Note(NamedTuple):
-    """What ``logstore.aborted`` says."""
+    """Contents of ``logstore.aborted``."""
 
-    sums: Mapping[int, Sum] | None  #: by base offset; None: there is no note
-    is_lost: bool = False  #: there was one
+    sums: Mapping[int, Sum] | None  #: by base offset; None: there is no valid note
+    is_lost: bool = False  #: a note was written before
 
     def agrees(self, base_offset: int, data: bytes, *, is_sealed: bool) -> bool:
-        """Whether an index may be believed. One that is written to may have more entries by now."""
+        """Return whether an index may be trusted. One that is still written may have more entries by now."""
         if self.sums is None:
             return not self.is_lost
         known = self.sums.get(base_offset, NOTHING)
@@ -145,13 +145,13 @@ class Note(NamedTuple):
 
 
 def encode_head(base_offset: int, sum_: Sum, others: int) -> bytes:
-    """The first bytes of ``logstore.aborted``."""
+    """Encode the first bytes of ``logstore.aborted``."""
     head = _HEAD.pack(_HEAD_MAGIC, _HEAD_VERSION, base_offset, *sum_, others)
     return head + _CRC.pack(crc32c(head))
 
 
 def encode_note(base_offset: int, sums: Mapping[int, Sum]) -> bytes:
-    """The bytes of ``logstore.aborted``, with the segment at ``base_offset`` in the head.
+    """Encode ``logstore.aborted``, with the segment at ``base_offset`` in the head.
 
     >>> decode_note(encode_note(7, {0: Sum(2, 5), 7: Sum(1, 3)}))
     {7: Sum(entries=1, crc=3), 0: Sum(entries=2, crc=5)}
@@ -163,7 +163,7 @@ def encode_note(base_offset: int, sums: Mapping[int, Sum]) -> bytes:
 
 
 def decode_note(data: bytes) -> dict[int, Sum] | None:
-    """The sum of each segment that ``logstore.aborted`` names; None if the file is not whole."""
+    """Return the sum of each segment that ``logstore.aborted`` names; None if the file is not whole."""
     start = _HEAD.size + _CRC.size
     if len(data) < start + _CRC.size or _CRC.unpack_from(data, _HEAD.size)[0] != crc32c(data[: _HEAD.size]):
         return None

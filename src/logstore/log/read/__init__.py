@@ -1,1 +1,1 @@
-"""Reading a log: ranges, a reader beside the writer, waiting for records."""
+"""Reading a log: ranges, a reader in another process than the writer, waiting for records."""

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""How many records lie in a range of a segment, told by the headers of its batches alone.
+"""Record count of a range of a segment, from the headers of its batches alone.
 
-Of large batches only the headers are read; small ones come with what one read brings. Nothing is decompressed,
-and no CRC is checked, so damage inside of a batch goes unnoticed: reading it, or a verification, tells.
+Of large batches only the headers are read; small ones are read many at a time. Nothing is decompressed, and no
+CRC is checked, so damage inside a batch goes unnoticed: a read or a verification reports it.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
@@ -15,18 +15,18 @@ from logstore._segment_index cimport WINDOW_BYTES, check_gap
 from logstore._segment cimport Segment
 
 cdef enum:
-    # To read a header alone costs about as much as to copy eight kilobytes: smaller batches come many in one
-    # read, of larger ones only the header is read.
+    # Reading a header alone costs about as much as copying eight kilobytes. So smaller batches are read many
+    # at a time, of larger ones only the header.
     LARGE_BYTES = 8_192
     ROOM_BYTES = 65_536
 
 
 cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t end_offset, uint8_t *window,
                    int64_t *start, int64_t *got, int64_t *next_offset) noexcept nogil:
-    """The records of the batches from a position on; -1 where a read fails, with its status in got.
+    """Count the records of the batches from a position on; -1 if a read fails, with its status in got.
 
-    At the top of the loop they are counted up to ``position``, and ``next_offset`` is what comes behind them.
-    Stops before a batch that is not whole, reaches to end_offset, or stands where it should not.
+    At the top of the loop they are counted up to ``position``, and ``next_offset`` is the offset after them.
+    Stops before a batch that is not whole, reaches end_offset, or is out of place.
     """
     cdef BatchHeader header
     cdef int64_t records = 0, want = ROOM_BYTES
@@ -52,10 +52,10 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
 
 
 def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
-    """(records, offset reached) of the batches that lie whole in [offset, end_offset), or None if there is none.
+    """Count the records of whole batches in [offset, end_offset): (records, offset reached), or None if none.
 
-    None: no batch of the segment reaches ``offset``. The offset is reached at the first batch that does not
-    lie whole in the range, or is not sound: who reads there is told.
+    None: no batch of the segment reaches ``offset``. The offset reached is that of the first batch that is not
+    whole in the range, or is not sound: a read there raises its error.
     """
     cdef uint8_t *window
     cdef int64_t start = 0, got = 0, bound = segment.size, next_offset = offset, records = 0, position

@@ -1,7 +1,7 @@
-"""What is left of a log behind damage: the next batch that can be read, and what is left out on the way to it.
+"""Damage: the next readable batch after bytes that are no batch, and the offsets skipped on the way to it.
 
-This module alone decides where reading goes on behind bytes that are no batch; which bytes of a file are to be
-believed is `Segment.behind`'s. It is asked only after a read has failed. No locks; any thread.
+This module decides where reading continues after damage; `Segment.behind` decides which bytes of a file can be
+trusted. It is called only after a read has failed. No locks; any thread.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from logstore.records import TopicPartition
 
 __all__ = ["DAMAGE", "LeftOut", "Whole", "behind", "left_out", "readable"]
 
-#: What says that stored bytes are wrong: a codec that is not installed is none of it.
+#: Errors for wrong stored bytes; a codec that is not installed is not among them.
 DAMAGE = (CorruptRecordError, UnsupportedFormatError)
 
 
 class LeftOut(NamedTuple):
-    """Offsets that a scan has passed over, and why; ``next_offset`` is where it went on."""
+    """Offsets that a scan has skipped, and the reason; ``next_offset`` is where it continued."""
 
     partition: TopicPartition
     first_offset: int
@@ -44,12 +44,12 @@ class Whole(NamedTuple):
 
 
 def behind(segments: tuple[Segment, ...], error: RecordError, end: int, since: Whole | None = None) -> Whole | None:
-    """The first whole batch below ``end`` behind what an error names, or None if there is none.
+    """Return the first whole batch below ``end`` after the damage that an error names, or None.
 
-    ``since`` is a batch before it that was found so.
+    ``since`` is an earlier result of this function, before that damage.
 
     Raises:
-        RecordError: ``error`` itself, if it names no place in a segment.
+        RecordError: ``error`` itself, if it names no position in a segment.
     """
     places = [number for number, segment in enumerate(segments) if segment.path == error.path]
     if not places or error.position is None:
@@ -69,19 +69,19 @@ def behind(segments: tuple[Segment, ...], error: RecordError, end: int, since: W
 
 
 def holding(whole: Whole, offset: int) -> Whole | None:
-    """The batch of the same segment that holds or follows an offset, from a whole one on; None if there is none.
+    """Return the batch that holds or follows an offset, from a whole one of the same segment on, or None.
 
     Raises:
-        RecordError: there is more damage on the way; it names the place.
+        RecordError: there is more damage on the way; it names the position.
     """
     found = whole.segment.holding(offset, whole.position)
     return None if found is None else Whole(whole.segment, *found)
 
 
 def readable(batches: Batches) -> Iterator[Batches | RecordError]:
-    """The parts of a run that can be read to the last record, and between them why what is there cannot.
+    """Iterate over the readable parts of a run and, between them, the errors of the other batches.
 
-    A checksum says that the bytes are those that were written, not that they can be decompressed.
+    A checksum proves that the bytes are those that were written, not that they can be decompressed.
     """
     while (found := batches.damage()) is not None:
         error, position, size = found
@@ -95,10 +95,10 @@ def readable(batches: Batches) -> Iterator[Batches | RecordError]:
 
 
 def left_out(partition: TopicPartition, error: RecordError, offset: int, end: int) -> LeftOut:
-    """What has to be passed over below ``end`` to go on behind an error.
+    """Return the offsets below ``end`` to skip to continue after an error.
 
     Raises:
-        RecordError: ``error`` itself, where reading behind it is not known to be possible.
+        RecordError: ``error`` itself, if reading after it is not known to be possible.
     """
     if not isinstance(error, DAMAGE) or error.next_offset is None or error.next_offset <= offset:
         raise error

@@ -1,7 +1,7 @@
-"""A log read beside its writer's process, or without any: nothing is locked, recovered or written.
+"""Reader of a log that another process may write: nothing is locked, recovered or written.
 
-The reader goes by ``logstore.published``, which its writer overwrites after every append. Where that
-file is missing, as in a directory that Kafka wrote, the log ends with its last whole good batch.
+The reader takes its marks from ``logstore.published``, which the writer overwrites after every append. If
+that file is missing, as in a directory that Kafka wrote, the log ends with its last whole valid batch.
 Any thread may use a reader.
 """
 
@@ -45,7 +45,7 @@ from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
-ATTEMPTS = 500  #: at opening what a writer is changing
+ATTEMPTS = 500  #: to open files that a writer is changing
 
 
 class LogReader(Readable):
@@ -71,7 +71,7 @@ class LogReader(Readable):
         self._closed = False
         self._why_closed = "the log is closed; open it again"
         self._watch: Watch | None = None
-        self._stuck = -1  # the odd generation that was waited for in vain
+        self._stuck = -1  # the odd generation whose wait has timed out
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._note = Note(None)
         files.refuse_file(directory)
@@ -90,10 +90,10 @@ class LogReader(Readable):
         self._watched = self._published is not None
         self._open_segments()
 
-    # -- keeping up with the writer
+    # -- following the writer
 
     def _open_segments(self) -> None:
-        """Open what is there; anew if the writer cuts or removes a file while this one looks at it."""
+        """Open the segments; retry if the writer truncates or removes a file meanwhile."""
         for left in reversed(range(ATTEMPTS)):
             try:
                 self._segments = Segments.open(self._directory, self.config, writable=False)
@@ -108,7 +108,7 @@ class LogReader(Readable):
                     raise
 
     def _has_moved(self, error: Exception) -> bool:
-        """Whether the writer has made an error by changing files; takes what it has published since."""
+        """Return whether an error came from the writer changing files; take its newest marks."""
         before = self._published
         published = self._published_file.read()
         if before is None or published is None:
@@ -125,8 +125,8 @@ class LogReader(Readable):
             )
 
     def _read_published(self) -> Published | None:
-        """What is published, or None if it is older than what the recovery file has promised: an earlier copy."""
-        # Promised first: its writer publishes before it promises, and promises before it deletes.
+        """Read the published marks; None if they are behind the recovery file: an earlier copy."""
+        # Recovery file first: the writer publishes before it writes that, and writes that before it deletes.
         point = recovery.read_point(self._directory)
         published = self._published_file.read()
         if point is None or published is None or published.generation == checkpoints.GONE_GENERATION:
@@ -137,12 +137,12 @@ class LogReader(Readable):
         return None if is_behind else published
 
     def _measure(self) -> Published:
-        """The marks of a log that nobody publishes: its last whole batch, its open transactions."""
+        """Compute the marks of a log without published ones, from its last whole batch and open transactions."""
         segments = self._segments
         if not len(segments):
             return Published(0, 0, 0, 0, 0)
         active = segments.active
-        # An index may lead close to the end, but only checksums say where the good bytes end.
+        # An index may lead close to the end, but only checksums prove where the valid bytes end.
         extent = active.scan(adopt=True)
         facts = Root.open_for_reading(Directory(os.path.dirname(self.path), self._directory.files), self.name).found
         point = recovery.read_point(self._directory)
@@ -150,21 +150,21 @@ class LogReader(Readable):
         if point is None:
             start, end = recovery.noted_start(self._directory, facts), extent.next_offset
         else:
-            # Not less than what was promised: what is missing of that is an error, and not the end.
+            # Not below the recovery point: records missing below it are damage, and not the end.
             start, end = point.log_start_offset, max(extent.next_offset, point.recovery_point)
         if extent.next_offset < end:
-            # Damaged below the promise: what is behind can be read.
+            # Damage below the recovery point must not hide the records after it.
             active.extend(end)
         start = max(segments.all[0].base_offset, start)
         producers = recovery.replay_producers(
             self._directory, segments, self.config, None, end, self._clock.now_ms()
         )
         start, unstable = min(start, end), producers.first_unstable_offset(end)
-        # An open transaction may have begun in what is deleted by now.
+        # An open transaction may have begun below the log start offset.
         return Published(0, start, end, end if unstable is None else max(min(unstable, end), start), end)
 
     def _take_published(self) -> None:
-        """Bring the segments up to what is published."""
+        """Extend the segments to the published log end offset."""
         published = self._published
         assert published is not None
         if len(self._segments):
@@ -179,12 +179,12 @@ class LogReader(Readable):
                 self._segments.active.extend(published.log_end_offset)
 
     def _take_new_segments(self, published: Published) -> None:
-        """The writer has rolled: the segments behind the one that was the last."""
+        """Add the segments that the writer has rolled since."""
         if self._segments.follow(published.log_start_offset):
             self._segments.active.extend(published.log_end_offset)
 
     def refresh(self) -> None:
-        """Look what the writer has published since."""
+        """Read the marks that the writer has published since."""
         self._check_open()
         with held(self._lock):
             published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
@@ -192,7 +192,7 @@ class LogReader(Readable):
                 return
             self._refuse_gone(published)
             if not self._watched:
-                # Its writer was only opening when this reader did, or has come since.
+                # The writer was still opening when this reader did, or has started since.
                 published = self._read_published()
                 if published is None:
                     return
@@ -210,17 +210,17 @@ class LogReader(Readable):
                 except (RecordError, StorageError) as error:
                     if not self._has_moved(error):
                         raise
-            # A truncation, or the last segment that was known here was deleted: what was read may be
-            # gone, and other records may stand in its place.
+            # After a truncation, or the deletion of the last known segment, other records may be in place of
+            # those that were read.
             self._segments.close()
             try:
                 self._open_segments()
             except BaseException:
-                # The next look begins anew, whatever is published by then.
+                # No published generation is -1, so the next refresh opens the segments again.
                 self._published = published._replace(generation=-1)
                 raise
 
-    # -- where the log stands
+    # -- offsets, segments, epochs
 
     def _marks(self) -> tuple[int, int, int]:
         published = self._look()
@@ -265,7 +265,7 @@ class LogReader(Readable):
         return self._kind is LogKind.CONTIGUOUS
 
     def check_joined(self, segment: Segment) -> None:
-        """As `Readable.check_joined`; the writer may have begun to leave gaps since."""
+        """Raise as `Readable.check_joined`, unless the writer has begun to leave gaps since."""
         try:
             super().check_joined(segment)
         except DamagedLogError:
@@ -278,7 +278,7 @@ class LogReader(Readable):
         for segment in self._segments.from_offset(start_offset):
             entries = self._aborted.get(segment.base_offset)
             if entries is None:
-                # The sums of opening are for what a killed process has left; a live one has written on since.
+                # The note read at opening is for what a killed writer has left; a live one has added entries since.
                 note = self._read_note() if segment.sealed and self._watched else self._note
                 entries = recovery.load_aborted(self._segments, segment, self.config, note)
                 self._check_undisturbed()
@@ -294,10 +294,10 @@ class LogReader(Readable):
         return recovery.read_note(self._directory, recovery.read_point(self._directory))
 
     def _check_undisturbed(self) -> None:
-        """A compaction moves records and the list of what was aborted: both have to be of one moment.
+        """Raise if a compaction has changed the files: records and aborted list have to be of one moment.
 
         Raises:
-            CorruptRecordError: not so; `_read` looks again, since the generation has changed.
+            CorruptRecordError: they are not; `_read` retries, since the generation has changed.
         """
         known = self._published
         if known is None or not self._watched:
@@ -318,9 +318,10 @@ class LogReader(Readable):
             self._when_at_rest(published)
 
     def _when_at_rest(self, published: Published) -> Published:
-        """What is published when no truncation or exchange is under way; its writer may have died in one.
+        """Wait until no truncation or swap is in progress, and return the published marks.
 
-        Then that comes back after `REST_S`, and at once for every later look at the same one.
+        If the writer has died in one, its marks are returned after `REST_S`, and at once for every later
+        call that finds the same one.
         """
         waits_for, deadline = -1, 0.0
         while True:
@@ -329,7 +330,8 @@ class LogReader(Readable):
             if generation % 2 == 0 or generation == self._stuck:
                 return published
             if generation != waits_for:
-                # By the clock: every append wakes the wait below. And from here: its writer is alive.
+                # By time, not by count: every append wakes the wait below. A new generation restarts it, for
+                # its writer is alive.
                 waits_for, deadline = generation, time.monotonic() + REST_S
             elif time.monotonic() >= deadline:
                 self._stuck = generation
@@ -338,7 +340,7 @@ class LogReader(Readable):
             published = self._published_file.read() or published
 
     def _wait_for_writer(self, timeout_s: float) -> None:
-        """Until something may have been published: woken by inotify, looking again every 10 ms anyway."""
+        """Wait until marks may have been published: woken by inotify, or after 10 ms."""
         with held(self._lock):
             if self._watch is None:
                 self._watch = Watch(self._directory.join(checkpoints.PUBLISHED))
@@ -353,11 +355,11 @@ class LogReader(Readable):
             )
 
     def _check_whole(self) -> None:
-        # The writer publishes after the bytes: what is not there was lost, or cannot be recognised.
+        # The writer publishes after the bytes: missing ones were lost, or cannot be recognised.
         self.refresh()
         published, segments = self._published, self._segments
         assert published is not None
-        # The active segment's end is unknown (-1) while it is empty: it is where it begins.
+        # An empty active segment has the end -1 (unknown); its end is its base offset.
         known = len(segments) > 0
         found = (
             max(segments.active.next_offset, segments.active.base_offset) if known else published.log_start_offset
@@ -370,7 +372,7 @@ class LogReader(Readable):
                 position=segments.active.size if len(segments) else None,
             )
 
-    # -- what a reader cannot do
+    # -- refused writes, and closing
 
     def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise ReadOnlyError(
@@ -382,7 +384,7 @@ class LogReader(Readable):
     advance_high_watermark = retain = compact = cleanable = reconfigure = _refuse
 
     def close(self, *, reason: str = "") -> None:
-        """Let go of the files. May be called again. Later calls are told the ``reason``."""
+        """Close the files. May be called again. Errors of later calls name the ``reason``."""
         self._why_closed = reason or self._why_closed
         if not self._closed:
             self._closed = True
@@ -400,9 +402,9 @@ class LogReader(Readable):
 
 
 class LogElsewhere:
-    """A log that was open where a scan of it was pickled: opened for reading when it is first used here.
+    """The log of an unpickled scan: opened for reading when it is first used.
 
-    Not before, since an error while something is unpickled ends what unpickles, such as a process of a pool.
+    Not before: an error while unpickling would end the unpickling process, such as one of a pool.
     """
 
     def __init__(self, path: str, config: LogConfig, kind: LogKind, metadata: bytes | None) -> None:
@@ -410,15 +412,15 @@ class LogElsewhere:
         self.name: TopicPartition = files.parse_partition(path)
         self._config = config
         self._kind = kind
-        self._metadata = metadata  #: what tells the topic from a later one of its name, in Kafka's file
+        self._metadata = metadata  #: Kafka's partition metadata: tells the topic from a later one of its name
         self._opened: tuple[int, LogReader] | None = None
 
     @classmethod
     def of(cls, directory: Directory, config: LogConfig, kind: LogKind) -> LogElsewhere:
-        """What stands for an open log in a pickle.
+        """Build the stand-in for an open log in a pickle.
 
         Raises:
-            TypeError: the log lies on a disk that only this process has, as in a test.
+            TypeError: the log is stored on a disk that only this process has, as in a test.
         """
         if directory.files is not LIBC:
             raise TypeError(
@@ -436,7 +438,7 @@ class LogElsewhere:
 
     def _log(self) -> LogReader:
         opened = self._opened
-        # A forked process opens its own: two threads that both do lose nothing but one of the two.
+        # A forked process opens its own reader. Without a lock two threads may both open one; either is dropped.
         if opened is None or opened[0] != fork_generation():
             directory = Directory(self.path)
             found = LogReader(directory, self._config, SYSTEM_CLOCK, self._kind)

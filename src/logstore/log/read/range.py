@@ -1,7 +1,7 @@
-"""A range of one log, and the shapes in which it is read.
+"""A range of one log, read as records, chunks, values or Arrow columns.
 
-A `Scan` keeps only its bounds; where the records lie, and whether they may still be read, its log
-says again for every chunk. Any number of uses may go on at once, in any threads.
+A `Scan` keeps only its bounds; for every chunk it asks its log again for the records' position and
+whether they may still be read. Any number of uses may run concurrently, in any threads.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: Where the read before ended, (file, position): the next one begins there without a search.
+#: The end of the previous read, (file, position): the next one begins there without a search.
 Hint = tuple[str | None, int] | None
 
-#: What a scan lets through: (end offset, since ms, until ms); end and until are exclusive.
+#: Bounds of a scan: (end offset, since ms, until ms); end and until are exclusive.
 Bounds = tuple[int, int | None, int | None]
 
 
@@ -34,7 +34,7 @@ _NOWHERE: Hint = None
 
 
 class Scanned(Protocol):
-    """What a scan needs of its log: `Readable`, whose methods say what they do."""
+    """The interface of a log that a scan uses; `Readable` documents the methods."""
 
     @property
     def name(self) -> TopicPartition: ...
@@ -50,7 +50,7 @@ class Scanned(Protocol):
 
 
 def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
-    """The values of runs, a list for each; of a run with damage in it those before come first."""
+    """Iterate over the values of runs, a list for each; values before damage come before its error."""
     for batches in chunks:
         try:
             values = batches.values()
@@ -63,13 +63,13 @@ def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
 
 
 def limited(chunks: Iterable[Batches], limit: int) -> Iterator[Batches]:
-    """The runs up to the ``limit``-th of their records."""
+    """Iterate over the runs up to the ``limit``-th of their records."""
     for batches in chunks:
         try:
             count = batches.count()
             part = batches if count <= limit else batches.first(limit)
         except RecordError:
-            # The reader of the run meets the damage before the limit, behind what stands before it.
+            # The run's reader gets the error itself, after the records before the damage.
             part, count = batches, 0
         yield part
         limit -= count
@@ -78,10 +78,10 @@ def limited(chunks: Iterable[Batches], limit: int) -> Iterator[Batches]:
 
 
 def check_limit(limit: object) -> None:
-    """See that a limit is a count of records, or None.
+    """Check that a limit is a count of records, or None.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is neither.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise ValueError(f"limit is how many records to read at most, from 0 on, or None; found {limit!r}")
@@ -91,13 +91,13 @@ class Scan(Tabular):
     """A range of a log. Iterating it gives `Record`s; `chunks` whole runs; it is an Arrow stream too.
 
     Each use begins again at the start of the range. A scan can be pickled, and read in another process on the same
-    machine: the log's directory is opened there when it is first read, read-only, and the range is the one that was
-    fixed here. A use that has begun stays where it is.
+    machine: the log's directory is opened there read-only at the first read, and the range is the one that was
+    fixed here. A use that has begun is not pickled.
 
-    What retention deletes and what compaction replaces after the scan was made stays readable by it, and its room
-    on the disk taken, until the scan and what iterates it are dropped or the log is closed: up to 256 segments, a
-    descriptor each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is
-    open read-only: there what the writer has deleted is out of range, and what it has compacted is read as it is.
+    Records that retention deletes or compaction replaces after the scan was made stay readable by it, and stay on
+    the disk, until the scan and its iterators are dropped or the log is closed: up to 256 segments, a descriptor
+    each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is open
+    read-only: for these, deleted records are out of range, and compacted ones are read as they are now.
     """
 
     def __init__(
@@ -138,15 +138,15 @@ class Scan(Tabular):
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What the use of this scan that began last has passed over so far, with ``on_damage="skip"``."""
+        """Offsets that the latest use of this scan has skipped so far, with ``on_damage="skip"``."""
         return tuple(self._left_out)
 
     def chunks(self) -> Iterator[Batches]:
-        """The range as runs of whole batches, one read each.
+        """Iterate over the range as runs of whole batches, one read each.
 
         Raises:
-            CorruptRecordError: a stored batch is damaged, unless damage is skipped. What stands before it was
-                given; its ``next_offset`` is where to go on.
+            CorruptRecordError: a stored batch is damaged, unless damage is skipped. Records before it were
+                returned; its ``next_offset`` is where to continue.
         """
         return self._chunks() if self._limit is None else limited(self._chunks(), self._limit)
 
@@ -155,12 +155,12 @@ class Scan(Tabular):
         offset, hint = self._start, _NOWHERE
         end, since, _ = self._bounds
         left_out = self._left_out = []
-        # In what was deleted and is held no time is looked for: the records each say their own.
+        # Deleted segments that are held have no time search: records are filtered by their own timestamps.
         if since is not None and offset < end and (self._hold is None or not self._hold.keeps):
             try:
                 found = log.offset_for_time(since, isolation=self._isolation)
             except DAMAGE:
-                # The times say nothing then, and the records each say their own.
+                # No search then: records are filtered by their own timestamps.
                 if not self._skips:
                     raise
             else:
@@ -187,7 +187,7 @@ class Scan(Tabular):
             offset = batches.next_offset
 
     def _leave_out(self, left_out: list[LeftOut], error: RecordError, offset: int) -> int:
-        """Note what damage takes; returns where to go on."""
+        """Record the offsets lost to damage; return the offset to continue at."""
         found = left_out_by(self._log.name, error, offset, self._bounds[0])
         left_out.append(found)
         _logger.warning(
@@ -201,15 +201,15 @@ class Scan(Tabular):
             yield from batches
 
     def values(self) -> Iterator[list[bytes | None]]:
-        """The values, in lists of one chunk each."""
+        """Iterate over the values, in lists of one chunk each."""
         return values_of(self.chunks())
 
     def count(self) -> int:
-        """How many records the range holds: as many as iterating it gives.
+        """Count the records of the range: as many as iterating it gives.
 
-        Told by the headers of the batches where they can tell, without reading, checking or decompressing
-        what is in them: all but the two at the ends of the range, unless times bound it or a
-        transaction in it was aborted, or damage is skipped: then every record is walked through.
+        Batch headers give the count where possible, without reading, checking or decompressing records. The
+        two batches at the ends of the range are read. If times bound the range, a transaction in it was
+        aborted, or damage is skipped, every record is read.
 
         Raises:
             OffsetOutOfRangeError, CorruptRecordError: as `chunks`; damage that no header shows goes unnoticed.
@@ -228,7 +228,7 @@ class Scan(Tabular):
                 )
                 total = -1 if hides else self._count_by_headers(log)
             except RecordError:
-                # Cut meanwhile, or damaged: the long way knows.
+                # Truncated meanwhile, or damaged: counting each record below gives the count or the error.
                 pass
             else:
                 if not hides and not log._was_cut_since(cuts):
@@ -242,7 +242,7 @@ class Scan(Tabular):
             records, reached = log._count_whole(offset, end, self._isolation, self._hold)
             total += records
             if reached == offset:
-                # A batch of which only a part lies in the range.
+                # Only a part of this batch is in the range.
                 batches, _ = log._read(offset, 1, self._isolation, None, self._bounds, self._hold)
                 if not batches:
                     break

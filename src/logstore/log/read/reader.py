@@ -1,9 +1,8 @@
-"""Reading one log: by offset, by time, in ranges. No locks, no policy about what may be seen.
+"""Reading one log: by offset, by time, in ranges. No locks, no visibility policy.
 
-`Readable` is what the writing log and a reader in another process have in common: they say where
-the log starts and ends and which segments there are, and everything about reading follows. A read
-takes the tuple of segments once; a segment that is dropped meanwhile is noticed and answered as an
-offset out of range, never as garbage.
+`Readable` is the common base of the writing log and a reader in another process: they give the
+log's start, end and segments, and it reads. A read takes the tuple of segments once. A segment
+that is dropped meanwhile is noticed and raised as an offset out of range, never read as garbage.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from logstore.records import AbortedTransaction, Isolation, TimestampOffset, Top
 
 DEFAULT_READ_BYTES = 1 << 20
 
-#: How often a read begins anew because its segment was dropped or replaced meanwhile.
+#: Count of attempts of a read whose segment is dropped or replaced meanwhile.
 _ATTEMPTS = 8
 
-#: How long a read waits for a truncation or an exchange that is under way: generous for a slow disk.
+#: Longest wait of a read for a truncation or swap in progress: generous for a slow disk.
 REST_S = 5.0
 
 _UNCOMMITTED = Isolation.READ_UNCOMMITTED
@@ -53,7 +52,7 @@ class Readable(ABC):
     path: str
     _clock: Clock
 
-    # -- what an implementation says
+    # -- for an implementation to define
 
     @property
     @abstractmethod
@@ -73,36 +72,36 @@ class Readable(ABC):
     @property
     @abstractmethod
     def last_stable_offset(self) -> int:
-        """The end for committed readers: every transaction below it is decided."""
+        """The end for committed readers: every transaction below it is committed or aborted."""
 
     @property
     @abstractmethod
     def epochs(self) -> Epochs:
-        """Which leader epoch wrote which offsets. A reader beside the writer may know the newest later."""
+        """Leader epochs and their start offsets. A reader in another process may see the newest one late."""
 
     @abstractmethod
     def _marks(self) -> tuple[int, int, int]:
-        """(log start offset, high watermark, last stable offset), all of one moment."""
+        """Return (log start offset, high watermark, last stable offset), all of one moment."""
 
     @abstractmethod
     def _cuts(self) -> int:
-        """Rises with every truncation; odd while one is under way."""
+        """Return a count that rises with every truncation; odd while one is in progress."""
 
     @abstractmethod
     def _wait_for_rest(self) -> None:
-        """Wait until no truncation or exchange is under way, for `REST_S` at the most."""
+        """Wait until no truncation or swap is in progress, for `REST_S` at most."""
 
     @abstractmethod
     def _segments_now(self) -> tuple[Segment, ...]:
-        """The segments, in order."""
+        """Return the segments, in order."""
 
     @abstractmethod
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that touch a range."""
+        """Return the aborted transactions that touch a range."""
 
     @abstractmethod
     def _end_mark(self, isolation: Isolation) -> Watermark:
-        """What a waiting reader waits on."""
+        """Return the watermark that a reader waits on."""
 
     @abstractmethod
     def _check_open(self) -> None:
@@ -110,20 +109,20 @@ class Readable(ABC):
 
     @abstractmethod
     def _elsewhere(self) -> object:
-        """What stands for the log in a scan that is pickled: it opens the log again, for reading."""
+        """Return a stand-in for the log in a pickled scan: it opens the log again, for reading."""
 
     def _check_whole(self) -> None:  # noqa: B027  a log's writer knows that its files are whole
-        """Raise if the files hold less than they should: asked when nothing is found below the end."""
+        """Raise if the files hold less than they should: called when nothing is found below the end."""
 
     @abstractmethod
     def _is_contiguous(self) -> bool:
-        """Whether each segment has to end where the next one begins."""
+        """Return whether each segment has to end where the next one begins."""
 
     def check_joined(self, segment: Segment) -> None:
-        """Refuse to pass from a segment to the next one over offsets that were lost.
+        """Raise if offsets between a segment and the next one were lost.
 
         Raises:
-            DamagedLogError: they are named, and how to read on.
+            DamagedLogError: names them, and how to read on.
         """
         self._check_open()
         if segment.sealed and not segment.joined and self._is_contiguous():
@@ -148,11 +147,11 @@ class Readable(ABC):
 
     @property
     def generation(self) -> int:
-        """Changes when records that were there may be gone: by a truncation, or by opening after a crash."""
+        """A number that changes when records may have been lost: by a truncation, or by opening after a crash."""
         return self._cuts()
 
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
-        """The offset before which a reader of that isolation may read."""
+        """Return the end of the records visible to a reader of that isolation, exclusive."""
         if Isolation(isolation) is Isolation.READ_COMMITTED:
             return self.last_stable_offset
         return self.high_watermark
@@ -165,19 +164,19 @@ class Readable(ABC):
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         timeout_s: float = 0.0,
     ) -> Batches:
-        """The record batches from the one that holds ``offset`` on, checked by their CRC.
+        """Read the record batches from the one that holds ``offset`` on, checked by their CRC.
 
-        At most ``max_bytes`` of them, but always the first one whole. At the end of what may be
-        seen the answer is empty; with ``timeout_s`` the call then waits that long for a record, or for a
+        At most ``max_bytes`` of them, but always the first one whole. At the end of the visible records
+        the result is empty; with ``timeout_s`` the call then waits that long for a record, or for a
         truncation below ``offset``.
-        Iterating the answer gives the records from ``offset`` on; its ``next_offset`` is where the
-        next read goes on.
+        Iterating the result gives the records from ``offset`` on; its ``next_offset`` is where the
+        next read continues.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
-            CorruptRecordError: the batch at ``offset`` is damaged, or its segment missing; names file and position,
-                and as ``next_offset`` where the next batch begins that can be read. What stands before the
-                damage is given without an error.
+            CorruptRecordError: the batch at ``offset`` is damaged, or its segment missing; names file and
+                position, and as ``next_offset`` the start of the next readable batch. Records before the
+                damage are returned without an error.
             LogClosedError, ForkedError: the log cannot be used.
         """
         isolation = Isolation(isolation)
@@ -189,9 +188,9 @@ class Readable(ABC):
         return self._read(offset, max_bytes, isolation)[0]
 
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
-        """The record at one offset, checked by its batch's CRC; it keeps none of its neighbours in memory.
+        """Return the record at one offset, checked by its batch's CRC; its neighbours are not kept in memory.
 
-        None if there is no such record: a compaction has taken it, a transaction marker stands there
+        None if there is no such record: compaction has deleted it, the offset is a transaction marker's
         or, for committed readers, its transaction was aborted.
 
         Raises:
@@ -205,7 +204,7 @@ class Readable(ABC):
                 try:
                     found = segment.record_at(offset, self.name, self.config.decompressed_max_bytes)
                 except (StorageError, RecordError):
-                    # Dropped or cut meanwhile, or damaged: the long way knows.
+                    # Dropped or truncated meanwhile, or damaged: `_record_slowly` finds the record or the error.
                     found = None
                 if found is not None:
                     return found
@@ -213,7 +212,7 @@ class Readable(ABC):
         return self._record_slowly(offset, Isolation(isolation))
 
     def _is_visible(self, offset: int) -> bool:
-        """Whether a record may be read at an offset; False too if anything is unusual."""
+        """Return whether a record may be read at an offset; False too if anything is unusual."""
         self._check_open()
         start, end, _ = self._marks()
         return start <= offset < end
@@ -239,7 +238,7 @@ class Readable(ABC):
             try:
                 held = self._read_once(offset, max_bytes, isolation, hint, bounds, hold)
             except (RecordError, OffsetOutOfRangeError, StorageError):
-                pass  # damaged, or no longer held: what the log says now is the answer
+                pass  # damaged, or no longer held: read the log as it is now
             else:
                 if self._is_held(hold):
                     return held
@@ -253,7 +252,7 @@ class Readable(ABC):
                         raise  # a segment is missing, and where the next one begins is known
                     return self._behind_damage(error, offset, max_bytes, isolation, bounds)
             else:
-                # "Nothing up to the end" holds for the end that was seen, which a cut may have lowered.
+                # A truncation may have lowered the end: "nothing up to the end" would skip records written since.
                 if found is not None or batches.next_offset == offset or not self._was_cut_since(cuts):
                     return batches, found
         return self._read_once(offset, max_bytes, isolation, hint, bounds)
@@ -261,10 +260,10 @@ class Readable(ABC):
     def _behind_damage(
         self, error: RecordError, offset: int, max_bytes: int, isolation: Isolation, bounds: Bounds
     ) -> tuple[Batches, Hint]:
-        """What can be read at an offset though the search for it has met damage before it.
+        """Read at an offset although the search for it has found damage before it.
 
         Raises:
-            RecordError: the damage is at the offset; what cannot be read is named.
+            RecordError: the damage is at the offset; names the unreadable range.
         """
         segments, end = self._segments_now(), self.end_offset(isolation)
         since: damage.Whole | None = None
@@ -278,7 +277,7 @@ class Readable(ABC):
             try:
                 found = damage.holding(since, offset)
                 if found is None:
-                    # Nothing there up to the next segment, which is found without a search.
+                    # Nothing is left in this segment. The next one is found without a search.
                     first = offset
                     offset = min((each.base_offset for each in segments if each.base_offset > offset), default=end)
                     if since.segment.sealed and self._is_contiguous():
@@ -298,14 +297,14 @@ class Readable(ABC):
             except RecordError as another:
                 if another.next_offset is not None:
                     raise
-                # More of it on the way. What is found next lies behind, so this comes to an end.
+                # More damage on the way. The next readable batch is further on, so the loop ends.
                 error = another
 
     def _was_cut_since(self, cuts: int) -> bool:
-        """Whether a truncation or an exchange may have come between the look at the end and the look at the files.
+        """Return whether a truncation or swap may have come between reading the end and reading the files.
 
-        One that is under way is waited for: until it is over, every further look may find the same half of it, and
-        take that for damage.
+        Waits for one in progress: until it is over, every retry may find the files half changed, and take that
+        for damage.
         """
         self._marks()
         if self._cuts() % 2:
@@ -314,11 +313,11 @@ class Readable(ABC):
         return self._cuts() != cuts
 
     def _hold(self, start: int, end: int) -> Hold | None:
-        """Hold the segments of a range for a scan; None where another process takes them away."""
+        """Hold the segments of a range for a scan; None if another process removes segments."""
         return None
 
     def _is_held(self, hold: Hold) -> bool:
-        """Whether the range of a hold may still be read as it was."""
+        """Return whether the range of a hold may still be read as it was."""
         return False
 
     def _read_once(
@@ -344,7 +343,7 @@ class Readable(ABC):
             if found is None:
                 self._check_whole()
         if found is None:
-            # Nothing from here to the end: a compaction has taken the last records of the log.
+            # Nothing from here to the end: a compaction has deleted the last records of the log.
             found = b"", 0, end, None
         batches = self._run_of(found, offset, end, isolation, bounds, marks, hold)
         return batches, (batches.path, batches.position + batches.size) if batches else None
@@ -363,7 +362,7 @@ class Readable(ABC):
         data, position, next_offset, path = found
         aborted: Sequence[AbortedTransaction] = ()
         if data:
-            # A segment may end before the next begins, where a compaction has taken its last records.
+            # A segment may end before the next begins, if a compaction has deleted its last records.
             next_offset = min(max(next_offset, offset + 1), end)
             if committed and hold is not None:
                 aborted = hold.aborted_between(offset, next_offset, self._aborted_between)
@@ -389,7 +388,7 @@ class Readable(ABC):
     def _count_whole(
         self, offset: int, end: int, isolation: Isolation, hold: Hold | None = None
     ) -> tuple[int, int]:
-        """(records, offset reached) from an offset on, by headers, up to a batch that must be looked into."""
+        """Count records by headers from an offset up to a batch that must be read: (records, offset reached)."""
         self._check_open()
         if hold is not None and self._is_held(hold):
             try:
@@ -410,10 +409,10 @@ class Readable(ABC):
         max_bytes: int = DEFAULT_READ_BYTES,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> FileRegion | None:
-        """Where the batches of a read lie, for a socket to send; None at the end.
+        """Return the file region of the batches of a read, for a socket to send; None at the end.
 
-        The slice pins its file: it stays whole when the segment is deleted. Its bytes are not
-        checked; who receives them checks the CRC of each batch.
+        The region pins its file: it stays whole when the segment is deleted. Its bytes are not
+        checked; the receiver checks the CRC of each batch.
 
         Raises:
             OffsetOutOfRangeError: as `read`.
@@ -433,7 +432,7 @@ class Readable(ABC):
         return None if found is None else found[0]
 
     def _undisturbed(self, look: Callable[[], _Answer]) -> _Answer:
-        """What ``look`` answers, which looks again if a truncation has changed the files under it."""
+        """Call ``look`` and return its result; retry if a truncation has changed the files meanwhile."""
         for _ in range(_ATTEMPTS):
             cuts = self._cuts()
             try:
@@ -460,12 +459,13 @@ class Readable(ABC):
     def _at_segment(
         self, offset: int, look: Callable[[Segment], tuple[Any, ...] | None], end: int, hold: Hold | None = None
     ) -> tuple[Any, ...] | None:
-        """The first segment from the one that may hold ``offset`` on in which ``look`` finds something."""
+        """Return the first result of ``look`` and its segment's path, from the segment of ``offset`` on."""
         for _ in range(_ATTEMPTS):
             segments = self._segments_now() if hold is None else hold.segments
             place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
             if place < 0 and segments:
-                # The log start is moved before a segment goes. Deleted since, or the file was lost.
+                # The log start rises before a segment is deleted: below it the offset is out of range, else
+                # the file was lost.
                 self._check_range(offset, self.log_end_offset)
                 first = segments[0].base_offset
                 raise CorruptRecordError(
@@ -482,16 +482,16 @@ class Readable(ABC):
                     found = look(segment)
                     if found is not None:
                         return (*found, segment.path)
-                    # Nothing is left in it: what comes next has to begin where it ends.
+                    # Without this check, offsets lost between this segment and the next would be skipped.
                     self.check_joined(segment)
             except StorageError as error:
                 self._check_open()
                 if hold is not None or (not is_gone(error) and not segment.file.closed):
                     raise
-                # The segment was dropped, or replaced by a cut, since the tuple was taken.
+                # The segment was dropped, or replaced by a truncation, since the tuple was taken.
                 self._check_range(offset, self.log_end_offset)
                 if segments is self._segments_now() and self._cuts() % 2:
-                    # What takes its place is on the way.
+                    # Its replacement is not in place yet; retries at once would run out before.
                     self._wait_for_rest()
             else:
                 return None
@@ -502,10 +502,10 @@ class Readable(ABC):
     def offset_for_time(
         self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
     ) -> TimestampOffset | None:
-        """The first record whose timestamp is at least ``timestamp``, or None.
+        """Return the first record whose timestamp is at least ``timestamp``, or None.
 
-        ``timestamp`` is milliseconds, an aware datetime, or so long ago: a timedelta, or a text such as ``"-2h"``.
-        Records need not lie in the order of their timestamps; "first" is by offset.
+        ``timestamp`` is milliseconds, an aware datetime, or a duration before now: a timedelta, or a text such
+        as ``"-2h"``. Records need not be in the order of their timestamps; "first" is by offset.
         """
         self._check_open()
         wanted, isolation = moment_of(timestamp, self._clock), Isolation(isolation)
@@ -520,7 +520,7 @@ class Readable(ABC):
         cuts = self._cuts()
         end = self.end_offset(isolation)
         with contextlib.suppress(OffsetOutOfRangeError):  # deleted meanwhile
-            # A file that was lost may have held the first one.
+            # Raise if the first segment is lost: it may have held the first such record.
             self._at_segment(self.log_start_offset, lambda _segment: (), end)
         for segment in self._segments_now():
             if segment.base_offset >= end:
@@ -535,13 +535,13 @@ class Readable(ABC):
             except StorageError as error:
                 self._check_open()
                 if is_gone(error) or segment.file.closed:
-                    # Deleted since: what it held lies below the log start now. Or cut: then all is looked at anew.
+                    # Deleted since: its records are below the log start now. Or truncated: the caller retries.
                     continue
                 raise
         try:
             self._check_whole()
         except RecordError:
-            # Beside a writer that truncates again and again, the end is never seen at rest.
+            # A writer that keeps truncating never leaves the end at rest.
             if not self._was_cut_since(cuts):
                 raise
         return None
@@ -574,25 +574,25 @@ class Readable(ABC):
         max_bytes: int = DEFAULT_READ_BYTES,
         on_damage: str = "raise",
     ) -> Scan:
-        """A bounded, lazy look at a range of records: by offset, by timestamp or both.
+        """Scan a range of records lazily: by offset, by timestamp or both.
 
-        ``start`` and ``since`` are inclusive, ``end`` and ``until`` exclusive; left out, they are
-        the log start and what may be seen when the scan begins. A ``start`` below 0 counts offsets from the end of
-        what may be seen: -10 is the last ten, or all where there are fewer. ``since`` and ``until`` are
-        milliseconds, an aware datetime, or so long before this call: a timedelta of either sign, or a text such as
-        ``"-2h"`` (ms, s, m, h, d, w). ``limit`` is the most records that are read. ``columns`` names the Arrow
-        columns to make. Memory is that of one chunk of ``max_bytes``, however large the range.
+        ``start`` and ``since`` are inclusive, ``end`` and ``until`` exclusive; left out, they are the log start
+        and the end of the visible records when the scan begins. A ``start`` below 0 counts offsets from that
+        end: -10 is the last ten, or all if there are fewer. ``since`` and ``until`` are milliseconds, an aware
+        datetime, or a duration before this call: a timedelta of either sign, or a text such as ``"-2h"``
+        (ms, s, m, h, d, w). ``limit`` is the maximum count of records. ``columns`` names the Arrow columns to
+        make. Memory is that of one chunk of ``max_bytes``, however large the range.
 
-        Stored bytes that are damaged raise, behind what stands before them. With ``on_damage="skip"`` they are
-        passed over, and `Scan.left_out` says which offsets are missing; every record is then walked through
-        before it is handed out, which takes longer.
+        Damaged stored bytes raise an error, after the records before them. With ``on_damage="skip"`` they are
+        skipped, and `Scan.left_out` names the missing offsets; every record is then checked before it is
+        returned, which takes longer.
 
-        What is deleted or compacted later stays readable for the scan until it is dropped; `Scan` says how far.
+        Records deleted or compacted later stay readable for the scan until it is dropped; `Scan` gives the limits.
 
         Raises:
-            OffsetOutOfRangeError: ``start`` or ``end`` lies outside the log.
+            OffsetOutOfRangeError: ``start`` or ``end`` is outside the log.
             InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
-            ValueError: ``on_damage`` is none of these two words, or ``limit`` no count.
+            ValueError: ``on_damage`` is neither of these two words, or ``limit`` no count.
         """
         self._check_open()
         isolation = Isolation(isolation)
@@ -611,7 +611,7 @@ class Readable(ABC):
         )
         hold = self._hold(first, last)
         if hold is not None:
-            # Deleted before it was held.
+            # The range may have been deleted before it was held.
             self._check_range(first, visible)
         return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage, limit, hold)
 
@@ -625,7 +625,7 @@ class Readable(ABC):
         timeout_s: float | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> bool:
-        """Block until the record at ``offset`` may be seen; False if the time is over first."""
+        """Block until the record at ``offset`` is visible; return False on timeout."""
         self._check_open()
         return self._end_mark(Isolation(isolation)).wait_for(offset + 1, timeout_s)
 
@@ -639,7 +639,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _floor_segment(segments: tuple[Segment, ...], offset: int) -> Segment | None:
-    """The last segment of one tuple that begins at or below an offset; most readers ask for the newest."""
+    """Return the last segment that begins at or below an offset; most readers ask for the newest."""
     if segments and offset >= segments[-1].base_offset:
         return segments[-1]
     place = bisect.bisect_right(segments, offset, key=_base_offset) - 1

@@ -1,9 +1,9 @@
-"""What scans hold of a log: the segments that they have fixed, also those that are deleted or compacted meanwhile.
+"""Segment holds: segments that a scan can still read after they are deleted or compacted.
 
-A `Hold` is made with its scan and lives as long. The log keeps no hold alive. Whatever takes segments away calls
+A `Hold` is made with its scan and lives as long. The log keeps no hold alive. A task that removes segments calls
 `Holds.keep` before it changes anything: the files of held segments get a descriptor that stays open, their indexes
 are loaded, and the aborted transactions are noted. It calls `Holds.lose` once the change is visible, for holds that
-were made in between. Room on the disk comes back when the last hold is dropped.
+were made in between. Disk space is freed when the last hold is dropped.
 
 Making, reading by and dropping a hold take no lock; `Holds.keep` and `Holds.lose` are called under the log's.
 """
@@ -21,21 +21,21 @@ from logstore.records import AbortedTransaction
 
 _logger = logging.getLogger(__name__)
 
-#: How many deleted segments one hold keeps open, each with a descriptor. A hold of more holds nothing any more.
+#: Limit of deleted segments that one hold keeps open, each with a descriptor. A hold of more is lost.
 MAX_KEPT = 256
 
 AbortedBetween = Callable[[int, int], list[AbortedTransaction]]
 
 
 class Hold:
-    """What one scan holds. Any thread may read by it."""
+    """The segments that one scan holds. Any thread may read by it."""
 
     __slots__ = ("__weakref__", "_aborted", "_kept", "cuts", "end", "is_lost", "segments", "start")
 
     def __init__(self, start: int, end: int, cuts: int) -> None:
         self.start = start
         self.end = end
-        self.cuts = cuts  #: how many truncations the log has seen: after another one nothing is held
+        self.cuts = cuts  #: the log's count of truncations: after another one nothing is held
         self.segments: tuple[Segment, ...] = ()
         self.is_lost = False
         self._kept: dict[Segment, FileRegion] = {}
@@ -43,19 +43,19 @@ class Hold:
 
     @property
     def keeps(self) -> bool:
-        """Whether segments of the range are no longer the log's."""
+        """Whether segments of the range have been removed from the log."""
         return bool(self._kept)
 
     def aborted_between(self, start: int, end: int, now: AbortedBetween) -> list[AbortedTransaction]:
-        """The aborted transactions that touch a range, as they were when the range was fixed."""
-        # In this order: what is noted was noted before the log forgot it.
+        """Return the aborted transactions that touch a range, as they were when the range was fixed."""
+        # In the other order, the log could forget transactions after `_aborted` was found empty.
         found = now(start, end)
         if self._aborted is not None:
             found = [each for each in self._aborted if each.first_offset < end and each.last_offset >= start]
         return found
 
     def keep(self, doomed: Iterable[Segment], aborted_between: AbortedBetween) -> None:
-        """Have held segments stay readable though their files are about to be removed."""
+        """Keep held segments readable though their files are about to be removed."""
         for segment in self._held_of(doomed):
             if self._aborted is None:
                 self._aborted = aborted_between(self.start, self.end)
@@ -64,14 +64,14 @@ class Hold:
             if len(self._kept) >= MAX_KEPT:
                 break
             try:
-                # Loaded now: later another segment's index may have the name.
+                # Load the indexes now: later, the file name may be that of another segment's index.
                 segment.ensure_indexes()
                 self._kept[segment] = FileRegion(segment.file, 0, 0, segment.base_offset, segment.base_offset)
             except (StorageError, RecordError) as error:
                 _logger.warning("a scan cannot hold a deleted segment: segment=%s error=%s", segment.path, error)
 
     def lose(self, doomed: Iterable[Segment]) -> None:
-        """Hold nothing any more if a segment that is gone was not kept."""
+        """Mark the hold as lost if a removed segment was not kept."""
         if any(segment not in self._kept for segment in self._held_of(doomed)):
             self.is_lost = True
 
@@ -83,7 +83,7 @@ class Holds:
     """The holds of the scans of one log that are not dropped yet."""
 
     def __init__(self) -> None:
-        # No WeakSet: to go through one fails if another thread adds to it.
+        # No WeakSet: iterating over one fails if another thread adds to it.
         self._all: weakref.WeakKeyDictionary[Hold, None] = weakref.WeakKeyDictionary()
 
     def take(self, start: int, end: int, cuts: int, segments_now: Callable[[], tuple[Segment, ...]]) -> Hold:
@@ -91,17 +91,17 @@ class Holds:
         hold = Hold(start, end, cuts)
         self._all[hold] = None
         while hold.segments is not (segments := segments_now()):
-            # Looked at again: what has changed them since has either seen this hold, or is seen here.
+            # Read again: a task that removes segments has either seen this hold, or its change is seen here.
             hold.segments = segments
         return hold
 
     def keep(self, doomed: Sequence[Segment], aborted_between: AbortedBetween) -> None:
-        """See `Hold.keep`: before segments are taken out of the log."""
+        """Call `Hold.keep` of every hold, before segments are removed from the log."""
         for hold in self._living():
             hold.keep(doomed, aborted_between)
 
     def lose(self, doomed: Sequence[Segment]) -> None:
-        """See `Hold.lose`: once segments have been taken out of the log, before their files are closed."""
+        """Call `Hold.lose` of every hold, once segments are removed from the log, before their files are closed."""
         for hold in self._living():
             hold.lose(doomed)
 

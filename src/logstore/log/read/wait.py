@@ -1,7 +1,7 @@
-"""Waiting until any of several logs has moved on, by a thread (`wait_for_any`) or an event loop (`OffsetListener`).
+"""Waiting until any of several logs has moved, by a thread (`wait_for_any`) or an event loop (`OffsetListener`).
 
-Marks of this process notify the waiter; a log that another process writes is looked at again every 10 ms, sooner
-where inotify speaks of the first of them; an event loop is told by `must_look` that it has to.
+Marks of this process notify the waiter. Logs that another process writes are polled every 10 ms, or sooner when
+inotify reports a change of the first of them; `must_look` tells an event loop to poll.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def wait_for_any(
     clock: Clock,
     timeout_s: float | None = None,
 ) -> bool:
-    """Block until the end of one of the logs is another than the offset beside it, or ``notifier`` rings.
+    """Block until the end of one log differs from the offset beside it, or ``notifier`` is notified.
 
-    An end that has fallen counts too: a truncation is news. False if ``timeout_s`` has passed first.
+    An end that has fallen counts too, for a truncation. Returns False if ``timeout_s`` passes first.
     """
     marks = [log._end_mark(isolation) for log, _ in places if not isinstance(log, LogReader)]
     readers = [(log, offset) for log, offset in places if isinstance(log, LogReader)]
@@ -42,7 +42,7 @@ def wait_for_any(
                 continue
             step = POLL_S if left is None else min(left, POLL_S)
             if marks or not isinstance(clock, SystemClock):
-                # A clock that a test moves says itself how a wait passes.
+                # Through the notifier, for a test's clock decides itself how a wait passes.
                 rung = notifier.wait(step)
             else:
                 rung = notifier.wait(0)
@@ -57,7 +57,7 @@ def wait_for_any(
 
 
 class _Call(Notifier):
-    """A notifier without a waiter: it calls."""
+    """A notifier that calls a function instead of waking a waiter."""
 
     __slots__ = ("_notify",)
 
@@ -72,10 +72,10 @@ class _Call(Notifier):
 class OffsetListener:
     """Calls ``notify()`` whenever one of the logs moves, from `begin` to `end`. ``notify`` must not block.
 
-    After `begin`, look once whether there is news already (`is_there`): what came before is not heard.
+    After `begin`, check `is_there` once: changes before `begin` are not notified.
     """
 
-    #: How often to look where nobody calls.
+    #: The polling period of logs without notification.
     LOOK_S = POLL_S
 
     def __init__(
@@ -85,7 +85,7 @@ class OffsetListener:
         self._isolation = isolation
         self._logs = [(log, offset) for log, offset in places if not isinstance(log, LogReader)]
         self._marks = [log._end_mark(isolation) for log, _ in self._logs]
-        #: Whether another process writes one of the logs, so that nobody calls.
+        #: Whether another process writes one of the logs, so that the caller has to poll.
         self.must_look = len(self._logs) < len(places)
 
     def begin(self) -> None:
@@ -93,7 +93,7 @@ class OffsetListener:
             mark.attach(self._notifier)
 
     def is_there(self) -> bool:
-        """Whether a log of this process ends elsewhere than where it was last read. Does no I/O."""
+        """Return whether the end of a log of this process differs from its offset. Does no I/O."""
         return any(log.end_offset(self._isolation) != offset for log, offset in self._logs)
 
     def end(self) -> None:

@@ -1,1 +1,1 @@
-"""From a directory to a log that can be trusted."""
+"""Recovery: from a directory to a log that can be trusted."""

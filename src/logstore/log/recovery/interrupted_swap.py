@@ -1,12 +1,12 @@
-"""Compactions that were cut off in the middle of their swap: finishing them, as Kafka's log loader does.
+"""Interrupted segment swaps of compactions: finishing them, as Kafka's log loader does.
 
-A compaction writes the new form of some segments beside them as ``.cleaned`` and syncs it. Once all
-of it is there, the files become ``.swap``, highest base offset first; then the old segments go, and
-then the suffix. So a ``.swap`` file is whole and stands for every segment that begins inside its
-offsets, unless a ``.cleaned`` file is left at or before it: then the new form is not all there, and
-the old one is.
+A compaction writes the new form of some segments beside them as ``.cleaned`` and syncs it. Once it is
+complete, the files become ``.swap``, highest base offset first. Then the old segments are deleted, and
+then the suffix is removed. So a ``.swap`` file is whole and replaces every segment that begins inside
+its offsets. If a ``.cleaned`` file is left at or before it, the new form is incomplete, and the old
+one is whole.
 
-Each step may be cut off in its turn: what is left is the same question again, with the same answer.
+Each step may be interrupted by a crash in turn: the files left lead to the same decision again.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from logstore.log.directory.files import Directory
 
 _logger = logging.getLogger(__name__)
 
-#: What a compaction writes anew; snapshots stay, since the offsets do.
+#: Files that a compaction writes again; snapshots stay, since the offsets do.
 _SWAPPED = (files.OFFSET_INDEX, files.TIME_INDEX, files.ABORTED_INDEX)
 
 
 def finish(directory: Directory, names: list[str], config: LogConfig) -> bool:
-    """Put whole new segments in the place of the old ones, remove half a set; True if anything was done.
+    """Replace old segments by whole new ones, and remove an incomplete set; return True if anything was done.
 
-    ``names`` are those in the directory.
+    ``names`` are the files in the directory.
 
     Raises:
-        DamagedLogError: a segment that was to take its place is damaged. Nothing was changed.
+        DamagedLogError: a new segment is damaged. Nothing was changed.
     """
-    # Other files may bear the suffix; only those of segments take anybody's place.
+    # Other files may have the suffix; only those of segments replace others.
     names = [name for name in names if files.belongs_to_a_segment(name)]
     swaps = [name for name in names if name.endswith(files.SWAP)]
     if not swaps:
         return False
     half_made = min((_base(name) for name in names if name.endswith(files.CLEANED)), default=None)
     whole = [name for name in swaps if half_made is None or _base(name) < half_made]
-    # Everything is looked at before anything is touched.
+    # Check everything before any change: damage found later would leave a half swapped log.
     ends = {_base(name): _end(directory, name, config) for name in whole if name.endswith(files.LOG + files.SWAP)}
     for name in swaps:
         if name not in whole:
             directory.remove(name)
-    # Gone for good before the .cleaned files that speak against them are.
+    # Durable before the .cleaned files are removed: without these, a .swap that came back would seem complete.
     directory.sync()
     if ends:
         _remove_replaced(directory, min(ends), max(ends.values()), set(ends))
-    # The records first: a .swap of an index alone takes its place at any later open.
+    # The .log first: after a crash, a .swap of an index alone can still be renamed at any later open.
     for name in sorted(whole, key=lambda name: (not name.endswith(files.LOG + files.SWAP), name)):
         directory.rename(name, name.removesuffix(files.SWAP))
     directory.sync()
@@ -62,7 +62,7 @@ def _base(name: str) -> int:
 
 
 def _end(directory: Directory, name: str, config: LogConfig) -> int:
-    """The offset behind the last batch of a segment that is about to take its place, every byte checked."""
+    """Check every byte of a new segment; return the offset after its last batch."""
     base = _base(name)
     file = directory.open(name)
     try:
@@ -92,14 +92,14 @@ def _end(directory: Directory, name: str, config: LogConfig) -> int:
 
 
 def _remove_replaced(directory: Directory, start: int, end: int, swapped: set[int]) -> None:
-    """Remove the segments that begin in ``[start, end)``, durably, before anything takes their place.
+    """Durably remove the segments that begin in ``[start, end)``, before any rename.
 
-    Were a rename to survive a power cut and a removal not, two segments would hold the same offsets.
+    If a rename survived a power cut and a removal did not, two segments would hold the same offsets.
     """
     for name in directory.names():
         for suffix in (files.LOG, *_SWAPPED):
             for base in files.base_offsets([name], suffix):
-                # Indexes of what is replaced go, too; its .log is taken away by the rename.
+                # Indexes of a replaced .log are removed too; the rename replaces the .log itself.
                 if (start <= base < end or base in swapped) and (suffix != files.LOG or base not in swapped):
                     directory.remove(name)
     directory.sync()

@@ -1,12 +1,12 @@
-"""From a directory to a log that can be trusted, after a clean or an unclean stop.
+"""Log recovery: from a directory to a log that can be trusted, after a clean or an unclean stop.
 
 Below the recovery point every byte was synced: a bad batch there is damage, is reported with its
-place, and nothing is cut. From it on nothing was promised to survive, and the kernel may have kept
-later pages and lost earlier ones: the log ends at the first bad batch. What stands behind it goes
-newest first, so that a crash in here leaves a prefix. Indexes, snapshots and the epoch file are
-hints: checked, rebuilt, never asked what data exists. `docs/durability.md` holds the argument.
+position, and nothing is truncated. From the recovery point on, the kernel may have kept later pages
+and lost earlier ones: the log ends at the first bad batch. Later bytes are removed newest first, so
+that a crash during recovery leaves a prefix. Indexes, snapshots and the epoch file are hints: checked
+and rebuilt, never proof of which data exists. `docs/durability.md` holds the argument.
 
-Runs once, under the root's lock, before anybody reads or writes the log.
+Runs once, under the root's lock, before any read or write of the log.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _logger = logging.getLogger(__name__)
 
 
 class Recovered(NamedTuple):
-    """A log's parts as recovery leaves them."""
+    """Parts of a recovered log."""
 
     segments: Segments
     producers: Producers
     epochs: Epochs
-    highest_epoch: int  #: ever known here, also of records that are gone; -1 if there was none
-    point: RecoveryPoint  #: what the recovery file says now, or would
+    highest_epoch: int  #: highest epoch ever known here, even of removed records; -1 if there was none
+    point: RecoveryPoint  #: the content of the recovery file, or what to write there
     log_start_offset: int
     was_clean: bool
     synced_end: int  #: offset below which everything is known to be on disk
     names: Sequence[str]  #: of all files in the directory, and of some that recovery has removed
     cut_bytes: int = 0
     scanned_bytes: int = 0
-    swapped: bool = False  #: a compaction was finished: sealed files are others now
-    kind_is_new: bool = False  #: the recovery file does not say it yet
+    swapped: bool = False  #: a compaction was finished: sealed files were replaced
+    kind_is_new: bool = False  #: the recovery file does not record the kind yet
 
 
 class Seen(NamedTuple):
-    """The batches with a producer id that a scan has met, all of them from an offset on."""
+    """All batches with a producer id that a scan has read from an offset on."""
 
     from_offset: int
     batches: list[ProducedBatch]
@@ -70,9 +70,9 @@ def recover(
     now_ms: int,
     kind: LogKind = LogKind.UNRECORDED,
 ) -> Recovered:
-    """Rebuild what a crash may have torn; touch nothing that it could not have.
+    """Recover the log of a directory: rebuild only files that a crash may have torn.
 
-    ``kind`` is what the catalogue says of the log. The directory is made if it is missing.
+    ``kind`` is the catalogue's record of the log. The directory is created if it is missing.
 
     Raises:
         DamagedLogError: bytes that were synced are wrong or missing; nothing was changed.
@@ -82,7 +82,7 @@ def recover(
     if names is None:
         directory.create()
         names = []
-    # First: a swap decides which files are the log.
+    # Before the segments are opened: a swap decides which files are the log.
     swapped = interrupted_swap.finish(directory, names, config)
     if swapped:
         names = directory.names()
@@ -105,12 +105,12 @@ def _recover(
 ) -> Recovered:
     known = read_point(directory)
     point = _lowered(known, facts)
-    # A file more is read only where the first does not say it all.
+    # The second file is read only if the first does not record everything.
     second = None if known is not None and known.kind else read_start(directory)
     kind = ((known and known.kind) or (second and second.kind) or LogKind.UNRECORDED).with_other(given_kind)
     noted = -1 if point is not None else noted_start(directory, facts)
     if len(segments) == 0:
-        # Nothing was ever written, or what was is gone: the offsets go on where they were known to be.
+        # Nothing was ever written, or everything is gone: beginning at 0 would give known offsets again.
         start = noted if point is None else point.log_start_offset
         if point is not None and point.recovery_point > start:
             raise DamagedLogError(
@@ -120,13 +120,13 @@ def _recover(
             )
         published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED) or b"")
         if point is None and published is not None and published.log_end_offset > start:
-            # Its name came after that of the segment, and is durable after it.
+            # The published file is created after the first segment, and its name is durable after the segment's.
             raise DamagedLogError(
                 f"the log ended at offset {published.log_end_offset}, but there is no segment, and no recovery "
                 "point; restore the partition's files from a copy",
                 path=directory.path,
             )
-        # A file of ours first: a segment alone would look like Kafka's to the next open.
+        # The recovery file first: a crash would leave a segment alone, which looks like Kafka's to the next open.
         directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
         segments.add(start)
     check_start(segments, point or second, facts)
@@ -137,10 +137,10 @@ def _recover(
         rewritten = _rewrite_suspects(segments, point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
     end = segments.active.next_offset
-    # Kafka's text file has no checksum: where ours speaks, it hides no record.
+    # Kafka's text file has no checksum: preferred to our recovery file, a damaged one could hide records.
     start = max(segments.all[0].base_offset, noted if point is None else point.log_start_offset)
     if point is not None and not (point.clean and point.recovery_point == end):
-        # An earlier copy of the file would bring deleted records back. The second place is never too high.
+        # An earlier copy of the file would bring deleted records back. The second file is never too high.
         second = second or read_start(directory, names)
         start = max(start, -1 if second is None else second.log_start_offset)
     start = min(start, end)
@@ -149,7 +149,7 @@ def _recover(
     producer_snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all}, names)
     epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end, point)
     if kind is LogKind.UNRECORDED and _is_joined(segments, start):
-        # Nothing is missing between any two segments now, and nothing that is done here changes that.
+        # No offsets are missing between segments now, and recovery does not change that.
         kind = LogKind.CONTIGUOUS
     point = point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1)
     return Recovered(
@@ -169,13 +169,13 @@ def _recover(
 
 
 def read_point(directory: Directory) -> RecoveryPoint | None:
-    """What ``logstore.recovery`` says, or None if it is missing or no slot of it is whole."""
+    """Read ``logstore.recovery``; None if it is missing or no slot of it is whole."""
     data = directory.read(checkpoints.RECOVERY)
     return None if data is None else checkpoints.decode_slots(data)
 
 
 def read_kind(directory: Directory) -> LogKind:
-    """What the partition's own files say a gap between segments means."""
+    """Read the log's kind, which gives the meaning of gaps between segments, from the partition's own files."""
     point = read_point(directory)
     if point is None or not point.kind:
         point = read_start(directory)
@@ -183,12 +183,12 @@ def read_kind(directory: Directory) -> LogKind:
 
 
 def read_start(directory: Directory, names: Sequence[str] | None = None) -> RecoveryPoint | None:
-    """What ``logstore.start`` says: only its log start offset and its kind mean anything."""
+    """Read ``logstore.start``; only its log start offset and its kind are meaningful."""
     return checkpoints.decode_slots(directory.read(checkpoints.START, names) or b"")
 
 
 def noted_start(directory: Directory, facts: PartitionFacts) -> int:
-    """Where the log starts for one whose recovery file is lost: what else says so is never above the truth."""
+    """Return the log start offset if the recovery file is lost: the highest other record; none is too high."""
     start = read_start(directory)
     published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED) or b"")
     return max(
@@ -199,7 +199,7 @@ def noted_start(directory: Directory, facts: PartitionFacts) -> int:
 
 
 def _is_joined(segments: Segments, start: int) -> bool:
-    """Whether each segment above the log start ends where the next one begins."""
+    """Return whether each segment above the log start ends where the next one begins."""
     try:
         return all(segment.is_joined() for segment in segments.all[:-1] if segment.next_offset > start)
     except RecordError:
@@ -207,15 +207,15 @@ def _is_joined(segments: Segments, start: int) -> bool:
 
 
 def _lowered(point: RecoveryPoint | None, facts: PartitionFacts) -> RecoveryPoint | None:
-    """The lower of our recovery point and Kafka's, where the root has one for the partition."""
+    """Return the lower of our recovery point and Kafka's, if the root has one for the partition."""
     if point is None or facts.recovery_point is None or facts.recovery_point >= point.recovery_point:
         return point
-    # The place belongs to the higher offset; -1 has it looked up.
+    # The position belongs to the higher offset; -1 means that it is searched for.
     return point._replace(recovery_point=facts.recovery_point, segment_base_offset=-1, position=-1)
 
 
 def check_start(segments: Segments, point: RecoveryPoint | None, facts: PartitionFacts) -> None:
-    """A log start offset is on disk before anything below it is deleted, so it never lies below the files."""
+    """Raise if the first segments are missing: a log start offset is on disk before anything below is deleted."""
     first = segments.all[0].base_offset
     if point is not None and first > max(point.log_start_offset, facts.log_start_offset or 0):
         raise DamagedLogError(
@@ -226,7 +226,7 @@ def check_start(segments: Segments, point: RecoveryPoint | None, facts: Partitio
 
 
 def _check_emptied(segments: Segments, point: RecoveryPoint | None, kind: LogKind) -> None:
-    """Refuse an emptied segment, which its size shows; what else is missing is seen where it is crossed."""
+    """Raise for an emptied sealed segment, known by its size; other gaps are found when a read crosses them."""
     if point is None or kind is not LogKind.CONTIGUOUS:
         return
     for segment in segments.all[:-1]:
@@ -240,7 +240,7 @@ def _check_emptied(segments: Segments, point: RecoveryPoint | None, kind: LogKin
 def _check_tail(
     segments: Segments, point: RecoveryPoint | None, config: LogConfig, kind: LogKind
 ) -> tuple[int, int, list[tuple[Segment, Extent]]]:
-    """Scan from the recovery point on and cut behind the last whole batch: (cut, scanned, extents)."""
+    """Scan from the recovery point on and truncate after the last whole batch: (cut, scanned, extents)."""
     scanned = 0
     extents: list[tuple[Segment, Extent]] = []
     if point is None:
@@ -259,7 +259,7 @@ def _check_tail(
         try:
             extent = segment.scan(starts_at, next_offset=expected, adopt=True)
         except RecordError as error:
-            # What it finds from there on is in the extent. This stands before it, where all was promised.
+            # The scan reports later damage in its extent. This damage is before it, where everything was synced.
             raise _damaged_below(promised, error) from error
         extents.append((segment, extent))
         scanned += extent.valid_bytes - starts_at
@@ -274,7 +274,7 @@ def _check_tail(
                     position=extent.valid_bytes,
                 )
             # A roll begins the next segment at the log end offset, so a gap above the recovery point is a tail
-            # that was lost whole. Where no point is known it is a loss, unless gaps are meant here.
+            # that was lost whole. Without a recovery point it is a loss, unless this log may have gaps.
             if extent.next_offset < following and _is_hole(point, kind, config):
                 problem = f"offsets {extent.next_offset} to {following - 1} are missing"
             else:
@@ -282,7 +282,7 @@ def _check_tail(
         if problem is None:
             continue
         if point is None and followers:
-            # Nothing says what was promised, and only the last segment can have been torn.
+            # The synced end is unknown, and only the last segment can have been torn.
             raise DamagedLogError(
                 f"no recovery point, and a segment before the last is damaged: {problem}; restore it from a copy",
                 path=segment.path,
@@ -294,14 +294,14 @@ def _check_tail(
 
 
 def _is_hole(point: RecoveryPoint | None, kind: LogKind, config: LogConfig) -> bool:
-    """Whether offsets that are missing before the next segment were lost."""
+    """Return whether offsets that are missing before the next segment were lost."""
     if point is not None or kind is LogKind.CONTIGUOUS:
         return True
     return kind is LogKind.UNRECORDED and not config.compacts
 
 
 def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tuple[int, int]:
-    """(position, offset) in a segment where the recovery point is.
+    """Return (position, offset) of the recovery point in a segment.
 
     Raises:
         DamagedLogError: the bytes below the recovery point do not reach it.
@@ -310,7 +310,7 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
     if promised <= segment.base_offset:
         return 0, segment.base_offset
     if point.segment_base_offset == segment.base_offset and 0 <= point.position <= segment.size:
-        # The place in the file is a hint: it holds if a batch begins there with that offset.
+        # The position is a hint: it is right if a batch with that offset begins there.
         if point.position == segment.size:
             tail_ok = segment.ends_at(promised)
         else:
@@ -326,8 +326,8 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
                     break
                 return at, promised
             if last >= promised:
-                # A log start may lie inside a batch, and is the recovery point where that is lower. All of
-                # that batch was synced, so it is whole, or its last offset is the damage.
+                # A log start may be inside a batch, and be the recovery point if that is lower. All of that
+                # batch was synced, so it is whole, or its last offset is damaged.
                 extent = segment.scan(at, next_offset=base, end=at + size)
                 if extent.error is not None:
                     raise _damaged_below(promised, extent.error)
@@ -335,7 +335,7 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
             offset, position = last + 1, at + size
     except RecordError as error:
         if offset >= promised:
-            # What is promised is whole; the bad bytes are the tail, which the scan judges.
+            # Everything below the recovery point is whole; the bad bytes are the tail, which the scan checks.
             return position, promised
         raise _damaged_below(promised, error) from error
     if offset < promised:
@@ -360,7 +360,7 @@ def _damaged_below(promised: int, error: LogstoreError) -> DamagedLogError:
 def _cut_behind(
     segments: Segments, segment: Segment, extent: Extent, followers: list[Segment], problem: str
 ) -> int:
-    """End the log behind the last whole batch of a segment: the later segments go, newest first."""
+    """End the log after the last whole batch of a segment; delete later segments, newest first."""
     cut = extent.file_bytes - extent.valid_bytes + sum(s.size for s in followers)
     _logger.info(
         "cut an unsynced tail: log=%s next_offset=%d bytes=%d problem=%s",
@@ -377,7 +377,7 @@ def _cut_behind(
         segment.scan(adopt=True, check=False)
     else:
         segment.cut(extent.valid_bytes, extent.next_offset)
-        # On disk before anything is written behind it: else a later crash could show old bytes again.
+        # Synced before anything is written after it: else a later crash could bring old bytes back.
         segment.file.sync()
     segments.trim_index_files(segment)
     return cut
@@ -402,7 +402,7 @@ def copy_prefix(directory: Directory, segment: Segment, size: int) -> str:
 
 
 def _rewrite_suspects(segments: Segments, point: RecoveryPoint) -> int:
-    """Write every segment that held unsynced bytes anew, since the kernel calls lost pages clean."""
+    """Copy every segment that held unsynced bytes to a new file, since the kernel marks lost pages clean."""
     rewritten = 0
     for segment in segments.from_offset(point.recovery_point):
         name = copy_prefix(segments.directory, segment, segment.size)
@@ -421,7 +421,7 @@ def _rewrite_suspects(segments: Segments, point: RecoveryPoint) -> int:
 
 
 def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> Iterator[ProducedBatch]:
-    """The batches with a producer id in a range of offsets, from their headers."""
+    """Iterate over the batches with a producer id in a range of offsets, from their headers."""
     for segment in segments.from_offset(start_offset):
         if segment.base_offset >= end_offset:
             return
@@ -437,7 +437,7 @@ def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> 
 
 
 def _seen(extents: list[tuple[Segment, Extent]], point: RecoveryPoint | None) -> Seen:
-    """What the scan of the tail has met: it began at the recovery point, or with the first segment."""
+    """Return the batches that the scan of the tail has read, from the recovery point or the first segment on."""
     if not extents:
         return _NOTHING_SEEN
     first = extents[0][0].base_offset
@@ -456,18 +456,18 @@ def replay_producers(
     now_ms: int,
     seen: Seen = _NOTHING_SEEN,
 ) -> Producers:
-    """Producer state at ``end_offset``: the newest snapshot, and the batch headers behind it.
+    """Replay producer state at ``end_offset``: the newest snapshot, and the batch headers after it.
 
-    What has been ``seen`` is not read a second time: after a crash that is most of the replay.
+    Batches in ``seen`` are not read a second time: after a crash they are most of the replay.
     """
     if point is not None and point.replay_from >= 0:
-        # No producer had state at that offset: there is nothing to load, and little to replay.
+        # No producer had state at that offset: there is no snapshot to load, and little to replay.
         start = min(max(point.replay_from, segments.all[0].base_offset), end_offset)
         producers = Producers(expiration_ms=config.producer_id_expiration_ms)
     else:
         saved = producer_snapshot.load_newest(directory, end_offset, 0 if point is None else point.generation)
         if saved is not None and saved.offset < segments.all[0].base_offset:
-            # What was written between it and the first segment is deleted: its sequences are not known.
+            # Batches between the snapshot and the first segment are deleted: their sequences are unknown.
             saved = None
         start = segments.all[0].base_offset if saved is None else saved.offset
         producers = Producers(
@@ -478,7 +478,7 @@ def replay_producers(
     if start < seen.from_offset:
         for batch in produced_batches(segments, start, min(seen.from_offset, end_offset)):
             producers.apply(batch, now_ms)
-    # The scan may have begun with a batch that lies across the recovery point, which was applied above.
+    # The scan may have begun with a batch that spans the recovery point: without the check it is applied twice.
     for batch in seen.batches:
         if max(start, seen.from_offset) <= batch.base_offset < end_offset:
             producers.apply(batch, now_ms)
@@ -493,13 +493,13 @@ def _load_epochs(
     end: int,
     point: RecoveryPoint | None,
 ) -> tuple[Epochs, int]:
-    """The epoch file cut at both ends of the log, with what the scan has seen; rebuilt if it is damaged.
+    """Load the epoch file, truncated at both ends of the log, with the scanned epochs; rebuild a damaged one.
 
-    One that ends before the epoch of the last promised batch is a copy of an earlier moment: epochs that it does
-    not know would be given again. The headers say what it lacks.
+    A file that ends before the epoch of the last synced batch is an earlier copy: epochs that it lacks would
+    be assigned again. The batch headers supply them.
 
-    And the highest epoch in it before the cut: its records may be gone, but somebody may have read
-    them, so it is never given to others.
+    Returns also the highest epoch in it before the truncation: its records may be gone, but a consumer may
+    have read them, so it is never assigned again.
     """
     epochs = Epochs.load(directory) or Epochs()
     known = epochs.latest
@@ -519,15 +519,15 @@ def _load_epochs(
             if latest is None or offset > latest.start_offset:
                 epochs.assign(epoch, offset)
             else:
-                # A lower epoch followed: that of a Kafka which led behind epochs that it had not given out. Its
-                # file says what its consumers go by; no record to come is given a lower epoch than one before.
+                # A lower epoch followed: a Kafka led after epochs that it had not assigned. Its file is kept for
+                # its consumers; no later record gets a lower epoch than one before.
                 highest = max(highest, epoch)
     epochs.truncate_from_start(start)
     return epochs, max(highest, -1 if epochs.latest is None else epochs.latest.epoch)
 
 
 def _epoch_before(segments: Segments, offset: int) -> int:
-    """The leader epoch of the batch before an offset; -1 if there is none, or it cannot be read."""
+    """Return the leader epoch of the batch before an offset; -1 if there is none, or it cannot be read."""
     place = segments.floor(offset - 1)
     epoch = -1
     if place >= 0:
@@ -541,7 +541,7 @@ def _epoch_before(segments: Segments, offset: int) -> int:
 
 
 def read_note(directory: Directory, point: RecoveryPoint | None, names: Sequence[str] | None = None) -> Note:
-    """What ``logstore.aborted`` says, and whether there has to be one."""
+    """Read ``logstore.aborted``, and whether the file has to exist."""
     data = directory.read(transaction_index.NOTE, names)
     sums = None if data is None else transaction_index.decode_note(data)
     had_one = data is not None or (point is not None and point.lists_aborted)
@@ -549,7 +549,7 @@ def read_note(directory: Directory, point: RecoveryPoint | None, names: Sequence
 
 
 def load_aborted(segments: Segments, segment: Segment, config: LogConfig, note: Note) -> list[AbortedTransaction]:
-    """The aborted transactions of one segment: its ``.txnindex``, or a replay if that cannot be believed.
+    """Load the aborted transactions of one segment from its ``.txnindex``, or by replay if that is not trusted.
 
     Without a note a missing file means that nothing was aborted, as in a directory that Kafka wrote.
     """
@@ -562,12 +562,12 @@ def load_aborted(segments: Segments, segment: Segment, config: LogConfig, note: 
 
 
 def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
-    """The aborted transactions of one segment, from the state at its base and its headers."""
+    """Replay the aborted transactions of one segment, from the state at its base offset and its headers."""
     produced = [ProducedBatch(*fields) for fields in segment.scan(end=segment.size, check=False).produced]
     data = segments.directory.read(producer_snapshot.snapshot_name(segment.base_offset))
     states = None if data is None else producer_snapshot.decode_snapshot(data, segment.base_offset)
     if states is None and _aborts(produced):
-        # Without that snapshot the markers say nothing of where their transactions began.
+        # Without that snapshot, the first offsets of the markers' transactions would be unknown.
         producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
     else:
         producers = Producers(states or (), expiration_ms=config.producer_id_expiration_ms)
@@ -587,8 +587,8 @@ def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> 
 
 
 def _aborts(produced: list[ProducedBatch]) -> bool:
-    """Whether a marker among the batches of a segment aborts a transaction.
+    """Return whether a marker among the batches of a segment aborts a transaction.
 
-    It may have begun before the segment, also where batches of it are in there: their headers do not say.
+    The transaction may have begun before the segment, even if batches of it are in there: headers do not tell.
     """
     return any(batch.marker is Marker.ABORT for batch in produced)

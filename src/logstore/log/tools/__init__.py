@@ -1,1 +1,1 @@
-"""For files of a log that is not open, or is copied while it is."""
+"""Tools for the files of a log that is closed, or is copied while it is open."""

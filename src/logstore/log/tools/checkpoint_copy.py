@@ -1,10 +1,10 @@
-"""A log as it is at one moment, copied to another directory while it is written to.
+"""Checkpoint copy: a log as of one moment, copied to another directory while it is written to.
 
-Sealed files are never changed in place, so hard links will do for them; of the active segment the whole batches
-of the moment are copied. The copy promises what was sealed and has the rest recovered when it is opened first, so
-its indexes and producers are those of the batches that it holds, whatever was written meanwhile.
+Sealed files are never changed in place, so they are hard linked; of the active segment the whole batches
+of the moment are copied. The recovery point of the copy is the end of its sealed part. Its first open recovers
+the rest, so that indexes and producers match the batches in the copy, whatever was written meanwhile.
 
-Called by whoever backs up many logs (`store.snapshots`); any thread, without the log's lock.
+Called for backups of many logs (`store.snapshots`); any thread, without the log's lock.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from logstore.records import AbortedTransaction, TopicPartition
 
 _CHUNK_BYTES: Final = 1 << 20
 
-#: Small files that are replaced as a whole, and so are copied as a whole.
+#: Small files that are replaced as a whole, and so copied as a whole.
 _COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata")
 
-#: What linking says where it cannot be done: another file system, one without links, too many of them.
+#: Error codes of a link that is not possible: another file system, one without links, too many links.
 _NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Image(NamedTuple):
-    """A log as of one moment: which files, and how much of the active one."""
+    """Log as of one moment: its files, and the size of the active one."""
 
     name: TopicPartition
     log_start_offset: int
@@ -48,18 +48,18 @@ class Image(NamedTuple):
     synced_end: int
     aborted: tuple[AbortedTransaction, ...]  #: whose markers are in the active segment
     sums: Mapping[int, Sum] | None  #: of the aborted indexes; None if nothing was aborted
-    kind: LogKind  #: whether segments lie end to end
+    kind: LogKind  #: whether segments are contiguous
 
 
 class Copied(NamedTuple):
-    """What the copy of one log took."""
+    """Bytes linked and copied for one log."""
 
     linked_bytes: int
     copied_bytes: int
 
 
 def capture(state: State) -> Image:
-    """The log as it is now. What was appended before is in it, flushed or not."""
+    """Capture the log as it is now. Earlier appends are included, flushed or not."""
     state.check_writable()
     with held(state.lock):
         state.check_whole_locked()
@@ -89,13 +89,13 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
     """Build the log of an image in an empty directory. Durable on return, but for the directory's own name.
 
     Raises:
-        ImageMovedError: a deletion, a truncation or a compaction came between.
+        ImageMovedError: a deletion, a truncation or a compaction happened meanwhile.
         DamagedLogError: offsets are missing between two segments.
         StorageError: the copy could not be written.
     """
     source = state.directory
     linked = copied = 0
-    # First, as always: without it a segment looks like Kafka's.
+    # Created first: without it a segment looks like Kafka's.
     point = max(image.active.base_offset, image.log_start_offset)
     recovery = RecoveryPointFile(
         target,
@@ -120,7 +120,7 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
                 name = files.segment_file(segment.base_offset, suffix)
                 if name not in names and suffix != files.LOG:
                     continue
-                # Hints need no sync; which transactions were aborted is none.
+                # Hints need no sync. The aborted index is no hint: without it, readers could see aborted records.
                 decides = suffix == files.ABORTED_INDEX or (suffix == files.LOG and not is_synced)
                 size, was_linked = _take(source, target, name, link=link, sync=decides)
                 linked, copied = linked + size * was_linked, copied + size * (not was_linked)
@@ -132,7 +132,7 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             if data is not None:
                 target.replace(name, data, durable=False, whole=True)
         if image.sums is not None:
-            # For readers: the first open for writing makes that of the active segment again.
+            # For readers only: the first open for writing rebuilds the index of the active segment.
             if image.aborted:
                 index = files.segment_file(image.active.base_offset, files.ABORTED_INDEX)
                 target.replace(index, transaction_index.encode(image.aborted), durable=False, whole=True)
@@ -144,7 +144,7 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
         recovery.write_durably(recovery.point)
         note_start(target, image.log_start_offset, image.kind)
     except (StorageError, RecordError) as error:
-        # What is read of a file that is cut or replaced meanwhile may look like damage.
+        # Bytes of a file that is truncated or replaced meanwhile may look like damage.
         is_gone = isinstance(error, StorageError) and errno_of(error) == errno.ENOENT
         if is_gone or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
             raise _moved(image) from error
@@ -158,10 +158,10 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
 
 
 def verify(image: Image, target: Directory) -> int:
-    """Check every batch of a copy; how many bytes they are.
+    """Check every batch of a copy; return their size in bytes.
 
     Raises:
-        CorruptRecordError: a batch is not as it was written, or records are missing.
+        CorruptRecordError: a batch is damaged, or records are missing.
     """
     total = 0
     bases = files.base_offsets(target.names())
@@ -215,7 +215,7 @@ def _moved(image: Image) -> ImageMovedError:
 
 
 def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: bool) -> tuple[int, bool]:
-    """Link or copy one sealed file; its size, and whether it was linked."""
+    """Link or copy one sealed file; return its size, and whether it was linked."""
     if link:
         try:
             source.files.link(source.join(name), target.join(name))

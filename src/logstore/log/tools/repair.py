@@ -1,10 +1,10 @@
-"""Mending a partition that no process has open: its indexes anew, or its damage cut off.
+"""Repair of a partition that no process has open: rebuilding its indexes, or truncating damage.
 
-Both work on the files of one directory, Kafka's or ours, under the lock of its root, which excludes a
-running owner of either kind. `rebuild_indexes` loses nothing. `cut_damage` does what recovery never
-does by itself: it ends a log in front of bytes that were promised. What it takes away it first copies
-or links into ``.repaired/N`` in the partition, durably, so that a crash at any point leaves the
-old log, or the cut one, and the kept bytes with either.
+Both work on the files of one directory, Kafka's or logstore's, under the lock of its root, which excludes
+a running owner of either kind. `rebuild_indexes` loses nothing. `cut_damage` does what recovery never
+does by itself: it truncates a log below its recovery point. The bytes it removes are first copied
+or linked into ``.repaired/N`` in the partition, durably. So a crash at any point leaves the
+old log or the truncated one, and the kept bytes with either.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _COPY_BYTES = 1 << 20
 
 
 class Cut(NamedTuple):
-    """What a repair has taken away, and where it is kept."""
+    """Bytes that a repair has removed, and the directory that keeps them."""
 
-    offset: int  #: the log ends here now
-    path: str  #: of the segment that was cut
-    position: int  #: where it was cut
-    size: int  #: bytes taken away, of all segments together
-    kept: str  #: the directory with what was taken away
+    offset: int  #: the new log end offset
+    path: str  #: of the segment that was truncated
+    position: int  #: where it was truncated
+    size: int  #: bytes removed, of all segments together
+    kept: str  #: the directory with the removed bytes
 
 
 @contextlib.contextmanager
 def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
-    """Hold the root above a partition."""
+    """Lock the root above a partition."""
     root = Directory(os.path.dirname(directory.path), directory.files)
     name = os.path.basename(directory.path)
     lock = RootLock.acquire(root, name, clock)
@@ -61,7 +61,7 @@ def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
 
 
 def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> list[str]:
-    """Make the offset and the time index of each segment of a place anew from its batches; their paths.
+    """Rebuild offset and time index of each segment of a place from its batches; return their paths.
 
     A segment is read up to its first bad byte. Durable on return.
 
@@ -96,10 +96,10 @@ def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clo
 
 
 def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Give the batches of leader epochs above ``most`` that one; how many there were. The log must be closed.
+    """Set leader epochs above ``most`` in batch headers to ``most``; return the number of batches changed.
 
-    The epoch of a batch is outside of its checksum. Each segment is copied and takes its place whole, as it may be
-    a hard link of a snapshot. Durable on return; after a failure half way it may be done again.
+    The log must be closed. The epoch of a batch is outside of its checksum. Each segment is replaced by a copy, as
+    it may be a hard link of a snapshot. Durable on return; after a failure half way it may be called again.
 
     Raises:
         DirectoryLockedError: a process writes below the root.
@@ -130,14 +130,14 @@ def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK
         lowered = Epochs()
         for entry in (Epochs.load(directory) or Epochs()).entries:
             lowered.assign(min(entry.epoch, most), entry.start_offset)
-        # Last: as long as it names a higher one, this is done again.
+        # Last: after a crash, a higher epoch in this file makes the caller repeat the change.
         lowered.save(directory, durable=True)
     _logger.info("lowered leader epochs: log=%s most=%d batches=%d", directory.path, most, count)
     return count
 
 
 def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Let readers pass over what is missing between segments, for good: the loss is accepted. Durable on return.
+    """Let readers skip offsets missing between segments, for good: the loss is accepted. Durable on return.
 
     Raises:
         DirectoryLockedError: a process writes below the root.
@@ -155,16 +155,16 @@ def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
 
 
 def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Cut | None:
-    """End a log in front of the first damage in its segments; None if there is none.
+    """Truncate a log before the first damage in its segments; None if there is none.
 
-    Everything from there on, good batches behind it included, is kept in ``.repaired/N``. The
-    promises of the log are lowered to what is left, so that it opens again. Durable on return.
+    All bytes from there on, good batches included, are kept in ``.repaired/N``. Recovery point and other
+    recorded offsets are lowered to the new end, so that the log opens again. Durable on return.
 
     Raises:
         DirectoryLockedError: a process writes below the root.
         NotALogError: there are no segments.
-        CorruptRecordError: offsets are missing between two whole segments: no cut mends that.
-        DiskFullError: there is no room to keep what would be taken away; nothing was changed.
+        CorruptRecordError: offsets are missing between two whole segments: no truncation repairs that.
+        DiskFullError: there is no space to keep the removed bytes; nothing was changed.
     """
     config = config or LogConfig()
     if not files.base_offsets(directory.names()):
@@ -190,7 +190,7 @@ def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, ga
     target, later = segments.all[place], segments.all[place + 1 :]
     size = target.file.size() - position + sum(segment.file.size() for segment in later)
     kept = _keep(directory, segments, place, position)
-    # Lowered before anything goes: a crash from here on finds a log that promises no more than is left.
+    # Lowered before bytes are removed: a crash would leave a recovery point above the end of the log.
     _lower_promises(root, directory, target.base_offset, end)
     for segment in reversed(later):
         segments.drop([segment])
@@ -207,7 +207,7 @@ def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, ga
 
 
 def _first_damage(segments: Segments, *, gaps_are_meant: bool) -> tuple[int, int, int] | None:
-    """(place of the segment, position, next offset) of the first bytes that are no whole batch."""
+    """Return (index of the segment, position, next offset) of the first bytes that are no whole batch."""
     for place, segment in enumerate(segments.all):
         extent = segment.scan()
         if extent.problem is not None:
@@ -229,7 +229,7 @@ def _first_damage(segments: Segments, *, gaps_are_meant: bool) -> tuple[int, int
 
 
 def _keep(directory: Directory, segments: Segments, place: int, position: int) -> str:
-    """Copy the end of a segment and link those behind it into a new directory; durable on return."""
+    """Copy the end of a segment and link the later segments into a new directory; durable on return."""
     above = Directory(directory.join(KEPT), directory.files)
     above.create()
     directory.sync()
@@ -259,7 +259,7 @@ def _copy_from(path: str, position: int, kept: Directory, name: str) -> None:
         source.close()
 
 
-# --- promises ----------------------------------------------------------------------------------
+# --- recorded offsets --------------------------------------------------------------------------
 
 
 def _lower_promises(root: Directory, directory: Directory, base: int, end: int) -> None:
@@ -267,7 +267,7 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
     if point is not None:
         promised = min(point.recovery_point, end)
         lowered = point._replace(
-            generation=point.generation + 2,  # even: no cut is under way once this is read
+            generation=point.generation + 2,  # even: no change is in progress
             recovery_point=promised,
             segment_base_offset=min(base, promised),
             position=0,
@@ -281,9 +281,9 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
         note_start(directory, min(noted.log_start_offset, end), noted.kind)
     compacted = checkpoints.decode_compacted(directory.read(checkpoints.COMPACTED) or b"")
     if compacted is not None and compacted > end:
-        # Else what is appended next would be taken for compacted.
+        # Otherwise later appends would count as compacted.
         directory.replace(checkpoints.COMPACTED, checkpoints.encode_compacted(end), durable=True)
-    # A reader beside would go by the old end, and find it missing; without the file it measures.
+    # A reader would use the old end, and find it missing; without the file it finds the end itself.
     directory.remove(checkpoints.PUBLISHED)
     _lower_in_root(root, directory, end)
 
@@ -297,7 +297,7 @@ def _write_durably(directory: Directory, point: RecoveryPoint) -> None:
 
 
 def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
-    """In Kafka's checkpoints too, and it was no clean shutdown: Kafka would trust both."""
+    """Lower Kafka's checkpoints and clear the clean shutdown mark: Kafka would trust both."""
     if checkpoints.was_shut_down_cleanly(root):
         checkpoints.clear_clean_shutdown(root)
     try:
@@ -316,7 +316,7 @@ def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
         try:
             offsets = checkpoints.read_offsets(data, root.join(file))
         except CorruptRecordError:
-            continue  # nobody believes it
+            continue  # no reader of the file trusts it
         if offsets.get(name, 0) > end:
             root.replace(file, checkpoints.write_offsets(_lowered(offsets, name, end)), durable=True)
 

@@ -1,12 +1,12 @@
-"""What the files of one partition hold, looked at without opening its log.
+"""Inspection and verification of a partition's files, without opening its log.
 
-For tools and for the doubtful: Kafka's files and ours alike, whole or damaged, in a directory of a log
-or alone. Nothing is locked, recovered or changed, so all of it also works beside a live owner, whose
-last bytes may then be under way. Damage is found here and named with file, position and offset; what
-to do about it is `repair`'s business. Memory grows with the indexes of one segment, not with the log.
+For tools: Kafka's files and logstore's, whole or damaged, in a directory of a log or alone. Nothing is
+locked, recovered or changed, so all functions also work beside a running owner, whose last write may
+be in progress. Damage is reported with file, position and offset; `repair` is responsible for repairs.
+Memory grows with the indexes of one segment, not with the log.
 
-What counts as damage follows `recovery`: bytes below the recovery point were promised; from it on, and in
-the last segment of a log that has none, bad bytes are a torn tail, which the next open cuts.
+Damage is defined as in `recovery`: bytes below the recovery point were synced. From it on, and in the
+last segment of a log that has none, bad bytes are a torn tail, which the next open truncates.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _SIZE_BYTES = _SIZE.size
 
 
 class Kind(enum.StrEnum):
-    """What a problem means for the log."""
+    """Meaning of a problem for the log."""
 
-    DAMAGE = "damage"  #: promised bytes are wrong or missing: records are lost
-    TAIL = "tail"  #: bad bytes that were never promised; the next open cuts them
-    INDEX = "index"  #: an index disagrees with its segment; it can be made anew
-    STATE = "state"  #: a small file beside the segments is damaged; the next open makes it anew
+    DAMAGE = "damage"  #: synced bytes are wrong or missing: records are lost
+    TAIL = "tail"  #: bad bytes above the recovery point; the next open truncates them
+    INDEX = "index"  #: an index disagrees with its segment; it can be rebuilt
+    STATE = "state"  #: a small file beside the segments is damaged; the next open rebuilds it
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and where."""
+    """Problem in a file, and its place."""
 
     kind: Kind
     path: str
     position: int | None
-    offset: int | None  #: of the first record that is not there, or that an entry speaks of
+    offset: int | None  #: of the first missing record, or of the one that an entry names
     what: str
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Problem(NamedTuple):
 
 
 class SegmentFacts(NamedTuple):
-    """One segment as its files are: sizes in bytes, -1 for a file that is not there."""
+    """Files of one segment: sizes in bytes, -1 for a missing file."""
 
     base_offset: int
     path: str
@@ -76,7 +76,7 @@ class SegmentFacts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A batch and where it begins."""
+    """Batch and its position in the file."""
 
     position: int
     batch: BatchView
@@ -86,14 +86,14 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a path means: a directory of a log and the segments in it that are looked at."""
+    """Directory of a log and the segments in it to examine, as named by a path."""
 
     directory: Directory
     bases: tuple[int, ...]
 
 
 def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
-    """The log behind a path, which may be a partition's directory or one of its files.
+    """Find the log of a path, which may be a partition's directory or one of its files.
 
     Raises:
         NotALogError: there is nothing of that name, or no segment.
@@ -119,7 +119,7 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
 
 
 def segments(place: Place) -> list[SegmentFacts]:
-    """The segments of a place, by base offset."""
+    """Return the segments of a place, by base offset."""
     names = set(place.directory.names())
     return [_facts(place.directory, base, names) for base in place.bases]
 
@@ -143,11 +143,11 @@ def _file(directory: Directory, name: str) -> File:
 
 
 def batches(path: str, table: Files = LIBC, *, position: int = 0, end: int | None = None) -> Iterator[Found]:
-    """Every batch of a segment's file, each with a checksum that was compared; up to the position ``end``.
+    """Yield every batch of a segment's file up to the position ``end``, each with its checksum verified.
 
     Raises:
-        CorruptRecordError: the bytes from a position on are no whole batch; it and the offset that was to
-            come are named. What stands before was yielded.
+        CorruptRecordError: the bytes from a position on are no whole batch; the position and the expected
+            offset are named. The batches before it were yielded.
         UnsupportedFormatError: a batch of a format before Kafka 0.11.
     """
     file = table.open(path)
@@ -178,7 +178,7 @@ def batches(path: str, table: Files = LIBC, *, position: int = 0, end: int | Non
 
 
 def records(found: Found, path: str) -> Iterator[Record]:
-    """The records of a batch; CorruptRecordError names file and position."""
+    """Yield the records of a batch; CorruptRecordError names file and position."""
     try:
         yield from found.batch
     except RecordError as error:
@@ -189,14 +189,14 @@ def records(found: Found, path: str) -> Iterator[Record]:
 
 
 def index_entries(directory: Directory, base: int) -> list[tuple[int, int]]:
-    """(offset, position) of an offset index, without the zeros behind its end."""
+    """Return (offset, position) pairs of an offset index, without the zeros after its end."""
     data = directory.read(files.segment_file(base, files.OFFSET_INDEX)) or b""
     entries = OffsetIndex().load(_without_zeros(data, 8))
     return [(base + relative, position) for relative, position in _each(entries)]
 
 
 def time_entries(directory: Directory, base: int) -> list[tuple[int, int]]:
-    """(timestamp, offset) of a time index, without the zeros behind its end."""
+    """Return (timestamp, offset) pairs of a time index, without the zeros after its end."""
     data = directory.read(files.segment_file(base, files.TIME_INDEX)) or b""
     entries = TimeIndex().load(_without_zeros(data, 12))
     return [(timestamp, base + relative) for timestamp, relative in _each(entries)]
@@ -207,7 +207,7 @@ def _each(entries: OffsetIndex | TimeIndex) -> Iterator[tuple[int, int]]:
 
 
 def _without_zeros(data: bytes, entry_bytes: int) -> bytes:
-    """An index whose file is larger than what is in it ends with entries of zeros; the first may be one."""
+    """Remove the zero entries at the end of an index file; its first entry may be zeros itself."""
     end = len(data) - len(data) % entry_bytes
     while end > entry_bytes and not any(data[end - entry_bytes : end]):
         end -= entry_bytes
@@ -215,12 +215,12 @@ def _without_zeros(data: bytes, entry_bytes: int) -> bytes:
 
 
 def aborted_entries(directory: Directory, base: int) -> list[Any] | None:
-    """The entries of a transaction index, or None if it is damaged."""
+    """Return the entries of a transaction index, or None if it is damaged."""
     return transaction_index.decode(directory.read(files.segment_file(base, files.ABORTED_INDEX)) or b"", base)
 
 
 def snapshot_entries(directory: Directory, base: int) -> list[Any] | None:
-    """The producers in a snapshot, or None if it is damaged."""
+    """Return the producers in a snapshot, or None if it is damaged."""
     return producer_snapshot.decode_snapshot(directory.read(files.segment_file(base, files.SNAPSHOT)) or b"", base)
 
 
@@ -228,15 +228,15 @@ def snapshot_entries(directory: Directory, base: int) -> list[Any] | None:
 
 
 class Marks(NamedTuple):
-    """What is said of a log beside its segments, as far as that is known."""
+    """Offsets of a log recorded beside its segments, as far as they are known."""
 
     promised: int | None  #: every byte below this offset was synced
     published: int | None  #: the log end offset that the writer published last
-    start: int = 0  #: what lies below this offset was deleted
+    start: int = 0  #: records below this offset were deleted
 
 
 def marks(directory: Directory) -> Marks:
-    """The promises of a log of ours; of Kafka's, nothing is known in its directory."""
+    """Read the recorded offsets of a logstore log; Kafka records none in a log's directory."""
     point = recovery.read_point(directory)
     data = directory.read(checkpoints.PUBLISHED)
     published = None if data is None else checkpoints.decode_published(data)
@@ -248,7 +248,7 @@ def marks(directory: Directory) -> Marks:
 
 
 def lost_segments(directory: Directory) -> Problem | None:
-    """What is wrong with a partition in which there is no segment at all: nothing, if nothing was promised."""
+    """Return the problem of a partition without any segment; None if its recovery point claims no records."""
     if files.base_offsets(directory.names()):
         return None
     point = recovery.read_point(directory)
@@ -264,15 +264,15 @@ def lost_segments(directory: Directory) -> Problem | None:
 
 
 class Gap(NamedTuple):
-    """Offsets that no segment holds, between two of them."""
+    """Offsets missing between two segments."""
 
     path: str  #: of the segment before it
     first_offset: int
-    end_offset: int  #: where the next segment begins
+    end_offset: int  #: base offset of the next segment
 
 
 def gaps(directory: Directory) -> list[Gap]:
-    """The gaps between segments from the log start on, by the ends of segments alone."""
+    """Return the gaps between segments from the log start on; only the ends of segments are read."""
     point = recovery.read_point(directory) or recovery.read_start(directory)
     start = 0 if point is None else point.log_start_offset
     found = []
@@ -289,7 +289,7 @@ def gaps(directory: Directory) -> list[Gap]:
             if not segment.is_joined():
                 found.append(Gap(segment.path, max(segment.batches_end(), start), following))
         except RecordError:
-            pass  # of damage in it a verification tells
+            pass  # verification reports the damage
         except StorageError as error:
             if not is_gone(error):  # deleted by its owner meanwhile
                 raise
@@ -299,7 +299,7 @@ def gaps(directory: Directory) -> list[Gap]:
 
 
 def _all_bases(directory: Directory) -> list[int]:
-    """The base offsets of the segments, that of a new form included whose old one a compaction has taken away."""
+    """Return the base offsets of the segments, those that exist only as ``.swap`` included."""
     return sorted(set(files.base_offsets([name.removesuffix(files.SWAP) for name in directory.names()])))
 
 
@@ -311,11 +311,11 @@ def verify(
     is_compacted: bool = False,
     kind: LogKind = LogKind.UNRECORDED,
 ) -> Iterator[Problem]:
-    """Everything that is wrong in the segments of a place and in what lies beside them.
+    """Yield every problem in the segments of a place and in the files beside them.
 
-    ``deep`` looks into every record, too. ``is_live``: a process writes the log now, and what lies
-    behind its published end is not judged. ``is_compacted``: offsets may be missing between segments, if the kind
-    of the log was never recorded; ``kind`` is what a catalogue says of it.
+    ``deep`` checks every record, too. ``is_live``: a process writes the log now, and bytes after its
+    published end are not checked. ``is_compacted``: offsets may be missing between segments, if the kind
+    of the log was never recorded. ``kind`` is the kind in a catalogue.
     """
     known = marks(place.directory)
     kind = recovery.read_kind(place.directory).with_other(kind)
@@ -325,7 +325,7 @@ def verify(
     end: int | None = None
     for base in place.bases:
         for attempt in range(_LIVE_ATTEMPTS if is_live else 1):
-            # The owner may put other files in the place of these while they are compared.
+            # The owner may replace these files while they are compared, which would look like damage.
             if attempt:
                 all_bases = _all_bases(place.directory) or all_bases
             following = next((other for other in all_bases if other > base), None)
@@ -342,7 +342,7 @@ def verify(
 
 class _Checked(NamedTuple):
     problems: list[Problem]
-    end: int | None  #: where the segment ends, if it is whole
+    end: int | None  #: end offset of the segment, if it is whole
 
 
 def _of_segment(
@@ -354,7 +354,7 @@ def _of_segment(
     is_live: bool,
     is_compacted: bool,
 ) -> _Checked:
-    """What is wrong in one segment; nothing if its owner has deleted it meanwhile."""
+    """Check one segment; no problems if its owner has deleted it meanwhile."""
     problems: list[Problem] = []
     try:
         segment = _open(directory, base)
@@ -392,7 +392,7 @@ def _judged(segment: Segment, extent: Any, known: Marks, *, is_last: bool, is_li
     if is_last and is_live and known.published is not None and extent.next_offset >= known.published:
         return None
     if is_last and _is_zeros(segment.file, extent.valid_bytes):
-        return None  # room that was taken ahead, by Kafka's preallocate or by a crash; nothing was promised there
+        return None  # preallocated space, of Kafka's preallocate or left by a crash; it held no records
     torn = is_last and (known.promised is None or extent.next_offset >= known.promised)
     bad = extent.file_bytes - extent.valid_bytes
     what = f"{extent.problem}; {bad} bytes from here to the end of the file are not read"
@@ -426,7 +426,7 @@ def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
 
 
 def _promised(place: Place, known: Marks, end: int, *, is_live: bool) -> Iterator[Problem]:
-    """Segments that are missing at the end: nothing else tells of them."""
+    """Yield the problem of a log that ends too early: segments missing at the end leave no other trace."""
     if known.promised is not None and end < known.promised:
         path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
         what = f"the log ends at offset {end}, but was synced up to {known.promised}"
@@ -467,8 +467,8 @@ def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_
                 what = f"the entry says that nothing up to here is newer than {claimed}, but {largest} is"
                 yield Problem(Kind.INDEX, time_path, None, last, what)
     except RecordError:
-        return  # named already, by the scan
-    is_whole = valid_bytes == segment.file.size()  # else the scan has named why entries lead nowhere
+        return  # the scan has reported it
+    is_whole = valid_bytes == segment.file.size()  # else the scan has reported why entries find no batch
     if is_whole and not is_live:
         for position, offset in by_position.items():
             yield Problem(Kind.INDEX, path, None, offset, f"no batch begins at position {position} of the segment")
@@ -478,7 +478,7 @@ def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_
 
 
 def index_entries_by_position(directory: Directory, base: int) -> Iterator[tuple[int, int]]:
-    """(position, offset) of an offset index."""
+    """Return (position, offset) pairs of an offset index."""
     return ((position, offset) for offset, position in index_entries(directory, base))
 
 
@@ -527,7 +527,7 @@ def _beside(place: Place) -> Iterator[Problem]:
 
 
 def _aborted(place: Place, *, is_live: bool) -> Iterator[Problem]:
-    """Aborted indexes that are missing or cut: of themselves, they only say less."""
+    """Yield aborted indexes that are missing or too short, which their own bytes do not show."""
     directory = place.directory
     note = recovery.read_note(directory, recovery.read_point(directory))
     mended = "readers ask the markers, and the next open for writing makes it again"

@@ -1,1 +1,1 @@
-"""Where records come from, for Spark: files of a store, or brokers."""
+"""Back ends that Spark reads records from: files of a store, or brokers."""

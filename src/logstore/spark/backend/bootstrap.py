@@ -1,9 +1,9 @@
-"""The topics of a Kafka cluster, read over its protocol: any Kafka broker, or logstore's own.
+"""Back end that reads topics of a Kafka cluster over its protocol: any Kafka broker, or logstore's own.
 
-A `BootstrapBackend` is a client with the questions of a Spark source: it asks the leaders of partitions and
-believes nothing for long. Record batches go from the broker's answer to the decoder as they are, whatever their
-codec; which of them a committed reader skips is told by the broker. Imports the wire's client. Any thread may
-use it.
+A `BootstrapBackend` wraps a client for a Spark source. It asks the leaders of partitions, and caches their answers
+only briefly. Record batches go from the broker's response to the decoder unchanged, whatever their codec. The
+broker lists the aborted transactions that a committed reader skips. Imports the remote client. Any thread may use
+it.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from logstore.spark.backend.backend import Backend, Range, TopicFacts
 
 __all__ = ["BootstrapBackend"]
 
-#: How long the size of a partition is taken to be what it was.
+#: How long the size of a partition is cached.
 SIZES_S = 30.0
 
-#: How long the leader epoch of a partition is taken to be what it was.
+#: How long the leader epoch of a partition is cached.
 EPOCHS_S = 0.1
 
-#: How long records that were readable when a query was planned may be held up.
+#: How long a fetch of records that were readable at planning may return none.
 STALLED_MS = 15_000
 
-#: How long a topic that was there when a query was planned may be unknown.
+#: How long a topic that existed at planning may be unknown to the broker.
 UNKNOWN_MS = 5_000
 
-#: A fetch asks for so much more than its range is thought to hold, so that one more is rarely needed.
+#: A fetch asks for this much more than the estimated size of its range, so that a second one is rarely needed.
 SLACK = 1.25
 SLACK_BYTES = 65_536
 
 
 class BootstrapBackend(Backend):
-    """Topics of the cluster behind some bootstrap servers.
+    """Back end for the cluster behind some bootstrap servers.
 
-    ``settings`` are Kafka's client settings by their dotted names. Nothing is connected before the first question;
-    connections are made anew after a fork.
+    ``settings`` are Kafka's client settings by their dotted names. It connects at the first request, and again
+    after a fork.
 
     Owns: the connections, until `close`.
 
     Raises:
-        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of the settings.
+        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: a setting is refused.
     """
 
     is_remote = True
@@ -69,18 +69,18 @@ class BootstrapBackend(Backend):
         settings: Mapping[str, Setting] | None = None,
     ) -> None:
         given = dict(settings or {})
-        # Each batch of a stream may be planned by a process of its own, while brokers restart.
+        # An impatient client would fail a stream whose batch is planned in a new process while brokers restart.
         self._client = Client(bootstrap, given, is_patient=True)
         self._isolation = isolation
         self._fetch_bytes = (
             self._client.config.max_partition_fetch_bytes if "max.partition.fetch.bytes" in given else None
         )
-        #: Bytes per offset: of the last fetch of a partition, and of the whole of it with the time of asking.
+        #: Bytes per offset: of a partition's last fetch, and of the whole partition with the time of measuring.
         self._seen: dict[TopicPartition, float] = {}
         self._sizes: dict[TopicPartition, tuple[float, float]] = {}
         self._epochs: dict[TopicPartition, tuple[int, float]] = {}
 
-    # -- what there is
+    # -- topics and offsets
 
     def topics(self) -> dict[str, TopicFacts]:
         found = self._client.metadata().topics.values()
@@ -105,12 +105,12 @@ class BootstrapBackend(Backend):
         return {tp: each.offset for tp, each in found.items()}
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        # A negative time would be a word; nothing is older than 1970.
+        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
         found = self._client.list_offsets({tp: max(time_ms, 0) for tp, time_ms in times.items()}, self._isolation)
         return {tp: each.offset if each.offset >= 0 else None for tp, each in found.items()}
 
     def epoch_at(self, tp: TopicPartition) -> int:
-        # A trigger asks where all partitions end, and then for the epoch of each: that was in the same answer.
+        # A trigger calls `latest` for all partitions just before: its responses had the epochs, so save a request.
         found = self._epochs.get(tp)
         if found is None or time.monotonic() - found[1] > EPOCHS_S:
             self.latest([tp])
@@ -130,7 +130,7 @@ class BootstrapBackend(Backend):
         return min(end, start + max(1, math.floor(max_bytes / density)))
 
     def _density(self, tp: TopicPartition, start: int) -> float:
-        """Bytes per offset of a partition."""
+        """Return the bytes per offset of a partition."""
         found = self._sizes.get(tp)
         if found is None or time.monotonic() - found[1] > SIZES_S:
             found = self._sizes[tp] = (self._measured(tp, start), time.monotonic())
@@ -143,7 +143,7 @@ class BootstrapBackend(Backend):
         except UnknownTopicError:
             raise
         except LogstoreError:
-            # Not every broker shows its directories to everybody: a piece of the log stands for the whole.
+            # A broker may not let this client describe its directories: estimate from a piece of the log.
             sample = self._client.fetch(tp, start, max_bytes=SLACK_BYTES, isolation=self._isolation)
             size, offsets = len(sample.data), sample.next_offset - start
         return max(size / offsets, 1e-3) if size > 0 and offsets > 0 else 100.0
@@ -155,8 +155,8 @@ class BootstrapBackend(Backend):
         return [range._replace(start=start, end=end) for start, end in itertools.pairwise(ends)] or [range]
 
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
-        # Producers give times in any order: where the first record of a time lies says nothing about those before
-        # it in time that lie behind it in the log. So only the beginning can be moved.
+        # Producers give timestamps in any order, so older records may follow a newer one in the log. Moving the
+        # end would lose those; only the start can move.
         if since_ms is None or range.start >= range.end:
             return range
         tp = TopicPartition(range.topic, range.partition)
@@ -190,7 +190,7 @@ class BootstrapBackend(Backend):
                     f"{offset} to {range.end - 1} of partition {range.partition} are gone"
                 ) from error
             except UnknownTopicError as error:
-                # It was there: a broker whose metadata is behind does not know it yet.
+                # The topic existed at planning: a broker with old metadata may not know it yet.
                 unknown.pause(error)
                 continue
             if found.data:
@@ -209,9 +209,8 @@ class BootstrapBackend(Backend):
             if first > offset:
                 offset = min(first, range.end)
             else:
-                # The range was readable once: what holds it up now (a broker over its quota, or that fetches from
-                # other storage, a new leader that does not know the high watermark yet) goes by, or the log was
-                # cut.
+                # The range was readable at planning. The cause may pass (a quota, a broker that fetches from other
+                # storage, a new leader without the high watermark yet), or the log was truncated.
                 attempts.pause(self._stalled(tp, offset, range, found))
         return Batches(
             b"",
@@ -223,10 +222,10 @@ class BootstrapBackend(Backend):
         )
 
     def _first_batch(self, tp: TopicPartition, offset: int, topic_id: str) -> int:
-        """The offset at which the first batch begins that ends behind ``offset``; -1 where none comes.
+        """Return the base offset of the first batch that ends after ``offset``; -1 if the broker returns none.
 
-        Of batches from the last stable offset on, too: where compaction has left nothing before that, it is these
-        which show the gap. That nothing comes shows none.
+        Batches from the last stable offset on count too: where compaction has left none before it, they show the
+        gap. An empty response does not show a gap.
         """
         if self._isolation is not Isolation.READ_COMMITTED:
             return -1
@@ -235,7 +234,7 @@ class BootstrapBackend(Backend):
         return int.from_bytes(found.data[:8], "big") if found.data else -1
 
     def _stalled(self, tp: TopicPartition, offset: int, range: Range, found: Fetched) -> LogstoreError:
-        """Why a range cannot be read though it could when the query was planned."""
+        """Return the error for a range that could be read when the query was planned, and now cannot."""
         end = self.latest([tp])[tp]
         where = f"nothing comes from offset {offset} on, of offsets {range.start} to {range.end - 1}"
         if end < range.end:

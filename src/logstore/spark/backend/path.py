@@ -1,7 +1,7 @@
-"""The files of a store, read where they lie: beside their writer, in any process that sees the directory.
+"""Back end that reads a store's files in place, concurrently with their writer, in any process.
 
-A `PathBackend` is a store opened read-only. Nothing is locked and nobody is asked: the writer publishes how far
-its files may be read, and every answer here goes by that. Imports the store. Any thread may use it.
+A `PathBackend` is a store opened read-only. It takes no locks and sends no requests: the writer publishes how far
+its files may be read, and every answer here follows that. Imports the store. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["PathBackend"]
 
 
 class PathBackend(Backend):
-    """Topics of the store in a directory.
+    """Back end for the store in a directory.
 
     Owns: the store that it has opened, until `close`.
     """
@@ -30,7 +30,7 @@ class PathBackend(Backend):
         """Open the store in a directory.
 
         Raises:
-            NotALogError: there is none.
+            NotALogError: the directory has no store.
         """
         self._path = path
         self._isolation = isolation
@@ -38,10 +38,10 @@ class PathBackend(Backend):
         self._store: Store = open_store(path, read_only=True, environ={})
 
     def is_current(self) -> bool:
-        """Whether the directory is the one that was opened, and not another in its place."""
+        """Return whether the directory is still the one that was opened, not another in its place."""
         return not self._store.closed and _identity(self._path) == self._identity
 
-    # -- what there is
+    # -- topics and offsets
 
     def topics(self) -> dict[str, TopicFacts]:
         store, found = self._store, {}
@@ -49,7 +49,7 @@ class PathBackend(Backend):
             try:
                 found[name] = TopicFacts(name, store.topic_id(name), store.partition_count(name))
             except UnknownTopicError:
-                continue  # deleted meanwhile
+                continue  # deleted concurrently
         return found
 
     def topic(self, name: str) -> TopicFacts:
@@ -72,7 +72,7 @@ class PathBackend(Backend):
         epoch = -1 if latest is None else latest.epoch
         end = log.high_watermark
         if end > log.log_start_offset:
-            # The file with the epochs may be written later than the first batch of a new one: the last batch knows.
+            # The epoch file may be written after the first batch of a new epoch, so read the last batch too.
             for batch in log.read(end - 1, max_bytes=1).batches():
                 epoch = max(epoch, batch.leader_epoch)
         return epoch

@@ -1,9 +1,9 @@
-"""Data pipelines ready to run on Spark: which there are, and what each needs to know.
+"""Registry of the data pipelines that are ready to run on Spark, and their parameters.
 
-This package's head alone answers for the registry. A pipeline is a module of this package with one frozen
-dataclass of parameters derived from `parameters.Parameters`, functions from data frame to data frame that
-need no topic, and a function ``run(spark, parameters) -> Report`` decorated with `pipeline`. Modules import
-PySpark inside their functions, so that listing and describing work without it.
+This module is responsible for the registry. A pipeline is a module of this package with one frozen dataclass of
+parameters derived from `parameters.Parameters`, functions from data frame to data frame that need no topic, and a
+function ``run(spark, parameters) -> Report`` decorated with `pipeline`. Modules import PySpark inside their
+functions, so that listing and describing work without it.
 
 >>> get("files").summary
 'Files (CSV, JSON lines, Parquet, text) into a topic, exactly once.'
@@ -50,7 +50,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 class Pipeline(NamedTuple, Generic[P]):
-    """A pipeline: its name, what it does in a line, the class of its parameters, and how it is run."""
+    """A pipeline: its name, a one-line summary, the class of its parameters, and the function that runs it."""
 
     name: str
     summary: str
@@ -59,7 +59,7 @@ class Pipeline(NamedTuple, Generic[P]):
 
     @property
     def description(self) -> str:
-        """What the module says of itself: meaning, guarantees, scale."""
+        """The module's docstring: meaning, guarantees, scale."""
         return (importlib.import_module(self.run.__module__).__doc__ or "").strip()
 
 
@@ -79,15 +79,15 @@ def pipeline(
 
 
 def names() -> list[str]:
-    """The names of all pipelines, in order."""
+    """Return the names of all pipelines, sorted."""
     return sorted(HOMES)
 
 
 def get(name: str) -> Pipeline[Any]:
-    """The pipeline of that name.
+    """Return the pipeline of that name.
 
     Raises:
-        UnknownSettingError: there is none; those that there are, are named.
+        UnknownSettingError: there is none; the message lists the pipelines.
     """
     if name not in HOMES:
         near = difflib.get_close_matches(name, HOMES, 1)

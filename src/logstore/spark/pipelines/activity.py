@@ -1,23 +1,24 @@
-"""Website activity: one topic for each kind of it, and three readers that come to the same totals.
+"""Website activity: one topic for each kind of activity, and three readers that compute the same totals.
 
-``page-views``, ``searches`` and ``log-ins`` hold one record for each thing that a visitor did: the key is the
-visitor, the timestamp is when it was done, the value may be anything. Four queries read them, each with its own
+``page-views``, ``searches`` and ``log-ins`` hold one record for each action of a visitor: the key is the visitor,
+the timestamp is the time of the action, the value may be anything. Four queries read them, each with its own
 checkpoint:
 
-- ``sessions``: what a visitor did without a pause of ``gap``, to the topic `SESSIONS`, each session once;
+- ``sessions``: actions of a visitor without a pause of ``gap``, to the topic `SESSIONS`, each session once;
 - ``sessions-table``: that topic to Parquet, so that table and topic cannot disagree;
 - ``counter``: how many records each topic has had, to the compacted topic `COUNTS`, in every micro-batch;
 - ``warehouse``: every record to Parquet by topic and day.
 
-Event time is the record's timestamp. A session is closed, and written, when the watermark (the newest timestamp
-of the micro-batches before, less ``lateness``) has passed its last record by ``gap``; a record that comes when
-the watermark has passed it by ``gap`` is late: it is in the counter and in the warehouse, in no session, and is
-counted. `totals` adds it all up. A timestamp from the future would close every session at once, so records more
-than ``lateness`` ahead of the clock when they are read are in no session either.
+Event time is the record's timestamp. The watermark is the newest timestamp of the micro-batches before, less
+``lateness``. A session is closed and written when the watermark has passed its last record by ``gap``. A record is
+late if the watermark has passed it by ``gap`` before it is read. Late records are counted; they are in the counter
+and the warehouse, but in no session. `totals` adds everything up. A timestamp from the future would close every
+session at once, so records more than ``lateness`` ahead of the clock when they are read are in no session either.
 
-Scale: the state is one row for each open session, in as many parts as the session has
+Scale: the state is one row for each open session. Its number of parts is the session's
 ``spark.sql.shuffle.partitions`` when the checkpoint begins (``--shuffle-partitions``); with ``--rocksdb`` it is
-on the executors' disks. ``max_offsets`` bounds a micro-batch, ``partitions`` is how wide the two new topics are.
+on the executors' disks. ``max_offsets`` bounds a micro-batch, ``partitions`` is the partition count of the two new
+topics.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ COUNTS = "activity-counts"
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityParameters(Parameters):
-    """Which topics hold the activity, what a session is, where the tables go."""
+    """Parameters of ``activity``: topics of activity, definition of a session, location of the tables."""
 
     warehouse: str = parameter(
         help="Directory of the tables `records` and `sessions`; any URL that Spark's Hadoop layer knows."
@@ -71,19 +72,19 @@ def sessions_of(
     lateness: str = "10 minutes",
     activities: Sequence[str] = ACTIVITIES,
 ) -> DataFrame:
-    """What each visitor did without a pause of ``gap``.
+    """Group each visitor's records into sessions without a pause of ``gap``.
 
     ``records`` has the columns of a topic (`key`, `topic`, `timestamp`). The result has one row for each
     session: ``user``, ``start`` and ``end`` (times of its first and last record), ``events``, and ``did``, a struct
     with the number of records of each activity. Two records exactly ``gap`` apart belong to the same session.
     Records without a key, with a key that is not text, or from the future are left out.
 
-    The same function does for a batch, where ``lateness`` has no effect, and for a stream in append mode.
+    The function works for a batch, where ``lateness`` has no effect, and for a stream in append mode.
     """
     from pyspark.sql import functions as F
 
     window = F.session_window("timestamp", gap).alias("window")
-    # One count, then sums: in the state, fields are called after their function; `open_sessions` reads the count.
+    # One count, then sums: the state names fields by function, and a second count would confuse `open_sessions`.
     counts = [F.sum((F.col("topic") == activity).cast("bigint")).alias(activity) for activity in activities]
     return (
         records.where(is_text("key"))
@@ -103,7 +104,7 @@ def sessions_of(
 
 
 def session_records(sessions: DataFrame) -> DataFrame:
-    """Sessions as records: key = visitor, timestamp = the session's last record, value = JSON with times in ms."""
+    """Convert sessions to records: key = visitor, timestamp = its last record, value = JSON with times in ms."""
     from pyspark.sql import functions as F
 
     value = F.to_json(
@@ -123,7 +124,7 @@ def session_records(sessions: DataFrame) -> DataFrame:
 
 
 def session_rows(records: DataFrame, activities: Sequence[str] = ACTIVITIES) -> DataFrame:
-    """The records of `session_records` as rows again, with their partition and offset."""
+    """Convert the records of `session_records` back to rows, with their partition and offset."""
     from pyspark.sql import functions as F
 
     did = ", ".join(f"`{activity}` bigint" for activity in activities)
@@ -141,12 +142,12 @@ def session_rows(records: DataFrame, activities: Sequence[str] = ACTIVITIES) -> 
 
 
 def counts_of(records: DataFrame) -> DataFrame:
-    """How many records each topic has had: ``topic``, ``events``. A stream of it needs complete mode."""
+    """Count the records of each topic: ``topic``, ``events``. A stream of it needs complete mode."""
     return records.groupBy("topic").count().withColumnRenamed("count", "events")
 
 
 def count_records(counts: DataFrame) -> DataFrame:
-    """Counts as records: key = topic, value = JSON."""
+    """Convert counts to records: key = topic, value = JSON."""
     from pyspark.sql import functions as F
 
     return counts.select(
@@ -156,9 +157,9 @@ def count_records(counts: DataFrame) -> DataFrame:
 
 
 def warehouse_rows(records: DataFrame) -> DataFrame:
-    """Every record with its place: ``user``, ``at``, ``value``, ``partition``, ``offset``, ``topic``, ``day``.
+    """Convert records to rows: ``user``, ``at``, ``value``, ``partition``, ``offset``, ``topic``, ``day``.
 
-    (topic, partition, offset) is a key of this table. Records whose key or value is no text (UTF-8) are left out,
+    (topic, partition, offset) is a key of this table. Records whose key or value is not text (UTF-8) are left out,
     and counted as ``refused``.
     """
     from pyspark.sql import functions as F
@@ -177,7 +178,7 @@ def warehouse_rows(records: DataFrame) -> DataFrame:
 
 
 class Totals(NamedTuple):
-    """How many records of each activity there are, counted in three places, and where they went."""
+    """Numbers of records of each activity, counted in three places, and of those in sessions."""
 
     topics: dict[str, int]
     counter: dict[str, int]
@@ -187,7 +188,7 @@ class Totals(NamedTuple):
 
     @property
     def late(self) -> int:
-        """Those in no session: late, from the future, or of nobody."""
+        """Number of records in no session: late, from the future, or without a visitor."""
         return sum(self.topics.values()) - self.in_sessions - self.in_open_sessions
 
 
@@ -195,7 +196,7 @@ class Totals(NamedTuple):
 
 
 def start_sessions(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
-    """Activity to the topic of sessions."""
+    """Start the query from activity to the topic of sessions."""
     records = read_stream(spark, parameters, *parameters.activities)
     sessions = sessions_of(
         records,
@@ -209,16 +210,19 @@ def start_sessions(spark: SparkSession, parameters: ActivityParameters) -> Strea
 
 
 def start_counter(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
-    """Activity to the topic of counts: the newest record of each key is the count as of the newest micro-batch."""
+    """Start the query from activity to the topic of counts.
+
+    The newest record of each key is the count as of the newest micro-batch.
+    """
     counts = counts_of(read_stream(spark, parameters, *parameters.activities))
     writer = write_stream(count_records(counts), parameters, parameters.counts)
-    # A sink written in Python takes no update mode; complete is the same here, where all rows change in the end.
+    # Spark refuses update mode for a sink in Python; complete is the same here, where all rows change in the end.
     fills = Topic(parameters, parameters.counts, again=True)
     return start(spark, writer.outputMode("complete"), parameters, "counter", fills)
 
 
 def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
-    """Activity to the table ``records``."""
+    """Start the query from activity to the table ``records``."""
     rows = warehouse_rows(read_stream(spark, parameters, *parameters.activities))
     writer = rows.writeStream.format("parquet").partitionBy("topic", "day")
     path = f"{parameters.warehouse}/records"
@@ -226,7 +230,7 @@ def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> Stre
 
 
 def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
-    """The topic of sessions to the table ``sessions``."""
+    """Start the query from the topic of sessions to the table ``sessions``."""
     rows = session_rows(read_stream(spark, parameters, parameters.sessions), parameters.activities)
     writer = rows.writeStream.format("parquet")
     path = f"{parameters.warehouse}/sessions"
@@ -234,7 +238,7 @@ def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) ->
 
 
 def prepare(parameters: ActivityParameters) -> None:
-    """Make the topics that are missing."""
+    """Create the topics that are missing."""
     ensure_topics(parameters, *parameters.activities, parameters.sessions)
     ensure_topics(parameters, parameters.counts, settings={"cleanup.policy": "compact"}, partitions=1)
 
@@ -243,7 +247,7 @@ def prepare(parameters: ActivityParameters) -> None:
     "activity", "Page views, searches and log-ins into sessions, live counts and a warehouse.", ActivityParameters
 )
 def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
-    """Run the four queries: together if ``continuous``, else one after the other."""
+    """Run the four queries: concurrently if ``continuous``, else one after the other."""
     prepare(parameters)
     begins = (start_sessions, start_sessions_table, start_counter, start_warehouse)
     counts = finish_in_turn(parameters, *(partial(begin, spark, parameters) for begin in begins))
@@ -261,9 +265,9 @@ def run(spark: SparkSession, parameters: ActivityParameters) -> Report:
 
 
 def totals(spark: SparkSession, parameters: ActivityParameters) -> Totals:
-    """Count everywhere: what the topics hold is what the counter has counted and the warehouse has.
+    """Count records in all places: in the topics, by the counter, and in the warehouse.
 
-    So it is once the pipeline has read all, as long as the topics have not lost records to retention.
+    The counts are equal once the pipeline has read all records, unless retention has deleted some from the topics.
     """
     from pyspark.sql import functions as F
 
@@ -287,10 +291,10 @@ def totals(spark: SparkSession, parameters: ActivityParameters) -> Totals:
 
 
 def open_sessions(spark: SparkSession, parameters: ActivityParameters) -> tuple[int, int]:
-    """How many sessions are open in the state of the query, and how many records they have."""
+    """Return how many sessions are open in the query's state, and how many records they have."""
     from pyspark.sql import functions as F
 
-    spark.streams.active  # noqa: B018  # the state is read through what Spark starts with its first query
+    spark.streams.active  # noqa: B018  # starts Spark's part that reading the state needs
     state = spark.read.format("statestore").load(f"{parameters.checkpoint}/sessions").select("value.count")
     row = state.agg(F.count("*"), F.sum("count")).first()
     return (int(row[0]), int(row[1] or 0)) if row else (0, 0)

@@ -1,16 +1,16 @@
-"""``archive``: topics to Parquet, so that nothing of a record is lost and ``restore`` can bring it back.
+"""``archive``: topics to Parquet with every part of each record, so that ``restore`` can write them again.
 
-Each run takes what has come since the last one and ends. The archive is a directory on any file system that
-Spark's Hadoop layer knows; the table ``records`` holds every visible record once, in folders by topic and
-partition, each file sorted by offset; ``ranges`` says exactly which offsets each run has archived, and ``topics``
-what the topics were like.
+Each run archives the records since the last one, then ends. The archive is a directory on any file system that
+Spark's Hadoop layer knows. The table ``records`` holds every visible record once, in folders by topic and
+partition, each file sorted by offset. The table ``ranges`` lists exactly which offsets each run has archived, and
+``topics`` the partition counts and settings of the topics.
 
-Event time plays no part: the order is that of the offsets. Records of transactions that are open or aborted are
-not visible, and not archived. A run begins where the one before ended, by the checkpoint, so archive and checkpoint
-belong together. If retention has deleted what comes next, the run fails and names the offsets: run it more
-often than the topic forgets. What is killed is done again by the next run, and no record is in the archive twice.
+Event time plays no part: the order is that of the offsets. Records of open or aborted transactions are not visible,
+and not archived. The checkpoint holds where the last run ended and the next begins, so archive and checkpoint
+belong together. If retention has deleted the next offsets, the run fails and names them: run it more often than
+records expire. The next run repeats what a killed run left unfinished, and no record is in the archive twice.
 
-Scale: ``records_per_task`` cuts a partition into tasks, each of which writes a file, or several by
+Scale: ``records_per_task`` splits a partition into tasks, each of which writes a file, or several by
 ``records_per_file``; ``max_offsets`` bounds a micro-batch. A task needs the memory of one Parquet row group.
 """
 
@@ -42,7 +42,7 @@ FOLDERS = ("topic", "partition")
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveParameters(Parameters):
-    """What is archived, and where to."""
+    """Parameters of ``archive``: topics, and directory of the archive."""
 
     topics: tuple[str, ...] = parameter(help="Topics to archive.")
     archive: str = parameter(help="Directory of the archive; any URL that Spark knows.")
@@ -58,15 +58,15 @@ class ArchiveParameters(Parameters):
 
 
 def rows_of(records: DataFrame) -> DataFrame:
-    """Records as rows of the table ``records``."""
+    """Convert records to rows of the table ``records``."""
     return records.select("key", "value", "offset", "timestamp", "timestampType", "headers", *FOLDERS)
 
 
-# --- what there is, and what is archived -------------------------------------------------------
+# --- topics and archived ranges ----------------------------------------------------------------
 
 
 def topics_of(parameters: ArchiveParameters) -> dict[str, Described]:
-    """The topics as they are now; their settings are known only where the store is a directory.
+    """Return the topics as they are now; their settings are known only where the store is a directory.
 
     Raises:
         UnknownTopicError: one of them is missing.
@@ -81,9 +81,9 @@ def topics_of(parameters: ArchiveParameters) -> dict[str, Described]:
 
 
 def begin(spark: SparkSession, parameters: ArchiveParameters) -> dict[TopicPartition, Archived]:
-    """Where each partition is archived to. New ones are noted as archived up to their first offset.
+    """Return the archived range of each partition. New ones are recorded as archived up to their first offset.
 
-    That is written down before anything is read, so that a run that was killed does not move the beginning.
+    The first offset is written before anything is read: otherwise a killed run could move the beginning.
     """
     topics = topics_of(parameters)
     known = archives.read_topics(spark, parameters.archive)
@@ -101,11 +101,11 @@ def begin(spark: SparkSession, parameters: ArchiveParameters) -> dict[TopicParti
 def note_ranges(
     spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, Archived]:
-    """Note what has been archived beyond ``ranges``, by the checkpoint; returns what was added.
+    """Record what the checkpoint has archived beyond ``ranges``; return the added ranges.
 
     Raises:
-        ArchiveIncompleteError: the archive has fewer records than can be read in what the checkpoint says is in it.
-            Nothing was noted.
+        ArchiveIncompleteError: the archive has fewer records than the topics in the ranges of the checkpoint.
+            Nothing was recorded.
     """
     ends = archived_ends(spark, parameters.checkpoint_of(STAGE))
     added = {
@@ -129,7 +129,7 @@ def note_ranges(
 def visible_records(
     spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, int]:
-    """How many records the topics have within each of the ranges now; what was deleted since does not count."""
+    """Count the records that the topics have within each of the ranges now, without those deleted since."""
     from pyspark.sql import functions as F
 
     if not ranges:
@@ -153,11 +153,11 @@ def visible_records(
 
 
 def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, int]:
-    """Up to where a query has gone in its last finished micro-batch, as its checkpoint says; empty if in none."""
+    """Return the end offsets of a query's last finished micro-batch, from its checkpoint; empty if it has none."""
     ended = Checkpoint.read(spark, checkpoint).ended
     if ended < 0:
         return {}
-    # The last line is what the source wrote.
+    # Spark writes its own lines before that of the source.
     text = hadoop.read_text(spark, f"{checkpoint}/offsets/{ended}")
     return dict(Standing.of_json(json.loads(text.splitlines()[-1])).offsets)
 
@@ -168,7 +168,7 @@ def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, 
 def start_archive(
     spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
 ) -> StreamingQuery:
-    """Records to the table ``records``."""
+    """Start the query that writes records to the table ``records``."""
     records = read_stream(
         spark,
         parameters,
@@ -180,8 +180,8 @@ def start_archive(
     writer = rows_of(records).writeStream.format("parquet").partitionBy(*FOLDERS)
     if parameters.records_per_file:
         writer = writer.option("maxRecordsPerFile", parameters.records_per_file)
-    # A task reads one range of one partition in order. Spark would sort it by the folders before writing, for
-    # which no order by offset is promised, unless it may keep as many files open as there are folders: one.
+    # A task reads one range of one partition in order. Without this setting Spark would sort the rows by folder
+    # before writing, which may lose the order by offset. It needs one open file per folder: a task has one.
     with setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "1"):
         fills = _records(parameters)
         return start(spark, writer.option("path", fills.path), parameters, STAGE, fills)
@@ -193,11 +193,11 @@ def _records(parameters: ArchiveParameters) -> Directory:
 
 @pipeline("archive", "Topics to Parquet with offsets, timestamps, headers; can be restored.", ArchiveParameters)
 def run(spark: SparkSession, parameters: ArchiveParameters) -> Report:
-    """Archive what has come since the last run."""
-    # Before anything is noted of it.
+    """Archive the records since the last run."""
+    # First: with a wrong checkpoint, `begin` would already have written to the archive.
     _records(parameters).check(spark, Checkpoint.read(spark, parameters.checkpoint_of(STAGE)))
     ranges = begin(spark, parameters)
-    ranges = _beyond(ranges, note_ranges(spark, parameters, ranges))  # of a run that was killed before it could
+    ranges = _beyond(ranges, note_ranges(spark, parameters, ranges))  # missing if a run was killed before it
     try:
         finish(start_archive(spark, parameters, ranges))
     finally:

@@ -1,25 +1,24 @@
 """``files``: the files of a directory as records of a topic, exactly once.
 
 CSV (with a header line, and no line breaks inside fields), JSON lines, Parquet or plain text. Each line or row
-becomes one record: its key is a SQL expression over the columns, its value another one, or a JSON object of chosen
-columns; by default of all, and of text the line as it is.
-Files are found by Spark's file stream: a file counts as soon as it has its final name in the directory, must
-not change after that, and is taken once, whatever restarts come between. Sub-directories are looked into with
-``recursive``.
+becomes one record. Its key is a SQL expression over the columns. Its value is another expression, or a JSON object
+of chosen columns; by default of all columns, and for text the line unchanged.
+Spark's file stream finds the files. A file counts as soon as it has its final name in the directory, and must not
+change after that. It is read once, even across restarts. ``recursive`` includes sub-directories.
 
-Columns: those of ``schema`` (Spark's DDL: ``carrier STRING, flight INT``), else as they are found in the files
-that are there at the first run; that finding is kept in the checkpoint, so that later files cannot change it.
-What is found is text: 00123 stays 00123, and 1.10 is not 1.1. ``guess`` lets Spark guess types instead. Columns of
-CSV go by the names in the header of each file, in whatever order; a file whose header has other names ends the run.
-A line that does not fit ends it too, unless ``no-strict`` leaves such lines out, and counts them as ``refused``.
+Columns: those of ``schema`` (Spark's DDL: ``carrier STRING, flight INT``), else those found in the files at the
+first run. The columns found are kept in the checkpoint, so that later files cannot change them. They are text:
+00123 stays 00123, and 1.10 is not 1.1. ``guess`` lets Spark guess types instead. Columns of CSV are matched by
+the names in each file's header, in any order; a file whose header has other names ends the run. A line that does
+not fit ends it too, unless ``no-strict`` leaves such lines out, and counts them as ``refused``.
 
 Order: the rows of one file keep their order in each partition of the topic, and so for each key. Between
-files, older ones (by modification time) come first by micro-batch; within a micro-batch nothing is promised.
+files, older ones (by modification time) come first by micro-batch; within a micro-batch no order is promised.
 
-Event time plays no part: a record's timestamp is when it was written, and what the rows say of time stays
-in their values. ``timestamp`` names an expression where it should be the record's timestamp instead.
+Event time plays no part: a record's timestamp is when it was written, and times in the rows stay in their values.
+``timestamp`` is an expression that gives the record's timestamp instead.
 
-Scale: ``files_per_trigger`` bounds a micro-batch, ``partitions`` is how wide the topic is. Spark cuts large
+Scale: ``files_per_trigger`` bounds a micro-batch, ``partitions`` is the topic's partition count. Spark splits large
 files into tasks by ``spark.sql.files.maxPartitionBytes``; each task stages its own batches for every partition.
 """
 
@@ -51,7 +50,7 @@ FORMATS = ("csv", "json", "parquet", "text")
 
 @dataclass(frozen=True, kw_only=True)
 class FilesParameters(Parameters):
-    """What is read, and what becomes of a row."""
+    """Parameters of ``files``: the files to read, and how rows become records."""
 
     source: str = parameter(help="Directory of the files.")
     topic: str = parameter(help="Topic that the records go to; created if missing.")
@@ -76,7 +75,7 @@ class FilesParameters(Parameters):
 
 
 def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
-    """Rows as records: columns key and value, and timestamp where one is asked for."""
+    """Convert rows to records: columns key and value, and timestamp where one is asked for."""
     from pyspark.sql import functions as F
 
     shown = [F.col(name) for name in parameters.columns or rows.columns]
@@ -91,10 +90,10 @@ def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
 
 
 def check_expressions(rows: DataFrame, parameters: FilesParameters) -> None:
-    """Refuse an expression that is none over the columns of the files, before anything is read.
+    """Refuse an expression that is invalid for the columns of the files, before anything is read.
 
     Raises:
-        InvalidSettingError: the parameter is named.
+        InvalidSettingError: an expression is invalid; its parameter is named.
     """
     from pyspark.errors import AnalysisException
 
@@ -110,7 +109,7 @@ def check_expressions(rows: DataFrame, parameters: FilesParameters) -> None:
 
 
 def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType:
-    """The columns of the files: as given, as the checkpoint keeps them, else as the files show them now.
+    """Return the columns of the files: as given, from the checkpoint, else as found in the files now.
 
     Raises:
         InvalidSettingError: there are no files yet to find columns in.
@@ -122,7 +121,7 @@ def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType:
     if parameters.schema:
         return checked(parameters.schema)
     kept = os.path.join(parameters.checkpoint, "columns")
-    # Asked for first: Spark tells of a path that is not there with a stack trace.
+    # Checked first: Spark reports a missing path with a stack trace.
     if hadoop.exists(spark, kept):
         (row,) = spark.read.json(kept).select("columns").collect()
         return StructType.fromJson(json.loads(row.columns))
@@ -135,7 +134,7 @@ def schema_of(spark: SparkSession, parameters: FilesParameters) -> StructType:
 
 
 def _found(spark: SparkSession, parameters: FilesParameters) -> StructType | None:
-    """The columns of the files that are there; None without files."""
+    """Find the columns of the existing files; return None without files."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
 
@@ -161,14 +160,14 @@ def _found(spark: SparkSession, parameters: FilesParameters) -> StructType | Non
 
 
 def _which(parameters: FilesParameters) -> dict[str, str]:
-    """Which files are meant."""
+    """Return Spark's options that select files."""
     glob = {"pathGlobFilter": parameters.glob} if parameters.glob else {}
     return {"recursiveFileLookup": str(parameters.recursive), **glob}
 
 
 def _options(parameters: FilesParameters) -> dict[str, str]:
-    """What a file is like."""
-    # A quote inside a quoted field is doubled, as every other writer of CSV has it.
+    """Return Spark's options for the format of a file."""
+    # Spark's default escape is a backslash; other writers of CSV double a quote inside a quoted field.
     return {"header": "true", "escape": '"'} if parameters.format == "csv" else {}
 
 
@@ -176,10 +175,10 @@ def _options(parameters: FilesParameters) -> dict[str, str]:
 
 
 def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -> DataFrame:
-    """The files as a stream of rows, with `csv_files.EXTRA` where lines may not fit.
+    """Read the files as a stream of rows, with `csv_files.EXTRA` where lines may not fit.
 
     Raises:
-        InvalidSettingError: there is no such directory.
+        InvalidSettingError: the directory does not exist.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
@@ -197,7 +196,7 @@ def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -
 
 
 def fitting(rows: DataFrame, parameters: FilesParameters, seen: Observation | str = "lines") -> DataFrame:
-    """The rows that fit their columns, counted as ``records``; the others as ``refused``, if they do not end it."""
+    """Keep the rows that fit their columns, counted as ``records``; others end the run or count as ``refused``."""
     from pyspark.sql import functions as F
 
     if csv_files.CORRUPT not in rows.columns:
@@ -211,7 +210,7 @@ def fitting(rows: DataFrame, parameters: FilesParameters, seen: Observation | st
 
 @pipeline("files", "Files (CSV, JSON lines, Parquet, text) into a topic, exactly once.", FilesParameters)
 def run(spark: SparkSession, parameters: FilesParameters) -> Report:
-    """Copy what is new in the directory."""
+    """Copy new files of the directory into the topic."""
     ensure_topics(parameters, parameters.topic)
     schema = schema_of(spark, parameters)
     rows = read(spark, parameters, schema)
@@ -235,7 +234,7 @@ def run(spark: SparkSession, parameters: FilesParameters) -> Report:
 
 
 def write_csv(spark: SparkSession, parameters: FilesParameters, schema: StructType, number: int) -> dict[str, int]:
-    """Write the files of a micro-batch into the topic, once; how many records, and refused lines."""
+    """Write the files of a micro-batch into the topic, once; return the numbers of records and refused lines."""
     from pyspark.sql import Observation
 
     checkpoint = parameters.checkpoint_of(STAGE)

@@ -1,6 +1,6 @@
-"""Small files through Spark's Hadoop layer: on whatever file system a path is, read and written by the driver.
+"""Small files through Spark's Hadoop layer, on any of its file systems, read and written by the driver.
 
-For lists and marks of a few kilobytes, where a Spark job would take longer than all the rest. Needs a classic
+For lists and markers of a few kilobytes, where a Spark job would take longer than all the rest. Needs a classic
 session, not Spark Connect. Any thread.
 """
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is such a file or directory."""
+    """Return whether a file or directory exists."""
     files, found = _at(spark, path)
     return bool(files.exists(found))
 
 
 def qualified(spark: SparkSession, path: str) -> str:
-    """The path with its scheme and from its root, as it is the same for everybody."""
+    """Return the absolute path with its scheme, the same for every process."""
     files, found = _at(spark, path)
     return str(files.makeQualified(found))
 
 
 def names(spark: SparkSession, directory: str) -> list[str]:
-    """The names in a directory, in order, without those that begin with a dot; none if there is no directory."""
+    """Return the sorted names in a directory, without those that begin with a dot; none if it does not exist."""
     files, found = _at(spark, directory)
     if not files.exists(found):
         return []
@@ -35,7 +35,7 @@ def names(spark: SparkSession, directory: str) -> list[str]:
 
 
 def read_text(spark: SparkSession, path: str) -> str:
-    """The whole of a file, in UTF-8."""
+    """Read a whole file, in UTF-8."""
     files, found = _at(spark, path)
     stream = files.open(found)
     try:
@@ -45,7 +45,7 @@ def read_text(spark: SparkSession, path: str) -> str:
 
 
 def first_line(spark: SparkSession, path: str) -> str | None:
-    """The first line of a file that is not blank, unpacked if its name says so; None if there is none."""
+    """Return a file's first line that is not blank, None without one; decompressed if its name says so."""
     files, found = _at(spark, path)
     jvm = spark._jvm
     codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf()).getCodec(found)
@@ -62,15 +62,15 @@ def first_line(spark: SparkSession, path: str) -> str | None:
 
 
 def without_patterns(path: str) -> str:
-    """A path in which no character stands for others, as Spark's readers take them."""
+    """Escape the characters of a path that Spark's readers take for patterns."""
     return re.sub(r"([][{}*?\\^,])", r"\\\1", path)
 
 
 def write_text(spark: SparkSession, path: str, text: str) -> None:
-    """Make a file that is not there yet; it has its name when all is in it, so that nobody reads a half.
+    """Create a new file; it gets its name when it is complete, so that no reader sees a part of it.
 
     Raises:
-        FileExistsError: there is one of that name. It was not changed.
+        FileExistsError: a file of that name exists. It was not changed.
     """
     files, found = _at(spark, path)
     half = found.suffix(".half")
@@ -87,7 +87,7 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def delete(spark: SparkSession, path: str) -> None:
-    """Remove a file, if it is there."""
+    """Delete a file, if it exists."""
     files, found = _at(spark, path)
     files.delete(found, False)
 

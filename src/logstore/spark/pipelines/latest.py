@@ -1,24 +1,24 @@
 """``latest``: a changelog topic as a table of the latest value for each key, in Parquet.
 
-The topic may be compacted or not: a table is what is left when only the last record of each key counts, and a
-record without a value (a tombstone) deletes its key. "Last" goes by offset within a partition; a key whose records
-lie in several partitions, as after partitions were added, has the value of the partition with its newest timestamp.
-Records without a key are left out and counted as ``keyless``; those whose key or value is no text (UTF-8), or no
-JSON of the ``schema``, as ``refused``: the good value before them stays.
+The topic may be compacted or not: only the last record of each key counts, and a record without a value (a
+tombstone) deletes its key. "Last" means the highest offset within a partition. If a key has records in several
+partitions, as after partitions were added, it has the value of the partition with its newest timestamp. Records
+without a key are left out and counted as ``keyless``. Those whose key or value is not text (UTF-8), or not JSON of
+the ``schema``, are counted as ``refused``: the good value before them stays.
 
-The table is a directory on a file system with symbolic links: ``current`` leads to the version to be read, and a
-new version takes its place in one step, so that a reader sees a table before or after a micro-batch and nothing in
-between. The version before is kept for those who are reading it; `table_path` names the one to read.
+The table is a directory on a file system with symbolic links: ``current`` points to the version to read. A new
+version replaces it in one step, so that a reader sees a table before or after a micro-batch and nothing in between.
+The version before is kept for its readers; `table_path` names the one to read.
 
     key, value                       text, or with ``no-text`` bytes; with ``schema`` the fields of the JSON value
                                      take value's place
     partition, offset, timestamp     of the record that the row comes from
 
-Every micro-batch merges what is new into the table and writes it anew. Beside the rows, in ``_others``, a version
-keeps the last record of a key in every other partition, and tombstones: so what comes later is compared with all
-that was there, and however the topic is cut into runs, the table is the same. Doing a micro-batch again gives the
-same table, so restarts and kills leave no trace, nor does a lost checkpoint. ``rebuild`` makes the table from the
-whole topic instead, in one batch.
+Every micro-batch merges new records into the table and writes it from scratch. Beside the rows, in ``_others``, a
+version keeps the last record of a key in every other partition, and tombstones. So later records are compared with
+all earlier ones, and the table is the same however the topic is divided into runs. Repeating a micro-batch gives
+the same table, so restarts, kills or a lost checkpoint do not change it. ``rebuild`` makes the table from the whole
+topic instead, in one batch.
 
 Event time plays no part.
 
@@ -53,19 +53,19 @@ if TYPE_CHECKING:
 
 STAGE = "latest"
 
-#: The directory of a version for what is no row of the table. Readers of Parquet pass over names that begin so.
+#: The directory of a version for records that are not rows of the table. Parquet readers skip names with ``_``.
 OTHERS = "_others"
 
-#: The file in the directory of a table that its writer has locked, by flock(2): a killed one has released it.
+#: The file in the directory of a table that its writer locks by flock(2): killing the writer releases it.
 LOCK = ".lock"
 
-#: Columns of a record that the table keeps: a merge needs them to tell which is the later one.
+#: Columns of a record that the table keeps: a merge needs them to find the later record.
 ORIGIN = ("partition", "offset", "timestamp")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatestParameters(Parameters):
-    """Which topic, which table."""
+    """Parameters of ``latest``: topic, table, and format of the values."""
 
     topic: str = parameter(help="The changelog; created if missing.")
     table: str = parameter(help="Directory of the table.")
@@ -88,7 +88,7 @@ class LatestParameters(Parameters):
 
 
 def changes(records: DataFrame, parameters: LatestParameters) -> DataFrame:
-    """Records of the topic as changes: the table's columns, and ``deleted``.
+    """Convert records of the topic to changes: the table's columns, and ``deleted``.
 
     Those without a key, and those that are refused, are left out and counted.
     """
@@ -111,18 +111,18 @@ def changes(records: DataFrame, parameters: LatestParameters) -> DataFrame:
 
 
 def merge(known: DataFrame | None, new: DataFrame) -> DataFrame:
-    """The last change of each key in each partition, after more changes; a deletion, too, is one."""
+    """Merge new changes with known ones: keep each key's last change in each partition, deletions included."""
     from pyspark.sql import functions as F
 
     rows = new if known is None else known.unionByName(new)
     whole = F.struct(*(name for name in rows.columns if name not in ("key", "partition")))
-    # By key alone: what follows needs no second shuffle.
+    # By key alone: partitioning by key and partition would cost a second shuffle later.
     last = rows.repartition("key").groupBy("key", "partition").agg(F.max_by(whole, "offset").alias("row"))
     return last.select("key", "partition", "row.*").select(rows.columns)
 
 
 def rows_of(changes: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """What `merge` gives as the rows of the table, and the rest: tombstones, and changes of other partitions."""
+    """Split the result of `merge` into the table's rows and the rest: tombstones, changes of other partitions."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -136,7 +136,7 @@ def rows_of(changes: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _local(table: str) -> str | None:
-    """The directory of a table on this machine's file systems; None if it is elsewhere."""
+    """Return a table's directory on this machine's file systems; None if it is elsewhere."""
     try:
         return local_path(table)
     except NotALogError:
@@ -144,16 +144,16 @@ def _local(table: str) -> str | None:
 
 
 def table_path(table: str | os.PathLike[str]) -> str | None:
-    """The directory of the version of a table that is to be read now; None as long as there is none.
+    """Return the directory of a table's current version; None if there is none yet.
 
-    It stays while the next version takes its place, and goes with the one after that.
+    It is kept when the next version replaces it, and deleted by the one after that.
     """
     current = Path(local_path(table)) / "current"
     return os.path.realpath(current) if current.is_symlink() else None
 
 
 def publish(table: str, version: str) -> None:
-    """Make a version the current one, in one step; those before the last one go."""
+    """Make a version the current one, in one step; delete those before the last one."""
     root = Path(local_path(table))
     before = table_path(table)
     link = root / f"current.{version}"
@@ -162,15 +162,15 @@ def publish(table: str, version: str) -> None:
     keep = {version, os.path.basename(before or "")}
     for old in (root / "versions").iterdir():
         if old.name not in keep:
-            shutil.rmtree(old, ignore_errors=True)  # what is left goes next time
+            shutil.rmtree(old, ignore_errors=True)  # the next call deletes what is left
 
 
 @contextlib.contextmanager
 def one_writer(table: str) -> Iterator[None]:
-    """Hold the right to write a table: two writers would remove the versions that the other one is writing.
+    """Lock a table for writing: two writers would delete the versions that the other one is writing.
 
     Raises:
-        DirectoryLockedError: another run has it, here or in another process. Nothing was changed.
+        DirectoryLockedError: another run holds the lock, here or in another process. Nothing was changed.
         InvalidSettingError: its file system has no locks.
     """
     root = Path(local_path(table))
@@ -191,24 +191,24 @@ def one_writer(table: str) -> Iterator[None]:
 
 
 class Made(NamedTuple):
-    """What a version of the table was made of."""
+    """Origin of a version of the table: store, topic, query and micro-batch."""
 
     store: str
     topic: str
     topic_id: str
-    query: str  #: whose micro-batch made it; "" of one that was rebuilt without a checkpoint
+    query: str  #: the query whose micro-batch made it; "" if it was rebuilt without a checkpoint
     batch: int  #: the newest micro-batch that is in it
 
     @classmethod
     def of(cls, table: str) -> Made | None:
-        """That of the current version; None if there is none, or an earlier program has made it."""
+        """Return that of the current version; None if there is none, or an earlier program made it."""
         version = table_path(table)
         claim = None if version is None else Path(version, CLAIM)
         return cls(**json.loads(claim.read_text())) if claim is not None and claim.exists() else None
 
 
 class Table(Output):
-    """The table as what one topic fills."""
+    """The table as an output that one topic fills."""
 
     def __init__(self, parameters: LatestParameters) -> None:
         self.parameters = parameters
@@ -237,7 +237,7 @@ class Table(Output):
 
     def _check_made(self, made: Made, checkpoint: Checkpoint) -> None:
         if checkpoint.is_new:
-            return  # it reads the topic from its beginning, and to merge a record again changes nothing
+            return  # it reads the topic from its beginning, and merging a record again changes nothing
         if made.query != checkpoint.query:
             problem = f"was made with another checkpoint than {checkpoint.path}"
         elif made.batch < checkpoint.ended:
@@ -250,7 +250,7 @@ class Table(Output):
         )
 
     def of_today(self, checkpoint: Checkpoint) -> Made:
-        """What a version is made of that has all that the checkpoint has ended."""
+        """Return the origin of a version that has all micro-batches that the checkpoint has finished."""
         topic = self.parameters.topic
         store = self.parameters.bootstrap or os.path.realpath(local_path(self.parameters.path))
         topic_id = backend(self.parameters, topic).topic(topic).id
@@ -258,7 +258,7 @@ class Table(Output):
 
 
 def write(changes: DataFrame, table: str, made: Made) -> None:
-    """Write what `merge` gives as the new version of a table, by its `one_writer`."""
+    """Write the result of `merge` as a new version of a table; the caller holds its `one_writer`."""
     version = uuid.uuid4().hex
     place = Path(local_path(table), "versions", version)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -274,7 +274,7 @@ def write(changes: DataFrame, table: str, made: Made) -> None:
 
 
 def read(spark: SparkSession, table: str) -> DataFrame | None:
-    """What the current version was written from; None if there is none."""
+    """Read what the current version was written from; None if there is none."""
     from pyspark.sql import functions as F
 
     version = table_path(table)
@@ -282,7 +282,7 @@ def read(spark: SparkSession, table: str) -> DataFrame | None:
         return None
     rows = spark.read.parquet(version).withColumn("deleted", F.lit(False))
     others = Path(version, OTHERS)
-    # Versions that were written by earlier programs have none.
+    # Versions written by earlier programs have none.
     return rows.unionByName(spark.read.parquet(str(others))) if others.exists() else rows
 
 
@@ -291,7 +291,7 @@ def read(spark: SparkSession, table: str) -> DataFrame | None:
 
 @pipeline("latest", "A changelog topic into a Parquet table of the latest value for each key.", LatestParameters)
 def run(spark: SparkSession, parameters: LatestParameters) -> Report:
-    """Merge what is new into the table, or make it anew."""
+    """Merge new records into the table, or rebuild it."""
     if parameters.schema:
         checked(parameters.schema)
     ensure_topics(parameters, parameters.topic)
@@ -303,7 +303,7 @@ def _run(spark: SparkSession, parameters: LatestParameters) -> Report:
     table = Table(parameters)
     checkpoint = parameters.checkpoint_of(STAGE)
     if parameters.rebuild:
-        # Before the topic is read: what the checkpoint has is in it.
+        # Read before the topic: a checkpoint read later could have micro-batches that the table lacks.
         made = table.of_today(Checkpoint.read(spark, checkpoint))
         records = read_batch(spark, parameters, parameters.topic)
         write(merge(None, changes(records, parameters)), parameters.table, made)
@@ -325,7 +325,7 @@ def _check_columns(known: DataFrame | None, new: DataFrame, table: str) -> None:
     """Refuse to merge into a table with other columns.
 
     Raises:
-        InvalidSettingError: they are another schema's.
+        InvalidSettingError: the table has the columns of another schema.
     """
     if known is None:
         return

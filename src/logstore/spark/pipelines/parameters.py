@@ -1,4 +1,4 @@
-"""What a pipeline is told and what it tells: parameters with their help, and the report of a run.
+"""Parameters of a pipeline, with their help, and the report of a run.
 
 Plain dataclasses; imports neither PySpark nor pyarrow. Immutable, any thread.
 """
@@ -18,18 +18,18 @@ from logstore.errors import InvalidSettingError
 
 
 def parameter(default: Any = MISSING, help: str = "", *, scale: bool = False) -> Any:
-    """A field of a class of parameters; without a default it has to be given.
+    """Define a field of a class of parameters; without a default it has to be given.
 
-    ``scale`` marks what is turned when there is more data, as the description of a pipeline shows it.
+    ``scale`` marks a parameter to change when there is more data, as a pipeline's description shows it.
     """
     return field(default=default, metadata={"help": help, "scale": scale})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """What every pipeline is told. Topics are those of one store, which is named by one of the first two."""
+    """Parameters of every pipeline. All topics are in one store, named by one of the first two."""
 
-    stateful: ClassVar[bool] = True  #: goes on where it ended, and so needs a checkpoint
+    stateful: ClassVar[bool] = True  #: continues where it ended, and so needs a checkpoint
 
     path: str = parameter("", "Directory of the store.")
     bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
@@ -62,23 +62,23 @@ class Parameters:
         self.require("max_offsets", self.max_offsets >= 0, "0 or more")
 
     def checkpoint_of(self, stage: str) -> str:
-        """Where the query of that name keeps its own state."""
+        """Return the directory where the query of that name keeps its own state."""
         return os.path.join(self.checkpoint, stage)
 
     def require(self, name: str, holds: bool, expected: str) -> None:
         """Refuse a parameter that is out of range.
 
         Raises:
-            InvalidSettingError: it does not hold; the parameter, its value and what is expected are named.
+            InvalidSettingError: ``holds`` is false; parameter, value and expected range are named.
         """
         if not holds:
             raise InvalidSettingError({name: f"expected {expected}, found {getattr(self, name)!r}"})
 
     def require_duration(self, name: str, at_least_ms: int = 0) -> None:
-        """Refuse a parameter that is no time such as ``30m`` or ``30 minutes``.
+        """Refuse a parameter that is not a duration such as ``30m`` or ``30 minutes``.
 
         Raises:
-            InvalidSettingError: it is none, or shorter than it has to be.
+            InvalidSettingError: it is not a duration, or shorter than ``at_least_ms``.
         """
         text = getattr(self, name)
         self.require(name, not text.strip().isdigit(), "a unit with the number, such as 30s or 30 minutes")
@@ -89,7 +89,7 @@ class Parameters:
         self.require(name, holds, "more than 0")
 
     def require_different(self, *names: str) -> None:
-        """Refuse one name of a topic for two purposes.
+        """Refuse one topic for two purposes.
 
         Raises:
             InvalidSettingError: a topic is named by two of these parameters.
@@ -105,7 +105,7 @@ class Parameters:
 
 
 def interval_of(text: str) -> str:
-    """A time such as ``30m`` or ``30 minutes`` as Spark has it."""
+    """Convert a duration such as ``30m`` or ``30 minutes`` to Spark's format."""
     return f"{duration_ms(text)} milliseconds"
 
 
@@ -124,7 +124,7 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(parameters: type[Parameters]) -> list[Parameter]:
-    """The parameters of a class, its own before those that every pipeline has."""
+    """Return the parameters of a class, its own before those of every pipeline."""
     types = typing.get_type_hints(parameters)
     common = {each.name for each in dataclasses.fields(Parameters)}
     found = [
@@ -141,7 +141,7 @@ def parameters_of(parameters: type[Parameters]) -> list[Parameter]:
 
 
 class Report(NamedTuple):
-    """What one run of a pipeline did: its name, and counts by what was counted."""
+    """Result of one run of a pipeline: its name, and counts by what was counted."""
 
     pipeline: str
     counts: Mapping[str, int]

@@ -1,7 +1,7 @@
-"""Why Spark has failed, in a line: what its errors, plans and stack traces come from.
+"""Reason of a Spark failure in one line, extracted from its errors, plans and stack traces.
 
-What was raised first lies at the bottom: below the query that ended, below the task, below a call between Python
-and Java. That comes first here; what Spark says of it, such as the file that it was reading, follows in brackets.
+The original error is the innermost one: below the query that ended, below the task, below a call between Python and
+Java. It comes first here; Spark's context, such as the file that it was reading, follows in brackets.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 from logstore import errors
 
-#: An error of Python's in a traceback: its class, and what it says up to the end of the line.
+#: A Python error in a traceback: its class, and its message up to the end of the line.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
-#: One of ours anywhere in a text: Java's messages have it in the middle of a line.
+#: An error of ours anywhere in a text: Java's messages have it in the middle of a line.
 _NAMED = re.compile(r"\b(?:[a-z_]+\.)*([A-Z]\w+Error): (.+)")
 
-#: What stands before a message: Spark's word for a query that has ended, a call from Python, a class of Java's.
+#: Prefixes of a message: Spark's condition of a query that has ended, a call from Python, a Java class.
 _BEFORE = (
     re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: "),
     re.compile(r"^An error occurred while calling \S+\s*:\s*"),
     re.compile(r"^(?:[a-z_$][\w$]*\.)+[A-Z][\w$]*: "),
 )
-#: What stands behind one.
+#: Beginnings of the text after a message.
 _BEHIND = re.compile(r"\n\s*at |\n=+ |\nCaused by: |\n'|\n\+- |\n\s*File \"")
 _STATE = re.compile(r"\s*;?\s*SQLSTATE: \w{5}(?:; line \d+ pos \d+)?;?")
 
@@ -31,7 +31,7 @@ _LONGEST = 600
 
 
 def reason_of(error: BaseException | str) -> str:
-    """What matters of an error of Spark: the one of ours in it, the innermost of Python's, or of Java's.
+    """Return the message that matters in a Spark error: one of ours, else Python's or Java's innermost.
 
     >>> reason_of("[STREAM_FAILED] Query [id = 1] ... logstore.errors.DataLossError: t-0 was deleted\\n  at ...")
     't-0 was deleted'
@@ -42,7 +42,7 @@ def reason_of(error: BaseException | str) -> str:
             if isinstance(getattr(errors, name, None), type):
                 return str(what).strip()
     for text in texts:
-        # In the function of a foreachBatch, say; behind it may be what Java says of that.
+        # Such as in the function of a foreachBatch; Java's message about it may follow.
         if "Traceback (most recent call last)" in text and (raised := _RAISED.findall(text)):
             name, what = raised[-1]
             if not name.startswith("Py4J"):
@@ -57,7 +57,7 @@ def reason_of(error: BaseException | str) -> str:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether PySpark, or the gateway to Java, has raised it. Needs PySpark."""
+    """Return whether PySpark, or the gateway to Java, raised the error. Needs PySpark."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -65,7 +65,7 @@ def is_of_spark(error: BaseException) -> bool:
 
 
 def _causes_of(error: BaseException | str) -> Iterator[str]:
-    """What Java says of each error below one, the innermost last."""
+    """Yield the messages of an error's Java causes, the innermost last."""
     from py4j.protocol import Py4JError
 
     java: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -74,11 +74,11 @@ def _causes_of(error: BaseException | str) -> Iterator[str]:
             if message := java.getMessage():
                 yield str(message)
     except (Py4JError, ConnectionError):
-        return  # Java is gone
+        return  # Java has exited
 
 
 def _plain(text: str) -> str:
-    """A message in a line, without what stands before and behind it."""
+    """Reduce a text to its message in one line, without prefix and trace."""
     text = text.strip()
     for _ in range(4):
         for pattern in _BEFORE:

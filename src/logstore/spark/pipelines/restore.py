@@ -1,18 +1,18 @@
-"""``restore``: topics out of an archive, record for record as they were: offset, timestamp, key, value, headers.
+"""``restore``: topics from an archive, record for record as they were: offset, timestamp, key, value, headers.
 
-The topics are made in the store with the number of partitions and the settings that they had, and written in the
-sink's replay mode, which keeps offsets with their gaps; a log begins with the first record that was left in it. A
-topic is restored whole or not at all: it must not exist yet, or be empty. One that holds as much as the archive
-is taken for restored and passed over, so that a restore which was killed between two topics can be run again.
+The topics are created in the store with their old number of partitions and settings. They are written in the sink's
+replay mode, which keeps offsets with their gaps; a log begins with its first archived record. A topic is restored
+whole or not at all: it must not exist yet, or be empty. A topic that holds as much as the archive counts as
+restored and is skipped, so that a restore which was killed between two topics can be run again.
 
-Records keep their timestamps, which may be older than the topic keeps records for. So that the store does not
-delete what was just restored, ``retention.ms`` and ``retention.bytes`` are -1 in a restored topic, unless
-``keep`` is turned off. ``name`` restores a topic under another name.
+Records keep their timestamps, which may be older than the topic's retention. So that the store does not delete
+restored records at once, ``retention.ms`` and ``retention.bytes`` are -1 in a restored topic, unless ``keep`` is
+turned off. ``name`` restores a topic under another name.
 
-Before anything is written, the archive is held against its own table ``ranges``: if files are missing, nothing
+Before anything is written, the archive is checked against its own table ``ranges``: if files are missing, nothing
 is restored. Event time plays no part.
 
-Scale: a partition is one task, sorted by offset on disk where it does not fit in memory; topics follow each other.
+Scale: a partition is one task, sorted by offset on disk if it does not fit in memory; topics follow each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreParameters(Parameters):
-    """What is restored, and under which name."""
+    """Parameters of ``restore``: archive, topics, and the new name of one."""
 
     stateful: ClassVar[bool] = False
 
@@ -59,10 +59,10 @@ class RestoreParameters(Parameters):
 def check_archive(
     spark: SparkSession, archive: str, topics: tuple[str, ...] = ()
 ) -> tuple[dict[str, Described], dict[TopicPartition, Archived]]:
-    """The topics of an archive, and what it holds of each partition, held against its files.
+    """Return the topics and ranges of an archive, after checking them against its files.
 
     Raises:
-        UnknownTopicError: the archive lacks a topic, or there is no archive.
+        UnknownTopicError: the archive lacks a topic, or does not exist.
         ArchiveIncompleteError: it holds fewer or more records than its table ``ranges`` says.
     """
     described = archives.read_topics(spark, archive)
@@ -84,10 +84,10 @@ def check_archive(
 
 
 def is_restored(parameters: RestoreParameters, name: str, ranges: Mapping[int, Archived]) -> bool:
-    """Whether the topic is there with all that the archive has of it.
+    """Return whether the topic already holds all of its archived records.
 
     Raises:
-        TopicExistsError: it holds something else.
+        TopicExistsError: it holds other records.
     """
     with open_store(parameters.path, read_only=True) as store:
         partitions = store.describe_topic(name).partitions

@@ -1,30 +1,30 @@
-"""``rollup``: a topic of metrics into sums by time window, level on level.
+"""``rollup``: a topic of metrics into sums by time window, in levels.
 
-Services push: a record's key names the series, its value is JSON, ``{"time": 1700000000000, "value": 1.5}``, with
-the time in milliseconds. Each level adds the values of a series up in windows of its length, by default 10 s, one
-minute and one hour, each from the rows of the level before. A level is a topic, ``<topic>-<level>``, and a
-directory of Parquet, from which the sums are pulled:
+Services write the metrics: a record's key names the series, its value is JSON with the time in milliseconds,
+``{"time": 1700000000000, "value": 1.5}``. Each level adds up the values of a series in windows of its length, by
+default 10 s, one minute and one hour, each from the rows of the level before. A level is a topic,
+``<topic>-<level>``, and a directory of Parquet, from which the sums are read:
 
     key    series
     value  {"series": "web1.cpu", "start": 1700000000000, "seconds": 10, "count": 3, "sum": 4.5,
             "min": 1.0, "max": 2.0, "late": false}
 
-Event time. A window is closed when its end lies more than ``delay_s`` behind the newest time that was seen in
-earlier micro-batches (the watermark), and one row with ``"late": false`` is written. Values that come after that
-are not lost: they make rows with ``"late": true`` for the same window, which the next level takes in, in time there
-if its longer window is still open. So at every level counts and sums of the rows written, late or not, and of the
-windows still open are exactly those that came in; who wants a window's final figure adds its rows up. Sums are
-exact, too: values are kept with ``digits`` digits behind the point as integers of 64 bits, so that with 6 digits
-the sum of a window stays below 9 * 10^12.
+Event time. A window is closed when its end is more than ``delay_s`` before the newest time seen in earlier
+micro-batches (the watermark), and one row with ``"late": false`` is written. Later values are not lost: they make
+rows with ``"late": true`` for the same window. The next level adds them, in time there if its longer window is
+still open. So at every level, counts and sums of the rows written, late or not, and of the windows still open are
+exactly those of the input. A reader gets the final value of a window by adding up its rows. Sums are exact, too:
+values are kept with ``digits`` digits after the point as integers of 64 bits, so that with 6 digits the sum of a
+window stays below 9 * 10^12.
 
-Records without a key, whose value is not such JSON, or whose time lies before 1970 or more than ``ahead_s`` after
+Records without a key, whose value is not such JSON, or whose time is before 1970 or more than ``ahead_s`` after
 the record's timestamp, are left out and counted as ``refused``: one wrong clock would make all others late.
 
 Exactly once from topic to topic and from topic to Parquet, through restarts and kills, by the checkpoint.
 
-Scale: records are added up within each task before they are shuffled, so that what is shuffled and kept as
-state is series x open windows, not records. ``partitions`` is how wide topics are, ``max_offsets``
-bounds a micro-batch; with ``--shuffle-partitions`` and ``--rocksdb`` the state grows wide and beyond memory.
+Scale: each task adds up records before the shuffle, so that shuffle and state hold series x open windows, not
+records. ``partitions`` is the partition count of topics, ``max_offsets`` bounds a micro-batch.
+``--shuffle-partitions`` spreads the state over more tasks, and ``--rocksdb`` lets it exceed memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ROW = "series STRING, start LONG, seconds INT, count LONG, sum {number}, min {n
 
 @dataclass(frozen=True, kw_only=True)
 class RollupParameters(Parameters):
-    """Which metrics, and which levels."""
+    """Parameters of ``rollup``: metrics topic, levels, and handling of late values."""
 
     topic: str = parameter(help="Topic of the metrics; created if missing.")
     output: str = parameter(help="Directory of Parquet, with a directory in it for each level.")
@@ -85,15 +85,15 @@ class RollupParameters(Parameters):
 
 
 def seconds_of(level: str, name: str = "levels") -> int:
-    """A length such as 10s, 1m, 1h or 1d in seconds; ``name`` is the parameter that has it.
+    """Convert a length such as 10s, 1m, 1h or 1d to seconds; ``name`` is the parameter that has it.
 
     Raises:
-        InvalidSettingError: it is none.
+        InvalidSettingError: it is not a length.
 
     >>> seconds_of("1m")
     60
     """
-    if re.fullmatch(r"[1-9][0-9]{0,5}[smhd]", level) is None:  # it is a part of a topic's name, so in one spelling
+    if re.fullmatch(r"[1-9][0-9]{0,5}[smhd]", level) is None:  # one spelling, since it is a part of a topic's name
         raise InvalidSettingError({name: f"expected a number with s, m, h or d, such as 10s, found {level!r}"})
     return duration_ms(level) // 1_000
 
@@ -102,7 +102,7 @@ def seconds_of(level: str, name: str = "levels") -> int:
 
 
 def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
-    """Records of the metrics topic as (series, start, count, sum, ...), each a value of its own at its time."""
+    """Convert records of the metrics topic to (series, start, count, sum, ...), one row per value at its time."""
     from pyspark.sql import functions as F
 
     value, is_json = fields_of(F.col("value").cast("string"), "time LONG, value DOUBLE")
@@ -118,7 +118,7 @@ def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
 
 
 def plausible(time: str, ahead_s: float) -> Column:
-    """Whether a time in milliseconds can be true of a record: one far ahead would make all others late."""
+    """Test whether a time in milliseconds is plausible for a record: one far ahead would make all others late."""
     from pyspark.sql import functions as F
 
     latest = F.unix_millis("timestamp") + F.lit(round(ahead_s * 1000))
@@ -126,7 +126,7 @@ def plausible(time: str, ahead_s: float) -> Column:
 
 
 def rows_of_level(records: DataFrame, digits: int) -> DataFrame:
-    """Records of a level's topic as (series, start, count, sum, ...)."""
+    """Convert records of a level's topic to (series, start, count, sum, ...)."""
     from pyspark.sql import functions as F
 
     parsed = from_json(records, digits)
@@ -135,7 +135,7 @@ def rows_of_level(records: DataFrame, digits: int) -> DataFrame:
 
 
 def from_json(records: DataFrame, digits: int) -> DataFrame:
-    """The rows in a level's topic, as they are written to Parquet."""
+    """Parse the rows in a level's topic, as they are written to Parquet."""
     from pyspark.sql import functions as F
 
     schema = _ROW.format(number=f"DECIMAL(20, {digits})")
@@ -146,11 +146,11 @@ def from_json(records: DataFrame, digits: int) -> DataFrame:
 
 
 def roll_up(values: DataFrame, seconds: int, delay_s: float) -> DataFrame:
-    """(series, start, count, sum, min, max) added up in windows: a row for each that is closed, and late ones.
+    """Add up (series, start, count, sum, min, max) in windows: one row per closed window, and late rows.
 
-    Spark drops rows behind the watermark before a stateful function sees them, and counts them only
-    roughly. Here none may be dropped: the values go without an event time past that check, and what moves the
-    watermark is one further row, the clock, for each batch of Arrow data.
+    Spark drops rows behind the watermark before a stateful function sees them, and counts them only roughly. Here
+    none may be dropped: the values carry no event time, so they pass that check. One more row for each batch of
+    Arrow data, the clock, moves the watermark.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.streaming.state import GroupStateTimeout
@@ -169,7 +169,7 @@ def roll_up(values: DataFrame, seconds: int, delay_s: float) -> DataFrame:
 
 
 def _combine(seconds: int) -> Any:
-    """What a task does first: add up what falls into the same window, one batch of Arrow data at a time."""
+    """Return the first step of a task: add up values of the same window, one batch of Arrow data at a time."""
     length = seconds * 1000
 
     def combine(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -199,7 +199,7 @@ def _combine(seconds: int) -> Any:
 
 
 def _close(seconds: int) -> Any:
-    """What becomes of a window in a micro-batch: kept open, closed, or answered with a late row."""
+    """Return the step that keeps a window open in a micro-batch, closes it, or writes a late row for it."""
     length = seconds * 1000
 
     def close(
@@ -214,8 +214,8 @@ def _close(seconds: int) -> Any:
         held = [Sums(*map(int, state.get))] if state.exists else []
         new = [] if state.hasTimedOut else [_sums_of(frames)]
         rows: list[tuple[Any, ...]] = []
-        # Spark lets the time of a window run out when its end is below the watermark, but asks about new values
-        # of such a window first, and then no more.
+        # Spark times out a window when its end is below the watermark. But if the window has new values, Spark
+        # passes these first, and does not time it out then: without this check it would stay open.
         if state.hasTimedOut or start + length < state.getCurrentWatermarkMs():
             rows += [(series, start, *sums, False) for sums in held]
             rows += [(series, start, *sums, True) for sums in new]
@@ -231,7 +231,7 @@ def _close(seconds: int) -> Any:
 
 
 class Sums(NamedTuple):
-    """What is kept of values that were added up, in units of the last digit."""
+    """Aggregate of values, in units of the last digit."""
 
     values: int
     sum: int
@@ -252,7 +252,7 @@ def _together(parts: Iterable[Sums]) -> Sums:
 
 
 def to_records(rows: DataFrame, seconds: int, digits: int) -> DataFrame:
-    """Rows of a level as records of its topic."""
+    """Convert rows of a level to records of its topic."""
     from pyspark.sql import functions as F
 
     numbers = [
@@ -269,7 +269,7 @@ def to_records(rows: DataFrame, seconds: int, digits: int) -> DataFrame:
 
 @pipeline("rollup", "Metrics into sums by 10 s, minute and hour, each level a topic and Parquet.", RollupParameters)
 def run(spark: SparkSession, parameters: RollupParameters) -> Report:
-    """Bring all levels up to date, one after the other; or with ``continuous`` keep them so, all at once."""
+    """Bring all levels up to date, one after the other; with ``continuous`` keep them so, concurrently."""
     topics = [parameters.topic, *(parameters.topic_of(level) for level in parameters.levels)]
     ensure_topics(parameters, *topics)
     begins: list[Callable[[], StreamingQuery]] = []
@@ -286,7 +286,7 @@ def run(spark: SparkSession, parameters: RollupParameters) -> Report:
 
 
 def _start_sum(spark: SparkSession, parameters: RollupParameters, source: str, level: str) -> StreamingQuery:
-    """From the topic before to the topic of a level."""
+    """Start the query from the topic before to the topic of a level."""
     records = read_stream(spark, parameters, source)
     if source == parameters.topic:
         values = metrics(records, parameters.digits, parameters.ahead_s)
@@ -301,7 +301,7 @@ def _start_sum(spark: SparkSession, parameters: RollupParameters, source: str, l
 
 
 def _start_load(spark: SparkSession, parameters: RollupParameters, level: str) -> StreamingQuery:
-    """From the topic of a level to its Parquet."""
+    """Start the query from the topic of a level to its Parquet."""
     rows = from_json(read_stream(spark, parameters, parameters.topic_of(level)), parameters.digits)
     path = os.path.join(parameters.output, level)
     writer = rows.writeStream.format("parquet").option("path", path)

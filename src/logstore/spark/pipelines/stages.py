@@ -1,31 +1,31 @@
 """``stages``: a raw topic to an enriched topic to a topic of sums, each stage exactly once.
 
 1. *enrich*: the raw records' JSON values are joined with a table (CSV with a header line, or Parquet) on one
-   field, and go on with the table's columns among their fields, under their own key. A value without a match
-   goes on without them. Values that are no such JSON, or whose time lies before 1970 or more than ``ahead_s`` after
-   the record's timestamp, are left out and counted as ``refused``.
+   field. They are written with the table's columns among their fields, under their own key; a value without a
+   match is written without them. Values that are not such JSON, or whose time is before 1970 or more than
+   ``ahead_s`` after the record's timestamp, are left out and counted as ``refused``.
 2. *sum up*: the enriched values are counted, and one field of them added up, by group and by window of time.
 
-Each stage is a streaming query of its own with its own checkpoint and topic, so that others can read what
-lies between, and a stage can be stopped, changed and started again while the topic before it fills. A
-micro-batch and its offsets take effect together: a stage killed at any point goes on where it was, and neither
-loses a record nor writes one twice.
+Each stage is a separate streaming query with its own checkpoint and topic. So other readers can use the topic
+between them, and a stage can be stopped, changed and started again while the topic before it fills. A micro-batch
+and its offsets take effect together: a stage killed at any point continues where it was, and neither loses a
+record nor writes one twice.
 
 The sums' topic has one record for each closed window: key is the group's values, joined by commas, value
 
     {"series": "books,eu", "start": 1700000000000, "seconds": 60, "count": 3, "sum": 4.5, "min": 1.0, "max": 2.0,
      "late": false}
 
-Event time. ``time`` names the field with the time in milliseconds. A window is closed when its end lies more
-than ``delay_s`` behind the newest time seen in earlier micro-batches; what comes after that makes rows with
-``"late": true`` for its window, so that the rows of a window together always have all of it.
+Event time. ``time`` names the field with the time in milliseconds. A window is closed when its end is more than
+``delay_s`` before the newest time seen in earlier micro-batches. Later values make rows with ``"late": true`` for
+their window, so that the rows of a window together always have all of it.
 
-The table is read when a run begins. A micro-batch that is done again after a restart may see a newer one; what is
-in the topic is one of the two, never both.
+The table is read when a run begins. A micro-batch that is repeated after a restart may see a newer table; the topic
+has the result of one of the two, never both.
 
-Scale: ``max_offsets`` bounds a micro-batch of either stage, ``partitions`` is how wide the topics are, and
-``--shuffle-partitions`` how wide the state of the second is. The table goes to every task while it is smaller
-than Spark's ``spark.sql.autoBroadcastJoinThreshold``, and is joined by a shuffle beyond that.
+Scale: ``max_offsets`` bounds a micro-batch of either stage, ``partitions`` is the partition count of the topics,
+and ``--shuffle-partitions`` that of the second stage's state. The table is sent to every task while it is smaller
+than Spark's ``spark.sql.autoBroadcastJoinThreshold``, and joined by a shuffle beyond that.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-#: The record's key beside the value's fields, one of which may be named key.
+#: Column of the record's key beside the value's fields, one of which may be named key.
 _KEY = "logstore.key"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagesParameters(Parameters):
-    """The three topics, the table, and what is added up."""
+    """Parameters of ``stages``: the three topics, the table, and the field that is added up."""
 
     raw: str = parameter(help="Topic of the raw records; created if missing.")
     enriched: str = parameter(help="Topic of the joined records; created if missing.")
@@ -83,11 +83,11 @@ class StagesParameters(Parameters):
 
 
 def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
-    """The table that the values are joined with.
+    """Read the table that the values are joined with.
 
     Raises:
-        InvalidSettingError: there is no such table, it lacks a field that is asked for, or has two rows for one
-            value of the field that it is joined on: each would be joined, and counted.
+        InvalidSettingError: the table does not exist, it lacks a requested field, or has two rows for one value of
+            the field that it is joined on: each would be joined, and counted.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
@@ -116,7 +116,7 @@ def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
 
 
 def enrich(records: DataFrame, table: DataFrame, parameters: StagesParameters) -> DataFrame:
-    """Raw records as enriched ones, with their keys."""
+    """Join raw records with the table; their keys are kept."""
     from pyspark.sql import functions as F
 
     fields, fits = fields_of(F.col("value").cast("string"), parameters.schema)
@@ -130,7 +130,7 @@ def enrich(records: DataFrame, table: DataFrame, parameters: StagesParameters) -
 
 
 def sum_up(records: DataFrame, table: StructType, parameters: StagesParameters) -> DataFrame:
-    """Enriched records as rows of the sums' topic."""
+    """Sum up enriched records as records of the sums' topic."""
     from pyspark.sql import functions as F
 
     added = [f"`{each.name}` {each.dataType.simpleString()}" for each in table if each.name != parameters.on]
@@ -151,7 +151,7 @@ def sum_up(records: DataFrame, table: StructType, parameters: StagesParameters) 
 
 @pipeline("stages", "Raw to enriched to aggregated topic, each stage exactly once through kills.", StagesParameters)
 def run(spark: SparkSession, parameters: StagesParameters) -> Report:
-    """Bring both stages up to date, one after the other; or with ``continuous`` keep them so, at once."""
+    """Bring both stages up to date, one after the other; with ``continuous`` keep them so, concurrently."""
     checked(parameters.schema)
     ensure_topics(parameters, parameters.raw, parameters.enriched, parameters.sums)
     table = read_table(spark, parameters)

@@ -1,33 +1,32 @@
 """Surge pricing: requests and drivers by cell of the map, in sliding windows, to a price within seconds.
 
-``requests`` holds one record for each ride asked for, ``drivers`` one for each sign of life of a free driver; the
-value of both is JSON with ``cell``, that of a driver also ``driver``. For each cell and each window (a minute
-long, beginning every five seconds) *demand* is the number of requests, *supply* the number of different drivers,
-*ratio* demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices go to a compacted
-topic, whose newest record of a cell is the price there now.
+``requests`` holds one record for each ride requested, ``drivers`` one for each report of a free driver. The value
+of both is JSON with ``cell``, that of a driver also ``driver``. Windows are a minute long and begin every five
+seconds. For each cell and window, *demand* is the number of requests, *supply* the number of different drivers,
+*ratio* demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices are written to a
+compacted topic, whose newest record of a cell is its current price.
 
-Event time is the record's timestamp. The query runs in update mode: it does not wait until a window is over, a
-micro-batch writes every window that its records have changed. Of the windows that hold a moment, only the one
-that ends first after it says what the last minute was like (the others have hardly begun); so a window is priced
-when something has happened in its last five seconds, and the later windows have their turn. One micro-batch
-writes the prices of a cell in the order of the windows.
+Event time is the record's timestamp. The query runs in update mode: it does not wait until a window is over, and a
+micro-batch writes every window that its records have changed. Of the windows that hold a moment, only the one that
+ends first after it covers the last minute (the others have hardly begun). So a window is priced when it has an
+event in its last five seconds, and later windows are priced later. One micro-batch writes the prices of a cell in
+the order of the windows.
 
-A record may come late by as much as it still lies in a window that is priced: with ``lateness`` 0 seconds (the
-default) a window is closed as soon as a record at or after its end was read by an earlier micro-batch. So the
-price of a cell never goes back to an older window; a record a minute late or more is in no price, and counted.
-With a longer ``lateness`` prices of past windows are corrected, and a correction may be the newest record of its
-cell: for replays, where all that is wanted is the same windows as a batch computes. Records more than ten seconds
-ahead of the clock when they are read are left out: one of them would close the windows of everybody.
+A late record counts if it is in a window that is still priced. With ``lateness`` 0 seconds (the default), a window
+is closed as soon as an earlier micro-batch has read a record at or after its end. So the price of a cell never
+returns to an older window; a record a minute late or more is in no price, and counted. With a longer ``lateness``
+prices of past windows are corrected, and a correction may be the newest record of its cell. Use that for replays
+that need only the windows that a batch computes. Records more than ten seconds ahead of the clock when they are
+read are left out: one of them would close the windows of all cells.
 
-A micro-batch that was killed is run again before any later one. Its prices are in the topic once where the store is
-a directory; through a broker a price may be there twice in a row, and the newest record of a cell is the same.
+A micro-batch that was killed is run again before any later one. If the store is a directory, its prices are in the
+topic once. Through a broker a price may be there twice in a row, and the newest record of a cell is the same.
 
-A cell in which nothing happens keeps its price until something does: free drivers have to report at least once in
-a window.
+A cell without events keeps its price until the next event: free drivers have to report at least once in a window.
 
 Scale: cells are spread over ``spark.sql.shuffle.partitions`` tasks (``--shuffle-partitions``); state is a count
-and the names of the drivers for each cell and each of the windows that are open. ``max_bytes`` bounds a
-micro-batch, and so the time to the next price when there is much to catch up with.
+and the names of the drivers for each cell and each open window. ``max_bytes`` bounds a micro-batch, and so the time
+to the next price when the query has to catch up.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ AHEAD = "10 seconds"
 
 @dataclass(frozen=True, kw_only=True)
 class SurgeParameters(Parameters):
-    """Which topics hold demand, supply and price, and how long a look back is."""
+    """Parameters of ``surge``: topics of demand, supply and price, and lengths of the windows."""
 
     requests: str = parameter(REQUESTS, "Topic of requests: JSON with `cell`; created if missing.")
     drivers: str = parameter(DRIVERS, "Topic of free drivers: JSON with `cell` and `driver`; created if missing.")
@@ -84,9 +83,9 @@ class SurgeParameters(Parameters):
 
 
 def events_of(records: DataFrame, parameters: SurgeParameters) -> DataFrame:
-    """Records of both topics as events: ``timestamp``, ``cell``, ``driver`` (null for a request).
+    """Convert records of both topics to events: ``timestamp``, ``cell``, ``driver`` (null for a request).
 
-    Those whose value is no such JSON, or which are from the future, are left out and counted as ``refused``.
+    Those whose value is not such JSON, or which are from the future, are left out and counted as ``refused``.
     """
     from pyspark.sql import functions as F
 
@@ -108,11 +107,11 @@ def events_of(records: DataFrame, parameters: SurgeParameters) -> DataFrame:
 
 
 def prices_of(events: DataFrame, parameters: SurgeParameters) -> DataFrame:
-    """Events of `events_of` as one row for each cell and priced window.
+    """Compute prices from events of `events_of`: one row for each cell and priced window.
 
     ``cell``, ``start`` and ``end`` (exclusive) of the window, ``demand``, ``supply``, ``ratio``, ``price``, and
-    ``newest``, the time of the newest event in it. The same function does for a batch and for a stream in update
-    mode: the last row that a stream gives for a window is the row of the batch, if nothing came late.
+    ``newest``, the time of the newest event in it. The function works for a batch and for a stream in update mode:
+    the last row that a stream gives for a window is the row of the batch, if no record was late.
     """
     from pyspark.sql import functions as F
 
@@ -134,7 +133,7 @@ def prices_of(events: DataFrame, parameters: SurgeParameters) -> DataFrame:
 
 
 def price_records(prices: DataFrame) -> DataFrame:
-    """Prices of a batch as records: key = cell, timestamp = newest event, value = JSON with times in ms.
+    """Convert prices of a batch to records: key = cell, timestamp = newest event, value = JSON with times in ms.
 
     The windows of a cell are in order.
     """
@@ -162,13 +161,13 @@ def price_records(prices: DataFrame) -> DataFrame:
 
 
 def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQuery:
-    """Both topics to the topic of prices."""
+    """Start the query from both topics to the topic of prices."""
     limit = {"maxBytesPerTrigger": str(parameters.max_bytes)} if parameters.max_bytes else {}
     records = read_stream(spark, parameters, parameters.requests, parameters.drivers, **limit)
     prices = prices_of(events_of(records, parameters), parameters)
     checkpoint = parameters.checkpoint_of(STAGE)
 
-    # Spark lets no sink written in Python have update mode, but each micro-batch of it be written as a batch.
+    # Spark refuses update mode for a sink in Python, but allows each micro-batch to be written as a batch.
     def write(changed: DataFrame, number: int) -> None:
         query = query_of(changed.sparkSession, checkpoint)
         write_batch(price_records(changed), parameters, parameters.prices, query, number)
@@ -178,14 +177,14 @@ def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQ
 
 
 def prepare(parameters: SurgeParameters) -> None:
-    """Make the topics that are missing."""
+    """Create the topics that are missing."""
     ensure_topics(parameters, parameters.requests, parameters.drivers)
     ensure_topics(parameters, parameters.prices, settings={"cleanup.policy": "compact"})
 
 
 @pipeline("surge", "Ride requests and free drivers into prices by cell, within seconds.", SurgeParameters)
 def run(spark: SparkSession, parameters: SurgeParameters) -> Report:
-    """Price what there is, or go on pricing if ``continuous``."""
+    """Price the available records, or continue until stopped if ``continuous``."""
     prepare(parameters)
     (counts,) = finish(start_prices(spark, parameters))
     return Report(

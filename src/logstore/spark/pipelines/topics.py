@@ -1,6 +1,6 @@
-"""Topics at the ends of a pipeline: made if missing, read and written with the pipeline's parameters.
+"""Topics at the ends of a pipeline: created if missing, read and written with the pipeline's parameters.
 
-This module alone knows which options of ``format("logstore")`` a pipeline uses. Driver only, any thread.
+Only this module knows which options of ``format("logstore")`` a pipeline uses. Driver only, any thread.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FORMAT = "logstore"
 
 
 def place_options(parameters: Parameters) -> dict[str, str]:
-    """The options that name the store."""
+    """Return the options that name the store."""
     if parameters.bootstrap:
         return {"kafka.bootstrap.servers": parameters.bootstrap}
     return {"path": parameters.path}
 
 
 def backend(parameters: Parameters, *topics: str) -> Backend:
-    """What tells the facts of topics of the store. Do not close it."""
+    """Return the back end that describes topics of the store. Do not close it."""
     return backend_of(ReadOptions.of(place_options(parameters) | {"subscribe": ",".join(topics)}))
 
 
@@ -45,8 +45,7 @@ def ensure_topics(
 ) -> None:
     """Create those of the topics that are missing, and the store if there is none. Durable on return.
 
-    A store that another process has open for writing cannot be given topics from here: then they must exist
-    already.
+    Topics cannot be created in a store that another process has open for writing: then they must exist already.
 
     Raises:
         UnknownTopicError: another process writes the store, and it lacks one of the topics.
@@ -76,13 +75,13 @@ def _ensure_on_broker(
     configs = {key: str(value) for key, value in settings.items()}
     with Client(bootstrap) as client:
         for name in names:
-            # One at a time: of several that cannot be made, a request reports one.
+            # One at a time: of several topics that cannot be created, a request reports only one.
             with contextlib.suppress(TopicExistsError):
                 client.create_topics([NewTopic(name, partitions, settings=configs)])
 
 
 def read_stream(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:
-    """Topics as a stream from their beginning, in Kafka's columns."""
+    """Read topics as a stream from their beginning, in Kafka's columns."""
     found = place_options(parameters) | {"subscribe": ",".join(topics), "startingOffsets": "earliest"}
     if not parameters.fail_on_data_loss:
         found["failOnDataLoss"] = "false"
@@ -92,19 +91,19 @@ def read_stream(spark: SparkSession, parameters: Parameters, *topics: str, **opt
 
 
 def read_batch(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:
-    """Topics as they are now, in Kafka's columns."""
+    """Read topics as they are now, in Kafka's columns."""
     found = place_options(parameters) | {"subscribe": ",".join(topics)}
     return spark.read.format(FORMAT).options(**found | options).load()
 
 
 def write_stream(frame: DataFrame, parameters: Parameters, topic: str, **options: str) -> DataStreamWriter:
-    """A stream with columns key and value into a topic, exactly once where the store is a directory."""
+    """Write a stream with columns key and value to a topic, exactly once where the store is a directory."""
     found = place_options(parameters) | {"topic": topic}
     return frame.writeStream.format(FORMAT).options(**found | options)
 
 
 def write_batch(frame: DataFrame, parameters: Parameters, topic: str, query: str, number: int) -> None:
-    """A micro-batch of a query, in foreachBatch, into a topic: once where the store is a directory."""
+    """Write a micro-batch of a query, in foreachBatch, to a topic: once where the store is a directory."""
     options = place_options(parameters) | {"topic": topic}
     if parameters.path:
         options |= {"query": query, "batch": str(number)}

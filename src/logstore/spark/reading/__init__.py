@@ -1,1 +1,1 @@
-"""Reading: options, plans of ranges, and records as Arrow batches."""
+"""Reading for Spark: options, plans of ranges, and records as Arrow batches."""

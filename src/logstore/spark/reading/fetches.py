@@ -1,10 +1,10 @@
-"""Reading a range: from fetch after fetch of a back end to Arrow batches.
+"""Range reader: turns successive fetches of a back end into Arrow batches.
 
-Memory is that of one fetch and its batch, whatever the range, and of one fetch more where they come over a
-network: there the next is under way while one is used. (From the page cache a thread gains nothing.) A task may
-be run again, or twice at once, since reading changes nothing. Back ends are kept open for
-as long as the process lives, by what they were opened with: Spark uses its workers again, and pickles readers anew
-for every task. Imports the store or the wire's client through a back end. Any thread may use it.
+Memory is that of one fetch and its batch, whatever the range. Over a network it is one fetch more: the next one is
+in flight while one is used. (From the page cache a thread gains nothing.) A task may be run again, or twice
+concurrently, since reading changes nothing. Back ends stay open as long as the process lives, keyed by their
+options: Spark reuses its workers, and pickles readers again for every task. Imports the store or the remote client
+through a back end. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _lock = threading.Lock()
 
 
 def backend_of(options: ReadOptions) -> Backend:
-    """The back end of some options, opened if this process has none of them yet. Do not close it.
+    """Return the back end for some options, opened if this process has none yet. Do not close it.
 
     Raises:
         NotALogError: the path is no store.
         WireError: no broker answers.
     """
-    # A forked process opens its own: descriptors and connections are not shared.
+    # A forked process opens its own: it must not share descriptors and connections.
     key = (os.getpid(), options.path, options.bootstrap, options.isolation, tuple(sorted(options.kafka.items())))
     with _lock:
         found = _backends.get(key)
@@ -61,7 +61,7 @@ def _open(options: ReadOptions) -> Backend:
 
         return PathBackend(options.path, options.isolation)
     from logstore.spark.backend.bootstrap import (
-        BootstrapBackend,  # with sockets and the protocol, which files do not need
+        BootstrapBackend,  # imports sockets and the protocol, which files do not need
     )
 
     assert options.bootstrap is not None
@@ -71,12 +71,12 @@ def _open(options: ReadOptions) -> Backend:
 def read(
     range: Range, options: ReadOptions, table: Table, since_ms: int | None = None, until_ms: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The visible records of a range as Arrow batches; of a time from ``since_ms`` on, before ``until_ms``.
+    """Read the visible records of a range as Arrow batches, those from ``since_ms`` on and before ``until_ms``.
 
     Raises:
-        DataLossError: a part of the range is gone, and ``failOnDataLoss`` is true.
+        DataLossError: a part of the range is missing, and ``failOnDataLoss`` is true.
         CorruptRecordError: stored bytes are damaged.
-        PayloadError: a value is not what ``valueSchema`` says.
+        PayloadError: a value does not match ``valueSchema``.
     """
     backend = backend_of(options)
     found = runs(backend, range, options)
@@ -88,7 +88,7 @@ def read(
 
 
 def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
-    """A run with no more of its records than those within two times; its bytes are not copied."""
+    """Narrow a run to the records between two times; its bytes are not copied."""
     return Batches(
         run.data,
         start_offset=run.start_offset,
@@ -108,7 +108,7 @@ def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
 
 
 def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
-    """The range in fetches; what is gone of it is passed over or raises, by ``failOnDataLoss``."""
+    """Fetch a range run by run; missing records are skipped or raise, depending on ``failOnDataLoss``."""
     tp, fail = TopicPartition(range.topic, range.partition), options.fail_on_data_loss
     offset, end = range.start, range.end
     while offset < end:
@@ -132,7 +132,7 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
                 fail=fail,
             )
             return
-        except DataLossError as error:  # made anew
+        except DataLossError as error:  # the topic was re-created
             data_loss(str(error), fail=fail)
             return
         reached = batches.next_offset
@@ -143,7 +143,7 @@ def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batch
 
 
 def ahead(source: Iterator[Batches]) -> Iterator[Batches]:
-    """The same, with one fetch under way while the one before is used."""
+    """Yield the same runs, with one fetch in flight while the one before is used."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="logstore-fetch")
     try:
         coming = thread.submit(next, source, None)
@@ -151,5 +151,5 @@ def ahead(source: Iterator[Batches]) -> Iterator[Batches]:
             coming = thread.submit(next, source, None)
             yield batches
     finally:
-        # Without waiting: the collector of cycles ends a generator in the middle of what the fetch may need.
+        # Waiting could deadlock: the garbage collector may close this generator inside code that the fetch needs.
         thread.shutdown(wait=False)

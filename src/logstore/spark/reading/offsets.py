@@ -1,17 +1,17 @@
-"""Where a stream stands, as its checkpoint keeps it.
+"""Offsets that a stream has reached, in the format of its checkpoint.
 
-The JSON is that of Spark's Kafka source, with one key more, which no topic can be named by::
+The JSON is that of Spark's Kafka source, with one more key, which cannot be a topic's name::
 
     {"flights": {"0": 1042, "1": 998},
      "@logstore": {"flights": {"id": "4r-J0Zq8QcyHkcRC4L8O3g", "epochs": {"0": 3, "1": 3}}}}
 
-The end of a query's first batch also has where that began, as ``"@began"``: Spark keeps the beginning of no
-batch, and asks for that of the first one anew when it has to be done again, when ``earliest`` may be elsewhere. An
-offset to begin at is marked with ``"@first"``.
+The end of a query's first batch also stores where that batch began, as ``"@began"``. Spark does not keep where a
+batch begins. When it repeats the first batch it asks again, and ``earliest`` may have moved. An offset at which a
+query begins is marked with ``"@first"``.
 
-The topic's id tells it from one that was made anew under its name; a leader epoch of a partition is at least that
-of the last record below the offset, so that the end of this epoch tells of a log that was cut. Both may be
-missing: a checkpoint of Spark's Kafka source is one of ours. Pure values, no I/O.
+The topic's id tells it from one that was re-created under its name. A partition's leader epoch is at least that of
+the last record below the offset, so the end of this epoch shows whether the log was truncated. Both may be missing:
+a checkpoint of Spark's Kafka source can be read. Pure values, no I/O.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FIRST = "@first"
 
 
 class Standing(NamedTuple):
-    """The offsets that a stream has reached, and what tells whether they still mean the same records.
+    """Offsets that a stream has reached, with topic ids and leader epochs to check that the records are the same.
 
-    ``offsets`` are those of the next record; ``ids`` and ``epochs`` hold what is known. ``began`` is where the
-    first batch of the query began, at the end of that one; ``is_first`` says that nothing was read yet.
+    ``offsets`` are those of the next record; ``ids`` and ``epochs`` may be incomplete. ``began`` is set at the end
+    of the query's first batch, to where that batch began. ``is_first`` is true if nothing was read yet.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -45,7 +45,7 @@ class Standing(NamedTuple):
     is_first: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As the checkpoint keeps it. Equal standings give equal texts: Spark compares these."""
+        """Return the JSON for the checkpoint. Equal standings give equal texts, which Spark compares."""
         facts: dict[str, dict[str, Any]] = {}
         for topic, topic_id in sorted(self.ids.items()):
             if topic_id:
@@ -64,10 +64,10 @@ class Standing(NamedTuple):
 
     @classmethod
     def of_json(cls, found: Any) -> Standing:
-        """What `to_json` or Spark's Kafka source has written.
+        """Parse what `to_json` or Spark's Kafka source has written.
 
         Raises:
-            SparkOptionError: it is something else; the checkpoint is not ours.
+            SparkOptionError: it has another format; the checkpoint is not ours.
         """
         try:
             facts = found.get(RESERVED, {})
@@ -94,12 +94,12 @@ class Standing(NamedTuple):
         return cls(offsets, ids, epochs, began, bool(found.get(FIRST)))
 
     def is_at(self, other: Standing) -> bool:
-        """Whether both stand at the same records."""
+        """Return whether both are at the same records."""
         return self[:3] == other[:3]
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """Offsets as Spark's Kafka source writes them, in one order."""
+    """Return offsets as Spark's Kafka source writes them, sorted."""
     found: dict[str, Any] = {}
     for tp, offset in sorted(offsets.items()):
         found.setdefault(tp.topic, {})[str(tp.partition)] = offset
@@ -107,7 +107,7 @@ def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def partitions_of(topic: str, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of one topic."""
+    """Return the partitions of one topic."""
     return [tp for tp in partitions if tp.topic == topic]
 
 

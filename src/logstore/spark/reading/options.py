@@ -1,6 +1,6 @@
-"""The options of a query that reads, and what they mean together: where it begins and ends, what it chooses.
+"""Options of a read, parsed and checked together: topics, start and end, limits, columns.
 
-Made once of Spark's texts; what is read, and how, goes by `ReadOptions` alone. Knows no Spark: imports the
+They are parsed once from Spark's texts; planner and readers use only `ReadOptions`. Knows no Spark: imports the
 vocabulary only. Any thread may use it.
 """
 
@@ -21,14 +21,14 @@ from logstore.spark.option_parser import boolean_of, list_of, number_of, place_o
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions"]
 
-#: As in Spark's Kafka source, where an offset stands for an end of the log.
+#: Offsets that stand for an end of the log, as in Spark's Kafka source.
 LATEST, EARLIEST = -1, -2
 
-# --- where to begin and to end -----------------------------------------------------------------
+# --- start and end -----------------------------------------------------------------------------
 
 
 class Bound(NamedTuple):
-    """One end of what a query reads.
+    """One end of the range that a query reads.
 
     Either ``word`` (`EARLIEST` or `LATEST`), one ``timestamp_ms`` for all partitions, or offsets or times for each.
     """
@@ -41,7 +41,7 @@ class Bound(NamedTuple):
 
 
 def partitions_json(value: str) -> dict[str, list[int]]:
-    """``{"topic": [0, 1]}``, as `assign` has it."""
+    """Parse ``{"topic": [0, 1]}``, the option `assign`."""
     example = 'expected JSON such as {"flights": [0, 1]}'
     found = _json_object(value, example)
     for topic, numbers in found.items():
@@ -51,13 +51,13 @@ def partitions_json(value: str) -> dict[str, list[int]]:
 
 
 def offsets_json(value: str) -> dict[TopicPartition, int]:
-    """``{"topic": {"0": 23, "1": -2}}``, -2 for earliest and -1 for latest."""
+    """Parse ``{"topic": {"0": 23, "1": -2}}``, -2 for earliest and -1 for latest."""
     example = 'expected JSON such as {"flights": {"0": 23, "1": -2}}, where -2 is earliest and -1 latest'
     return _by_partition(value, example, EARLIEST)
 
 
 def times_json(value: str) -> dict[TopicPartition, int]:
-    """``{"topic": {"0": 1000, "1": 2000}}``, milliseconds."""
+    """Parse ``{"topic": {"0": 1000, "1": 2000}}``, milliseconds."""
     return _by_partition(value, 'expected JSON such as {"flights": {"0": 1357016400000}}, in milliseconds', 0)
 
 
@@ -90,7 +90,7 @@ def _is_whole(number: object) -> bool:
 
 
 def bound_of(value: str) -> int | dict[TopicPartition, int]:
-    """earliest, latest or offsets as JSON."""
+    """Parse earliest, latest or offsets as JSON."""
     word = value.strip().lower()
     if word in ("earliest", "latest"):
         return EARLIEST if word == "earliest" else LATEST
@@ -101,7 +101,7 @@ def bound_of(value: str) -> int | dict[TopicPartition, int]:
 
 
 def time_of(value: str) -> int:
-    """Milliseconds since 1970."""
+    """Parse milliseconds since 1970."""
     try:
         return number_of(0)(value)
     except ValueError:
@@ -109,7 +109,7 @@ def time_of(value: str) -> int:
 
 
 def pattern_of(value: str) -> str:
-    """A regular expression for whole names of topics."""
+    """Check a regular expression for whole names of topics."""
     try:
         re.compile(value)
     except re.error as error:
@@ -118,7 +118,7 @@ def pattern_of(value: str) -> str:
 
 
 def schema_of(value: str) -> dict[str, Any]:
-    """What values are, as JSON; `logstore.spark.reading.schema` says what it means."""
+    """Parse the JSON that describes values; `logstore.spark.reading.schema` interprets it."""
     return _json_object(value, 'expected JSON such as {"delay": "int64", "tail": ["string", "/plane/tail"]}')
 
 
@@ -161,7 +161,7 @@ DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a query reads, and how. Made of Spark's options by `of`; can be pickled."""
+    """Settings of a read: topics, range, limits and columns. Made of Spark's options by `of`; can be pickled."""
 
     path: str | None
     bootstrap: str | None
@@ -170,7 +170,7 @@ class ReadOptions:
     assign: Mapping[str, list[int]] | None
     start: Bound | None  #: None: earliest for a batch, latest for a stream
     end: Bound | None  #: None: latest
-    no_match: str = "error"  #: what a starting time means that no record has reached
+    no_match: str = "error"  #: for a starting time that no record has reached: error or latest
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
@@ -188,7 +188,7 @@ class ReadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Options as Spark gives them.
+        """Parse options as Spark gives them.
 
         Raises:
             SparkOptionError: options are unknown, malformed, missing or contradict each other; all are named.
@@ -234,7 +234,7 @@ class ReadOptions:
         )
 
     def for_batch(self) -> ReadOptions:
-        """The same, checked for a batch query, which begins at the earliest offset if nothing else is said.
+        """Check these options for a batch query, which begins at the earliest offset by default; return them.
 
         Raises:
             SparkOptionError: it would begin at the latest offset, or end at the earliest.
@@ -249,10 +249,10 @@ class ReadOptions:
         return self
 
     def for_stream(self) -> ReadOptions:
-        """The same, checked for a stream.
+        """Check these options for a stream; return them.
 
         Raises:
-            SparkOptionError: it would end somewhere, or its limits contradict each other.
+            SparkOptionError: an end is given, or limits contradict each other.
         """
         problems = {}
         if self.end is not None:
@@ -280,7 +280,7 @@ def _one_of(given: Mapping[str, Any], problems: dict[str, str]) -> None:
 
 
 def _bound(given: Mapping[str, Any], which: str) -> Bound | None:
-    """One end; a time for all goes before times for each, those before offsets, as in Spark's Kafka source."""
+    """Return one end; precedence as in Spark's Kafka source: a time for all, times for each, offsets."""
     for option in (f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"):
         if option not in given:
             continue
@@ -298,7 +298,7 @@ def _has(bound: Bound, word: int) -> bool:
 
 
 def utc_text(timestamp_ms: int) -> str:
-    """A time for people."""
+    """Format a time for a message."""
     try:
         return datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):
@@ -306,7 +306,7 @@ def utc_text(timestamp_ms: int) -> str:
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions for people: the first few of them."""
+    """Format partitions for a message: the first few of them."""
     ordered = sorted(partitions)
     more = f" and {len(ordered) - 8} more" if len(ordered) > 8 else ""
     return ", ".join(map(str, ordered[:8])) + more

@@ -1,4 +1,4 @@
-"""What Spark hands from a planner to a task, and how an error of ours is shown to the user.
+"""Input partitions that Spark passes from a planner to a task, and errors of ours shown as one sentence.
 
 Spark pickles a `Slice` and the reader to its workers, which find both by reference to this package. Shared by
 the readers of batches and of streams.
@@ -32,10 +32,10 @@ _T = TypeVar("_T")
 
 
 def plainly(call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let the user read an error of ours as its one sentence.
+    """Decorate ``call`` to show the user an error of ours as its one sentence.
 
-    Spark shows what a Python process of its own raised as a text, with the whole traceback before the
-    message, unless this variable is set in that process, which ends with the error.
+    Spark shows an error of its Python process as a text with the whole traceback before the message, unless
+    SPARK_HIDE_TRACEBACK is set in that process. The process ends with the error.
     """
 
     @wraps(call)
@@ -50,12 +50,12 @@ def plainly(call: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def hide_traceback() -> None:
-    """What `plainly` does, for who is inside a generator."""
+    """Set what `plainly` sets, for callers inside a generator."""
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
 class Slice(Travelling, InputPartition):
-    """What one task reads: ranges of offsets, in this order, and of timestamps where a filter asks for that."""
+    """Input of one task: ranges of offsets, read in this order, and of timestamps where a filter asks for that."""
 
     def __init__(self, ranges: Sequence[Range], since_ms: int | None = None, until_ms: int | None = None) -> None:
         super().__init__([tuple(range) for range in ranges])
@@ -67,20 +67,20 @@ class Slice(Travelling, InputPartition):
 
 @functools.cache
 def version() -> str:
-    """The version of this package, as it is installed beside its modules; empty if it is not.
+    """Return the version of this package that is installed beside its modules; empty if there is none.
 
-    Nowhere else is looked: a worker's path may hold archives of thousands of files.
+    It searches only that directory: a worker's path may hold archives of thousands of files.
     """
-    from importlib.metadata import distributions  # tens of milliseconds with what it brings along
+    from importlib.metadata import distributions  # costs tens of milliseconds with its imports
 
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return next((found.version for found in distributions(name="logstore", path=[home])), "")
 
 
 def read_slice(partition: InputPartition, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
-    """What a task reads, with errors in one sentence."""
+    """Read a task's partition, with errors shown as one sentence."""
     if not isinstance(partition, Slice):
-        return  # Spark's stand-in where nothing was planned
+        return  # Spark's placeholder where no partition was planned
     try:
         check_version(partition.version, version())
         for range in partition.ranges:
@@ -91,10 +91,10 @@ def read_slice(partition: InputPartition, options: ReadOptions, table: Table) ->
 
 
 def check_version(planned: str, here: str) -> None:
-    """See that a worker runs what the query was planned with.
+    """Check that a worker has the version that planned the query.
 
     Raises:
-        SparkNotReadyError: it does not; both versions are named.
+        SparkNotReadyError: it has another one; both versions are named.
     """
     if planned and here and planned != here:
         raise SparkNotReadyError(

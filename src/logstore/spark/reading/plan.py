@@ -1,6 +1,6 @@
-"""What a query reads: which partitions, from where to where, and how that is dealt out to tasks.
+"""Planner of a read: its partitions, their ranges of offsets, and how tasks share them.
 
-Pure planning over a `Backend`: nothing is read here but positions. Knows no Spark, so that every rule can be tried
+Pure planning over a `Backend`: it reads offsets, no records. Knows no Spark, so that every rule can be tested
 without one. Any thread may use it.
 """
 
@@ -32,14 +32,14 @@ _logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
 
-#: So many offsets of a micro-batch are left together in one task.
+#: The most offsets of a micro-batch that are packed into one task.
 TASK_RECORDS = 16_384
 
 
 def data_loss(message: str, *, fail: bool, otherwise: str = "") -> None:
-    """Records are gone: an error, or a line in the log and the query goes on without them.
+    """Report missing records: raise, or log a warning and let the query continue without them.
 
-    ``otherwise`` is what can be done besides, for the message.
+    ``otherwise`` is another remedy, for the message.
 
     Raises:
         DataLossError: with ``fail``.
@@ -49,11 +49,11 @@ def data_loss(message: str, *, fail: bool, otherwise: str = "") -> None:
     _logger.warning("%s; the query goes on without them, since failOnDataLoss is false", message)
 
 
-# --- which partitions --------------------------------------------------------------------------
+# --- partitions --------------------------------------------------------------------------------
 
 
 def chosen_topics(options: ReadOptions, backend: Backend) -> dict[str, TopicFacts]:
-    """The topics that a query is about, as they are now.
+    """Return the topics that a query reads, as they are now.
 
     Raises:
         UnknownTopicError: one that is named does not exist.
@@ -79,7 +79,7 @@ def chosen_topics(options: ReadOptions, backend: Backend) -> dict[str, TopicFact
 
 
 def subscribed(options: ReadOptions, topics: Mapping[str, TopicFacts]) -> list[TopicPartition]:
-    """The partitions of those topics that a query reads, in order.
+    """Return the partitions of those topics that a query reads, in order.
 
     Raises:
         UnknownPartitionError: `assign` names one that a topic does not have.
@@ -96,13 +96,13 @@ def subscribed(options: ReadOptions, topics: Mapping[str, TopicFacts]) -> list[T
     return wanted
 
 
-# --- from where to where -----------------------------------------------------------------------
+# --- ranges of offsets -------------------------------------------------------------------------
 
 
 def resolve(
     bound: Bound, partitions: list[TopicPartition], backend: Backend, *, is_start: bool, no_match: str
 ) -> Offsets:
-    """The offsets that one end of a query stands for, as of now.
+    """Resolve one end of a query to offsets, as of now.
 
     Raises:
         SparkOptionError: offsets or times do not name exactly the partitions, or no record is so new.
@@ -150,12 +150,12 @@ def _check_named(
 
 
 def plan_batch(options: ReadOptions, backend: Backend) -> list[Range]:
-    """What a batch query reads: one range for each partition that has something, not yet dealt out.
+    """Plan a batch query: one range for each partition that is not empty, not yet split for tasks.
 
     Raises:
-        UnknownTopicError, UnknownPartitionError: there is no such topic or partition.
+        UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
         SparkOptionError: an end of the range is wrong.
-        DataLossError: offsets that were asked for are deleted, or beyond the end.
+        DataLossError: requested offsets are deleted, or beyond the end.
     """
     topics = chosen_topics(options, backend)
     partitions = subscribed(options, topics)
@@ -173,7 +173,7 @@ def plan_batch(options: ReadOptions, backend: Backend) -> list[Range]:
 
 
 def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: Backend) -> None:
-    """Bring offsets that were given into what each log holds, or raise."""
+    """Clamp given offsets to the range that each log holds, or raise."""
     earliest, latest = backend.earliest(starts), backend.latest(starts)
     for tp in sorted(starts):
         low, high = earliest[tp], latest[tp]
@@ -192,14 +192,14 @@ def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: B
         ends[tp] = min(ends[tp], high)
 
 
-# --- dealt out to tasks ------------------------------------------------------------------------
+# --- ranges for tasks --------------------------------------------------------------------------
 
 
 def split(ranges: Iterable[Range], options: ReadOptions, backend: Backend) -> list[Range]:
-    """Ranges for tasks: one for each partition, or more by ``maxRecordsPerPartition`` and ``minPartitions``.
+    """Split ranges for tasks: one per partition, or more by ``maxRecordsPerPartition`` and ``minPartitions``.
 
-    As in Spark's Kafka source: first none may hold more offsets than the former says, then the largest are
-    split until there are about as many as the latter. Empty ranges make no task.
+    As in Spark's Kafka source: the former first limits the offsets of each range. Then ranges are split in
+    proportion to their size, until there are about as many as the latter. Empty ranges make no task.
     """
     whole = [range for range in ranges if range.start < range.end]
     if options.max_records is not None:
@@ -219,10 +219,10 @@ def split(ranges: Iterable[Range], options: ReadOptions, backend: Backend) -> li
 
 
 def packed(ranges: Iterable[Range], options: ReadOptions) -> list[list[Range]]:
-    """What each task of a micro-batch reads: its own range, or several small ones, one after the other.
+    """Pack the ranges of a micro-batch into tasks: one range each, or several small ones in sequence.
 
     A task costs Spark some tens of milliseconds in Python, more than reading a few thousand records. Nothing is
-    put together where the options say how the ranges are to be dealt out.
+    packed where the options say how to split the ranges.
     """
     is_dealt = options.min_partitions is not None or options.max_records is not None
     tasks: list[list[Range]] = []

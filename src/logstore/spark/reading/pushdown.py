@@ -1,8 +1,8 @@
-"""Filters that Spark hands down, made into what need not be read.
+"""Filters that Spark pushes down, turned into narrower ranges.
 
-Spark's filters are known here by the names of their classes, so that nothing of Spark is imported. What a filter
-says of topic, partition or offset is done to the letter, and Spark need not look again. A timestamp narrows what
-is read and what is handed over, and Spark looks again. All else is Spark's. Pure values, no I/O.
+Spark's filters are matched by the names of their classes, so that nothing of Spark is imported. Filters on topic
+and partition, and most on offset, are applied exactly, and Spark need not repeat them. A filter on timestamp
+narrows what is read, and Spark applies it again. All other filters are left to Spark. Pure values, no I/O.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 _Test = Callable[[Any, Any], bool]
 
-#: Filters of one column and one value, and what they say of a column's value.
+#: Filters of one column and one value, each with its test of a column's value.
 _TESTS: dict[str, _Test] = {
     "EqualTo": lambda found, value: bool(found == value),
     "EqualNullSafe": lambda found, value: bool(found == value),
@@ -39,7 +39,7 @@ _TESTS: dict[str, _Test] = {
 
 
 class Condition(NamedTuple):
-    """What is asked of a topic's name or a partition's number."""
+    """Condition on a topic's name or a partition's number."""
 
     column: str
     test: str  #: of `_TESTS`
@@ -51,7 +51,7 @@ class Condition(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a query wants of what it subscribes to; can be pickled."""
+    """The part of its subscription that a query wants; can be pickled."""
 
     conditions: tuple[Condition, ...] = ()
     start: int = 0  #: offsets from here on
@@ -61,7 +61,7 @@ class Wanted(NamedTuple):
     nothing: bool = False
 
     def narrowed(self, ranges: Iterable[Range], backend: Backend) -> list[Range]:
-        """What is left of ranges; empty ones are left out."""
+        """Narrow ranges to this part; empty ones are left out."""
         found = []
         for range in ranges if not self.nothing else ():
             if not all(condition.holds(range) for condition in self.conditions):
@@ -78,7 +78,7 @@ EVERYTHING = Wanted()
 
 
 def understand(filters: Sequence[Any]) -> tuple[Wanted, list[Any]]:
-    """What filters want, and those that Spark has to look at itself."""
+    """Return what filters want, and the filters that Spark has to apply itself."""
     wanted, left = EVERYTHING, []
     for filter in filters:
         taken = _taken(wanted, filter)
@@ -92,7 +92,7 @@ def understand(filters: Sequence[Any]) -> tuple[Wanted, list[Any]]:
 
 
 def _taken(wanted: Wanted, filter: Any) -> tuple[Wanted, bool] | None:
-    """With one filter more, and whether it is done to the letter; None if nothing can be made of it."""
+    """Add one filter to ``wanted``; return the result and whether it is exact, None if it cannot be used."""
     name, negated = type(filter).__name__, False
     if name == "Not":
         filter, negated = filter.child, True
@@ -106,7 +106,7 @@ def _taken(wanted: Wanted, filter: Any) -> tuple[Wanted, bool] | None:
         return None
     value = filter.value
     if name == "In":
-        # A null among them is equal to nothing; a negated one then holds for nothing.
+        # In SQL a null in IN matches nothing, and NOT IN a list with a null is true for no row.
         if negated and any(one is None for one in value):
             return wanted._replace(nothing=True), True
         value = tuple(one for one in value if one is not None)
@@ -147,7 +147,7 @@ def _with_times(wanted: Wanted, name: str, value: Any) -> tuple[Wanted, bool] | 
     values = value if name == "In" else (value,)
     if not values or not all(isinstance(one, datetime.datetime) and one.tzinfo is not None for one in values):
         return None
-    # Records have milliseconds, Spark's times microseconds.
+    # Spark's times are microseconds, records' milliseconds: rounding the wrong way would lose records.
     micros = [(one - _EPOCH) // _MICROSECOND for one in values]
     since: int | None = None
     until: int | None = None

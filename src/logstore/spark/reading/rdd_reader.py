@@ -1,8 +1,8 @@
-"""A topic read by plain tasks instead of by Spark's data source: `logstore.spark.read`.
+"""Batch reader without Spark's data source, using plain tasks: `logstore.spark.read`.
 
-The same planner and reader. The ranges are the rows of a data frame, one in each of its partitions, and what reads
-them is a function over Arrow batches, so that Spark starts none of the Python processes that plan a data
-source. Imports pyspark.
+It uses the same planner and reader. The ranges are the rows of a data frame, one in each of its partitions, and a
+function over Arrow batches reads them. So Spark starts none of the Python processes that plan a data source.
+Imports pyspark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["read"]
 
 
 def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
-    """What `logstore.spark.read` promises."""
+    """Implement `logstore.spark.read`."""
     import pickle
 
     from pyspark.sql import types
@@ -41,7 +41,7 @@ def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
 
 
 class _Task(Travelling):
-    """Reads the slices that it is given."""
+    """Function of a task that reads the slices in its rows."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options

@@ -1,9 +1,9 @@
-"""The columns of a query: what Spark is told of them, and what makes them.
+"""Columns of a query: their schema for Spark, and their decoding from records.
 
-Named, ordered and typed as those of Spark's Kafka source; fields of ``valueSchema`` stand in place of the value
-unless ``columns`` says otherwise. Spark takes Arrow batches of exactly the types that its own conversion gives, so
-`Table.arrow` is that schema, and what the decoders give in other types is cast. Spark's types are built as
-objects: no session is needed, since there is none in its workers. Imports pyspark and pyarrow when asked for them.
+They are named, ordered and typed as in Spark's Kafka source; fields of ``valueSchema`` replace the value unless
+``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion: `Table.arrow`
+is that schema, and decoders' other types are cast. Spark's types are built as objects, since its workers have no
+session. Imports pyspark and pyarrow when they are needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "Table"]
 
-#: Column -> its type in Spark's words; headers come last and only when they are asked for.
+#: Column -> Spark's name of its type; headers come last and only when they are asked for.
 COLUMNS: dict[str, str] = {
     "key": "binary",
     "value": "binary",
@@ -66,13 +66,13 @@ class _Field(NamedTuple):
 
 
 class Table:
-    """The columns that a query gives.
+    """Columns of a query's result.
 
     Threads: immutable after construction.
     """
 
     def __init__(self, options: ReadOptions) -> None:
-        """Work out the columns.
+        """Determine the columns.
 
         Raises:
             SparkOptionError: a column is unknown or named twice, or ``valueSchema`` is wrong.
@@ -106,13 +106,13 @@ class Table:
         return names
 
     def type_of(self, name: str) -> str:
-        """The type of one column in Spark's words; ``headers`` stands for that of headers."""
+        """Return Spark's name for the type of one column; ``headers`` stands for that of headers."""
         return self._fields[name].type if name in self._fields else COLUMNS[name]
 
     # -- for Spark
 
     def spark(self) -> StructType:
-        """The schema as Spark has it; every column may be null, as in Spark's Kafka source."""
+        """Return Spark's schema; every column is nullable, as in Spark's Kafka source."""
         from pyspark.sql import types
 
         header = types.StructType(
@@ -135,7 +135,7 @@ class Table:
         return types.StructType([types.StructField(name, of[self.type_of(name)]) for name in self.names])
 
     def arrow(self) -> pa.Schema:
-        """The schema of the batches, to the letter what Spark's own conversion would give."""
+        """Return the schema of the batches, exactly what Spark's own conversion would give."""
         import pyarrow as pa
 
         if self._arrow is None:
@@ -160,11 +160,11 @@ class Table:
     # -- of records
 
     def batches_of(self, runs: Iterable[Batches]) -> Iterator[pa.RecordBatch]:
-        """The visible records of runs as Arrow batches, at least one for each run that has any.
+        """Decode the visible records of runs to Arrow batches, at least one for each run that has any.
 
         Raises:
             CorruptRecordError: stored bytes are damaged.
-            PayloadError: a value is not what ``valueSchema`` says.
+            PayloadError: a value does not match ``valueSchema``.
         """
         import pyarrow as pa
 
@@ -175,7 +175,7 @@ class Table:
                 batch = pa.record_batch(columns)
                 yield self._cast(batch) if self._is_cast else batch
         except PayloadError as error:
-            # The decoder calls it by the name that a scan has for it.
+            # The decoder names the option as a scan spells it, which Spark's user could not set.
             told = PayloadError(str(error).replace("on_error='null'", "onValueError=null"))
             told.offset = error.offset
             raise told from None
@@ -194,9 +194,9 @@ class Table:
 
 
 def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:
-    """What makes the decoder of some fields, and what each of them is for Spark."""
+    """Return a factory of decoders for some fields, and Spark's type of each field."""
     try:
-        from logstore.columns.value_schema import decoder_of  # brings the whole store, which brokers do without
+        from logstore.columns.value_schema import decoder_of  # imports the whole store, which brokers do not need
 
         names, narrowed = decoder_of(schema, on_error)
         decoder = narrowed(names)
@@ -218,6 +218,6 @@ def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., 
             raise SparkOptionError(
                 {"valueSchema": f"field {name!r} is an unsigned number of 64 bits, which Spark has no type for"}
             )
-        # Bytes of a fixed size are plain binary for Spark.
+        # Spark has no type for bytes of a fixed size.
         fields[name] = _Field("binary", True) if format.startswith(b"w:") else _Field(*_FIELD_TYPES[format])
     return narrowed, fields

@@ -1,8 +1,8 @@
-"""The stream reader as Spark calls it, in a process of its own that lives as long as the query.
+"""Stream reader that Spark calls, in a separate process that lives as long as the query.
 
-`Follower` decides; here its answers become Spark's offsets, limits and partitions. Spark takes one limit from a
-source, so that of rows or bytes is named to it and all that are set are applied; where Spark asks for all that is
-there, none is.
+`Follower` decides; this module turns its answers into Spark's offsets, limits and partitions. Spark takes one limit
+from a source, so one of those set is reported to it, and all are applied. If Spark asks for everything available,
+none is applied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["StreamReader"]
 
 
 class StreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows topics, micro-batch by micro-batch."""
+    """Reader that follows topics, micro-batch by micro-batch."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
@@ -46,7 +46,7 @@ class StreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailableN
         return {"options": self.options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # decoders and caches are made anew in each process
+        self.__init__(**state)  # type: ignore[misc]  # each process makes its own decoders and caches
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class StreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailableN
         return read_slice(partition, self.options, self.table)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept here for a batch: the checkpoint has its offsets."""
+        """Do nothing: the checkpoint has the offsets of the batch."""
 
     def stop(self) -> None:
-        """Nothing to stop: back ends end with the process."""
+        """Do nothing: back ends end with the process."""

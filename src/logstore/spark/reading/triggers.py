@@ -1,7 +1,7 @@
-"""A stream's decisions: where it begins, how far each trigger goes, and what is to be read between two offsets.
+"""Decisions of a stream: where it begins, how far each trigger goes, and the ranges between two offsets.
 
-Knows no Spark: `stream` puts a `Follower` behind Spark's interface. What a checkpoint says is compared with
-the log here, and here only: a topic that was made anew, a log that was cut, records that were deleted. Used by one
+Knows no Spark: `stream` puts a `Follower` behind Spark's interface. Only this module compares a checkpoint with the
+log, to detect a topic that was re-created, a log that was truncated, and records that were deleted. Used by one
 thread at a time.
 """
 
@@ -26,9 +26,10 @@ _ANEW = ", or begin a query with a new checkpoint"
 
 
 class Follower:
-    """What a stream reads, trigger by trigger.
+    """Planner of a stream, trigger by trigger.
 
-    State: the target of `Trigger.AvailableNow`, the newest offsets that were seen, and when a trigger last went on.
+    State: the target of `Trigger.AvailableNow`, the newest offsets seen, and the time of the last trigger that
+    moved on.
     """
 
     def __init__(self, options: ReadOptions, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -40,15 +41,15 @@ class Follower:
 
     @property
     def backend(self) -> Backend:
-        """Asked for anew each time: another store may have come into the place of the one that was open."""
+        """The current back end, looked up each time: another store may have replaced the one that was open."""
         return backend_of(self.options)
 
     def initial(self) -> Standing:
-        """Where a query without a checkpoint begins.
+        """Return where a query without a checkpoint begins.
 
         Raises:
-            UnknownTopicError, UnknownPartitionError: there is no such topic or partition.
-            SparkOptionError, DataLossError: where it should begin is wrong, or is not there.
+            UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
+            SparkOptionError, DataLossError: the start is wrong, or its records are missing.
         """
         backend = self.backend
         topics, partitions = self._there(backend)
@@ -59,29 +60,29 @@ class Follower:
         return self._standing(starts, topics, {}, backend)._replace(is_first=True)
 
     def prepare(self) -> None:
-        """From now on no trigger goes beyond what there is now (`Trigger.AvailableNow`)."""
+        """Limit all later triggers to the records that exist now (`Trigger.AvailableNow`)."""
         backend = self.backend
         topics, partitions = self._there(backend)
         self._target = self._standing(backend.latest(partitions), topics, {}, backend)
 
     def newest(self) -> Mapping[TopicPartition, int]:
-        """How far the last `latest` could have gone."""
+        """Return how far the last `latest` could have gone."""
         return self._newest
 
     def latest(self, start: Standing, *, everything: bool = False) -> Standing:
-        """How far the next batch goes from ``start``: ``start`` itself if there is nothing, or not enough yet.
+        """Return the end of the next batch from ``start``: ``start`` itself if there are no or too few records.
 
-        With ``everything`` no limit counts.
+        With ``everything`` no limit applies.
 
         Raises:
-            DataLossError: what comes behind ``start`` is gone, and ``failOnDataLoss`` is true.
+            DataLossError: records after ``start`` are missing, and ``failOnDataLoss`` is true.
         """
         backend = self.backend
         topics, partitions = self._there(backend)
         ends = dict(backend.latest(partitions)) if self._target is None else dict(self._target.offsets)
         self._newest = ends
         if not self.options.fail_on_data_loss:
-            # Told when the batch is planned, once.
+            # Planning the batch logs the loss; logging it here too would repeat it.
             begins = self._begins(start, topics, ends, backend, quietly=True)
         else:
             begins = self._begins(start, topics, ends, backend)
@@ -92,24 +93,24 @@ class Follower:
             ends = self._limited(begins, ends, backend)
         found = self._standing(ends, topics, start, backend)
         if found.is_at(start):
-            return start  # to the letter: Spark compares texts
+            return start  # Spark compares texts, and those of ``began`` and ``is_first`` may differ
         return found._replace(began=start._replace(is_first=False)) if start.is_first else found
 
     def ranges(self, start: Standing, end: Standing) -> list[Range]:
-        """What a batch reads, dealt out to tasks.
+        """Return the ranges of a batch, split for tasks.
 
         Raises:
-            DataLossError: some of it is gone, and ``failOnDataLoss`` is true.
+            DataLossError: some records are missing, and ``failOnDataLoss`` is true.
         """
         if end.began is not None:
-            # Done again, perhaps, after a restart: then ``start`` is where a query would begin now.
+            # After a restart, ``start`` is where a query would begin now: repeating the batch from it would differ.
             start = end.began
         backend = self.backend
         topics = self._topics(backend, [*start.offsets, *end.offsets])
         begins = self._begins(start, topics, end.offsets, backend)
         gone = {tp.topic for tp in end.offsets if tp.topic in topics and _is_other(end, topics[tp.topic])}
         for name in sorted(gone):
-            if not _is_other(start, topics[name]):  # else it was told already
+            if not _is_other(start, topics[name]):  # else `_begins` has reported it
                 data_loss(_made_anew(name), fail=self.options.fail_on_data_loss, otherwise=_ANEW)
         ranges = [
             Range(tp.topic, tp.partition, begins[tp], offset, topics[tp.topic].id, end.epochs.get(tp, -1))
@@ -118,15 +119,15 @@ class Follower:
         ]
         return split(ranges, self.options, backend)
 
-    # -- what is there
+    # -- topics and offsets
 
     def _there(self, backend: Backend) -> tuple[dict[str, TopicFacts], list[TopicPartition]]:
-        # Not where the reader is made: of an error there PySpark shows only that there is none.
+        # Checked here: if the reader's constructor raised, PySpark would not show the error.
         topics = chosen_topics(self.options.for_stream(), backend)
         return topics, subscribed(self.options, topics)
 
     def _topics(self, backend: Backend, partitions: list[TopicPartition]) -> dict[str, TopicFacts]:
-        """Those of the topics that are still there."""
+        """Return those of the topics that still exist."""
         there = backend.topics()
         return {tp.topic: there[tp.topic] for tp in partitions if tp.topic in there}
 
@@ -137,7 +138,7 @@ class Follower:
         start: Standing | Mapping[str, object],
         backend: Backend,
     ) -> Standing:
-        """Offsets with what tells their topics and logs; a partition that has not moved keeps what it had."""
+        """Return offsets with topic ids and leader epochs; a partition that has not moved keeps its epoch."""
         known = start if isinstance(start, Standing) else Standing({})
         epochs = {}
         for tp, offset in offsets.items():
@@ -146,7 +147,7 @@ class Follower:
         ids = {tp.topic: topics[tp.topic].id for tp in offsets}
         return Standing(offsets, ids, epochs)
 
-    # -- what is gone
+    # -- missing records
 
     def _begins(
         self,
@@ -157,7 +158,7 @@ class Follower:
         *,
         quietly: bool = False,
     ) -> Offsets:
-        """Where each partition of ``ends`` goes on: behind ``start``, or at what is left where that is gone."""
+        """Return where each partition of ``ends`` continues: at ``start``, or at the records that are left."""
 
         def lost(message: str) -> None:
             if not quietly:
@@ -197,9 +198,9 @@ class Follower:
     # -- limits
 
     def _is_too_little(self, begins: Offsets, ends: Offsets) -> bool:
-        """Whether the trigger waits for more records (``minOffsetsPerTrigger``)."""
+        """Return whether the trigger waits for more records (``minOffsetsPerTrigger``)."""
         least = self.options.min_offsets
-        if least is None or self._target is not None:  # which has an end, and must come to it
+        if least is None or self._target is not None:  # waiting would keep AvailableNow from reaching its end
             return False
         now_ms = self._clock.now_ms()
         last_ms = self._last_trigger_ms
@@ -222,9 +223,9 @@ class Follower:
 
 
 def share(limit: int, lags: Mapping[TopicPartition, int], *, cap: bool = True) -> dict[TopicPartition, int]:
-    """A limit dealt out in proportion to how far each partition lags behind, at least 1 where it does.
+    """Divide a limit in proportion to the lag of each partition, at least 1 where there is a lag.
 
-    As in Spark's Kafka source. With ``cap`` nobody gets more than the lag.
+    As in Spark's Kafka source. With ``cap`` no share is larger than the lag.
     """
     total = sum(lags.values())
     if cap and total <= limit:
@@ -235,7 +236,7 @@ def share(limit: int, lags: Mapping[TopicPartition, int], *, cap: bool = True) -
 
 
 def _is_other(standing: Standing, facts: TopicFacts) -> bool:
-    """Whether a topic is another than the one that was known by its name."""
+    """Return whether a topic is another than the one known by its name."""
     known = standing.ids.get(facts.name, "")
     return bool(known and facts.id and known != facts.id)
 

@@ -1,1 +1,1 @@
-"""Writing: options, rows as batches, and sinks that commit them once."""
+"""Writing from Spark: options, rows as record batches, and sinks that commit them once."""

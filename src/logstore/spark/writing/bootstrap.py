@@ -1,8 +1,8 @@
-"""Writing with ``format("logstore")`` to a broker over Kafka's protocol: at least once, as Spark's own Kafka sink.
+"""Sink of ``format("logstore")`` for a broker over Kafka's protocol: at least once, as Spark's own Kafka sink.
 
-Each task sends its rows with an idempotent producer of its own and ends when all in-sync replicas have them, so a
-lost answer doubles nothing. But what a task has sent stays: where Spark runs a task or a batch again, rows are
-there twice. The commit has nothing left to do. Stands on the wire's client; a writer belongs to one process.
+Each task sends its rows with its own idempotent producer, and ends when all in-sync replicas have them. So a lost
+response duplicates nothing. But rows that a task has sent stay: if Spark runs a task or a batch again, they are
+written twice. The commit has nothing left to do. Uses the remote client; a writer belongs to one process.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = ["BrokerBatchWriter", "BrokerStreamWriter", "SentRows"]
 
 _logger = logging.getLogger(__name__)
 
-#: Topics whose settings are asked for one by one; of more, the broker says what it refuses.
+#: The most topics whose settings are fetched, one by one; with more, the broker refuses what breaks them.
 _DESCRIBED = 20
 
 _FOR_EVER_MS = INT64_MAX
-#: What a broker does not tell is its to refuse.
+#: Used where the broker does not tell its limits: it refuses timestamps beyond them itself.
 _ANY_TIME: dict[str, Setting] = {
     "message.timestamp.before.max.ms": _FOR_EVER_MS,
     "message.timestamp.after.max.ms": _FOR_EVER_MS,
@@ -48,18 +48,18 @@ _ANY_TIME: dict[str, Setting] = {
 
 
 class SentRows(WriterCommitMessage):
-    """What a task tells the commit: how many rows the broker has acknowledged."""
+    """Message from a task to the commit: how many rows the broker has acknowledged."""
 
     def __init__(self, row_count: int) -> None:
         self.row_count = row_count
 
 
 class Sending:
-    """What sends, for a batch job and for a stream.
+    """Sender of rows, for a batch job and for a stream.
 
     Raises:
         SparkColumnsError: columns are missing or have wrong types.
-        BrokerUnreachableError, UnknownTopicError: no broker answers, or there is no such topic.
+        BrokerUnreachableError, UnknownTopicError: no broker answers, or the topic does not exist.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -73,12 +73,12 @@ class Sending:
     def client(self) -> Client:
         settings = dict(self.options.kafka)
         if "max.block.ms" in settings:
-            # How long a producer waits until a broker tells it where to send to.
+            # max.block.ms is how long a Kafka producer waits for metadata.
             settings["default.api.timeout.ms"] = settings["max.block.ms"]
         return Client(self.bootstrap, settings, is_patient=True)
 
     def send(self, batches: Iterable[pa.RecordBatch], seed: int) -> SentRows:
-        """Send rows; on return the broker has them all."""
+        """Send rows; on return the broker has acknowledged them all."""
         row_count = 0
 
         with self.client() as client, IdempotentProducer(client) as producer:
@@ -92,7 +92,7 @@ class Sending:
                 topic=self.options.topic,
                 keyless=self.options.keyless,
                 seed=seed,
-                # A broker takes smaller batches faster: of 125 kB 1.5 times as many bytes a second as of 1 MB.
+                # A broker takes 1.5 times as many bytes a second in batches of 125 kB as of 1 MB.
                 flush_bytes=client.config.batch_size,
             )
             for batch in batches:
@@ -104,7 +104,7 @@ class Sending:
 
 
 def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
-    """The topics that rows may go to: the one of the option, or all."""
+    """Return the topics that rows may be written to: the one of the option, or all."""
     try:
         topics = client.metadata([options.topic] if options.topic is not None else None).topics
     except UnknownTopicError:
@@ -118,14 +118,14 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
         config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(_ANY_TIME)
         target = Target.of(name, each.id, len(each.partitions), config, options.codec)
         if target.append_time:
-            # The broker stamps them, and takes no batch that says it was stamped.
+            # The broker sets append times, and refuses a batch that is marked with one.
             target = target._replace(append_time=False, before_max_ms=_FOR_EVER_MS, after_max_ms=_FOR_EVER_MS)
         found[name] = target._replace(limits=(*target.limits, most))
     return found
 
 
 def _config(client: Client, topic: str) -> LogConfig:
-    """The settings of a topic as far as they matter here; Kafka's defaults where the broker does not tell them."""
+    """Return the topic's settings that matter here; Kafka's defaults where the broker does not tell them."""
     wanted = (
         *("max.message.bytes", "segment.bytes", "compression.type", "cleanup.policy"),
         *("message.timestamp.type", *_ANY_TIME),
@@ -135,7 +135,7 @@ def _config(client: Client, topic: str) -> LogConfig:
         settings = {key: value for key in wanted if key in NAMES and (value := told.get(key)) is not None}
         return LogConfig.of(_ANY_TIME | {key: value.lower() for key, value in settings.items()})
     except LogstoreError as error:
-        # Who may write need not be allowed to ask; what breaks a rule is refused by the broker then.
+        # A client with the right to write may lack the right to describe; the broker then refuses bad records.
         _logger.info("settings of a topic are not known: topic=%s error=%s", topic, error)
         return LogConfig.of(_ANY_TIME)
 
@@ -150,7 +150,7 @@ def _check(messages: list[WriterCommitMessage | None]) -> None:
 
 
 class BrokerBatchWriter(Travelling, DataSourceArrowWriter):
-    """Writes a batch job to a broker. A job that fails leaves what its tasks have sent."""
+    """Writer of a batch job to a broker. A job that fails leaves what its tasks have sent."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.sending = Sending(options, schema)
@@ -164,7 +164,7 @@ class BrokerBatchWriter(Travelling, DataSourceArrowWriter):
 
 
 class BrokerStreamWriter(Travelling, DataSourceStreamArrowWriter):
-    """Writes the batches of a stream to a broker, each at least once."""
+    """Writer of a stream's batches to a broker, each at least once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.sending = Sending(options, schema)

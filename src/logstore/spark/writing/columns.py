@@ -1,7 +1,7 @@
-"""Which columns a write takes, by the names that Spark has for their types, and what is wrong with others.
+"""Columns that a write accepts, with Spark's names of their types, and the check of those given.
 
-One error names everything that is wrong, each with advice, before a task runs. Knows neither Spark nor Arrow:
-imports the vocabulary only. Any thread may ask.
+One error lists every problem with advice, before a task runs. Knows neither Spark nor Arrow: imports the
+vocabulary only. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["REPLAYED", "check_columns", "columns_of"]
 
 _BYTES = ("binary", "string")
 _HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<value:binary,key:string>>")
-#: Column -> the types that it may have, and what to do about another one.
+#: Column -> the types that it may have, and advice for another one.
 _COLUMNS: dict[str, tuple[tuple[str, ...], str]] = {
     "value": (_BYTES, 'cast it: col("value").cast("string"), or to_json(struct(...)).alias("value")'),
     "key": (_BYTES, 'cast it: col("key").cast("string")'),
@@ -28,19 +28,19 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], str]] = {
     "partition": (("int",), 'cast it: col("partition").cast("int")'),
     "timestamp": (("timestamp",), 'cast it: col("timestamp").cast("timestamp")'),
 }
-#: What a read gives too, and a write passes over, so that a topic can be copied as it is read.
+#: Columns of a read that a write ignores, so that a topic can be copied as it is read.
 _GIVEN_ANEW = {"offset": ("bigint",), "timestampType": ("int",)}
-#: What a replay has to bring.
+#: Columns that a replay needs.
 REPLAYED = ("topic", "partition", "offset", "timestamp")
 
 
 def columns_of(schema: StructType) -> list[tuple[str, str]]:
-    """The columns of a schema as `check_columns` takes them."""
+    """Return the columns of a schema as `check_columns` takes them."""
     return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, replay: bool) -> None:
-    """Refuse columns that cannot be written. ``columns`` are pairs of a name and what Spark calls its type.
+    """Refuse columns that cannot be written. ``columns`` are pairs of a name and Spark's name of its type.
 
     ``topic`` is the option of that name, without which a column has to name the topic.
 

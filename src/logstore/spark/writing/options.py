@@ -1,6 +1,6 @@
-"""The options of writing with ``format("logstore")``: what each accepts, and what they mean together.
+"""Options of a write with ``format("logstore")``, parsed and checked together.
 
-Stands on `option_parser`. Knows no Spark: imports the vocabulary only. Any thread may use it.
+Uses `option_parser`. Knows no Spark: imports the vocabulary only. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CODECS = ("none", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 
 def seconds_of(value: str) -> float:
-    """Seconds, or a time as Spark writes it: 30, 2.5, 30s, 2m."""
+    """Parse seconds, or a time as Spark writes it: 30, 2.5, 30s, 2m."""
     try:
         seconds = float(value)
     except ValueError:
@@ -36,7 +36,7 @@ def seconds_of(value: str) -> float:
 
 
 def store_config_of(value: str) -> StoreConfig:
-    """The settings of a store, out of a file."""
+    """Load the settings of a store from a file."""
     try:
         return StoreConfig.load(value)
     except (ConfigError, StorageError) as error:
@@ -44,7 +44,7 @@ def store_config_of(value: str) -> StoreConfig:
 
 
 def number_of(value: str) -> int:
-    """The number of a micro-batch."""
+    """Parse the number of a micro-batch."""
     number = int(value)
     if number < 0:
         raise ValueError(f"expected 0 or more, found {value!r}")
@@ -55,7 +55,7 @@ _WRITE: dict[str, Callable[[str], Any]] = {
     "path": text_of,
     "bootstrap": text_of,
     "topic": text_of,
-    "includeHeaders": boolean_of,  # as Spark's Kafka sink has it, without effect: a column headers is written
+    "includeHeaders": boolean_of,  # as in Spark's Kafka sink; no effect: a column headers is always written
     "exactlyOnce": boolean_of,
     "replay": boolean_of,
     "compression": word_of(*_CODECS),
@@ -70,24 +70,24 @@ WRITE_OPTIONS = tuple(_WRITE)
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a query writes to, and how. Made of Spark's options by `of`; can be pickled."""
+    """Settings of a write: its destination and guarantees. Made of Spark's options by `of`; can be pickled."""
 
     path: str | None
     bootstrap: str | None
-    topic: str | None  #: None: the column topic says it
+    topic: str | None  #: None: the column topic names it
     exactly_once: bool
     replay: bool = False
-    codec: Codec | None = None  #: None: the topic's own, else none
+    codec: Codec | None = None  #: None: the topic's own, else no compression
     keyless: Keyless = BY_KEY
     commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
     settings: StoreConfig | None = None  #: those of the store
-    query: str | None = None  #: which query a job writes a micro-batch of; None: it is for itself
-    batch: int = 0  #: which one
+    query: str | None = None  #: the query whose micro-batch a job writes; None: the job belongs to no query
+    batch: int = 0  #: the number of that micro-batch
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Options as Spark gives them.
+        """Parse options as Spark gives them.
 
         Raises:
             SparkOptionError: options are unknown, malformed, missing or contradict each other; all are named.
@@ -147,7 +147,7 @@ class WriteOptions:
 
     @property
     def mode(self) -> str:
-        """As the store names it in a manifest."""
+        """The write mode, as a manifest names it."""
         return "replay" if self.replay else "exactly_once" if self.exactly_once else "at_least_once"
 
 
@@ -156,7 +156,7 @@ def _codec(word: str) -> str:
 
 
 def _producer(kafka: Mapping[str, str], problems: dict[str, str]) -> ProducerConfig | None:
-    """Kafka's settings of a producer, checked; None if one is refused."""
+    """Check Kafka's settings of a producer; return None if one is refused."""
     try:
         config = ProducerConfig.of(kafka)
     except ConfigError as error:

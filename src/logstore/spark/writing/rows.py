@@ -1,9 +1,9 @@
-"""Rows of Arrow data, shared out over topics and partitions and encoded as record batches.
+"""Encoder of Arrow rows as record batches, by topic and partition.
 
-The rows of a task go from Arrow's buffers to one encoder for each partition in compiled code; no row becomes a
-Python object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker, so a task
-needs the same memory whatever it writes. Knows neither Spark nor files: imports the core and the vocabulary,
-pyarrow where rows are looked at. A `Rows` belongs to one task's thread.
+Compiled code copies the rows of a task from Arrow's buffers to one encoder per partition; no row becomes a Python
+object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker. So a task needs
+the same memory whatever it writes. Knows neither Spark nor files: imports the core and the vocabulary, and pyarrow
+where it reads rows. A `Rows` belongs to one task's thread.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Keyless", "Outlet", "Rows", "Target", "unknown_topics"]
 
-#: An encoder with as much gives up what it has; a batch is then large enough for every codec and reader.
+#: An encoder that holds this much is flushed; a batch is then large enough for every codec and reader.
 FLUSH_BYTES = 512 << 10
-#: All encoders of a task together; past it the largest ones give up what they have.
+#: Limit of all encoders of a task together; beyond it the largest ones are flushed.
 TASK_BYTES = 64 << 20
 
-#: How a replay brings rows into order.
+#: How to order the rows of a replay.
 _SORTED = 'repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")'
 
 
 class Target(NamedTuple):
-    """What has to be known of a topic to encode for it. Can be pickled."""
+    """Properties of a topic that encoding for it needs. Can be pickled."""
 
     name: str
     id: str
@@ -57,7 +57,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, name: str, topic_id: str, partition_count: int, config: LogConfig, codec: Codec | None) -> Target:
-        """By the settings of the topic; ``codec`` is the writer's wish, which the topic's own setting overrides."""
+        """Make a target from the topic's settings; its own codec, if set, overrides the writer's ``codec``."""
         chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
         return cls(
             name,
@@ -73,16 +73,16 @@ class Target(NamedTuple):
         )
 
 
-#: Takes an encoder whose batches are whole: topic, partition, encoder. It keeps no reference to it.
+#: Called with topic, partition and an encoder whose batches are finished. It must keep no reference to the encoder.
 Outlet = Callable[[Target, int, Encoder], None]
 
 
 class Keyless(NamedTuple):
-    """Where rows go that name no partition: Kafka's ``partitioner.class`` and ``partitioner.ignore.keys``."""
+    """Partitioning of rows that name no partition: Kafka's ``partitioner.class``, ``partitioner.ignore.keys``."""
 
-    ignore_keys: bool = False  #: keys decide nothing
+    ignore_keys: bool = False  #: keys do not choose partitions
     in_turn: bool = (
-        False  #: what no key decides goes to the partitions in turn, else it stays until a batch is full
+        False  #: rows that no key places: to the partitions in turn, else to one until its batch is full
     )
 
 
@@ -93,11 +93,11 @@ BY_KEY = Keyless()
 
 
 class Rows:
-    """What one task writes: Arrow batches in, whole record batches out by topic and partition.
+    """Encoder of one task's rows: takes Arrow batches, gives whole record batches by topic and partition.
 
-    ``targets`` are the topics that there are. With ``topic`` all rows go to that one, whatever their column
+    ``targets`` are the existing topics. With ``topic`` all rows are written to that one, whatever their column
     says. ``seed`` spreads the first choice for rows without key over tasks. With ``replay`` rows keep offset and
-    timestamp. An encoder that holds ``flush_bytes`` (`FLUSH_BYTES`) is handed out.
+    timestamp. An encoder that holds ``flush_bytes`` (`FLUSH_BYTES`) is passed to ``outlet``.
 
     Owns: an encoder for each partition that got rows.
     """
@@ -128,7 +128,7 @@ class Rows:
         """Encode the rows of one Arrow batch.
 
         Raises:
-            LogstoreError: a row cannot be written where it says; what was handed out before has to be dropped.
+            LogstoreError: a row cannot be written where it says; batches passed on before must be dropped.
         """
         if batch.num_rows == 0:
             return
@@ -143,12 +143,12 @@ class Rows:
         self._relieve()
 
     def finish(self) -> None:
-        """Hand out what is left."""
+        """Pass the remaining batches to the outlet."""
         for share in self._shares.values():
             share.flush(0)
 
     def _relieve(self) -> None:
-        """Hand out what is enough, and the most of all when all together are too much."""
+        """Flush encoders that hold enough, and the largest ones while all together hold too much."""
         total = sum(share.flush(self._flush_bytes) for share in self._shares.values())
         least = self._flush_bytes
         while total > TASK_BYTES and least:
@@ -188,7 +188,7 @@ class Rows:
 
 
 def _rows(batch: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch:
-    """Some rows of a batch, in their order; without a copy if they stand side by side."""
+    """Return some rows of a batch, in their order; without a copy if they are adjacent."""
     if places[-1] - places[0] + 1 == len(places):
         return batch.slice(int(places[0]), len(places))
     return batch.take(_arrow(places))
@@ -201,7 +201,7 @@ def _arrow(values: np.ndarray) -> pa.Array:
 
 
 def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") -> str:
-    """What to say of topics that are not there. ``where`` they would be, unless a path says it."""
+    """Return the message for missing topics; ``where`` says where they are missing, unless a path does."""
     missing = ", ".join(map(repr, names))
     if where:
         return f"there is no topic {missing} {where}; create it first"
@@ -253,7 +253,7 @@ class _Share:
             raise
 
     def _partitions(self, rows: pa.RecordBatch) -> Any:
-        """The partition of each row, -1 where its key decides; None: that holds for all."""
+        """Return the partition of each row, -1 where its key decides; None if keys decide for all rows."""
         named = rows.column("partition") if "partition" in rows.schema.names else None
         if self._replay:
             self._check_replay(rows)
@@ -267,7 +267,7 @@ class _Share:
             chosen = np.full(rows.num_rows, -1, np.int32)
         else:
             chosen = named.fill_null(-1).to_numpy(zero_copy_only=False)
-            # -1 means "by key" from here on, so one that a row names itself has to be found before.
+            # From here on -1 means "by key": a negative partition named by a row would not be noticed.
             if named.null_count != int((chosen < 0).sum()):
                 raise UnknownPartitionError(
                     f"there are partitions 0 to {self.target.partition_count - 1}, found a negative one"
@@ -277,7 +277,7 @@ class _Share:
         return np.ascontiguousarray(chosen, np.int32)
 
     def _choose(self, rows: pa.RecordBatch, chosen: np.ndarray) -> np.ndarray:
-        """Choose here what the built-in choice by key would decide otherwise."""
+        """Choose partitions for rows that the built-in partitioning by key would place otherwise."""
         import numpy as np
 
         free = chosen < 0
@@ -301,7 +301,7 @@ class _Share:
                 )
 
     def flush(self, least: int) -> int:
-        """Let the encoders go that hold as many bytes or more; how many bytes the others hold."""
+        """Flush the encoders that hold ``least`` bytes or more; return how many bytes the others hold."""
         left = 0
         for partition, encoder in self._encoders.items():
             held = encoder.pending_bytes
@@ -315,7 +315,7 @@ class _Share:
             self._outlet(self.target, partition, encoder)
             encoder.renew(self._clock())
             if partition == self._spread.keyless:
-                # Rows without key stay with a partition until it has a batch, so that batches are large.
+                # Changing the partition before its batch is full would make batches of rows without key small.
                 self._spread.keyless = (partition + 1) % self.target.partition_count
         return left
 

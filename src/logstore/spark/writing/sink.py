@@ -1,14 +1,13 @@
-"""Writing with ``format("logstore")`` into the files of a store: staged by tasks, taken in by the commit.
+"""Sink of ``format("logstore")`` for the files of a store: tasks stage files, the commit ingests them.
 
-A task encodes its rows into staged files beside the partitions that they are for and tells the driver their
-names; it touches no log. The commit hands one manifest of all these files to the store
-(`logstore.store.commit_client`), which takes them in as one transaction under the query's id and the batch's
-number, and drops a batch that it has taken in before. So a task that ran twice, a batch that Spark runs again
-after a failure, and a process killed at any point leave every row in the topic exactly once.
-``exactlyOnce=false`` appends instead and remembers nothing.
+A task encodes its rows into staged files beside their partitions and sends their names to the driver; it touches no
+log. The commit passes one manifest of all these files to the store (`logstore.store.commit_client`). The store
+ingests them as one transaction under the query's id and the batch's number, and drops a batch that it has ingested
+before. So every row is in the topic exactly once, even if a task ran twice, Spark repeated a batch after a failure,
+or a process was killed at any point. ``exactlyOnce=false`` appends instead and remembers nothing.
 
-Spark makes the writer twice for each batch of a stream: once to be pickled to the tasks, once to commit. What one
-has to tell the other goes through the messages of the tasks. Of a batch job the same writer, pickled, does both.
+For each batch of a stream Spark makes the writer twice: once to pickle to the tasks, once to commit. One informs
+the other through the messages of the tasks. For a batch job the same writer, pickled, does both.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ __all__ = ["BatchWriter", "StagedRows", "StreamWriter", "stream_writer", "writer
 _logger = logging.getLogger(__name__)
 
 
-# --- what a task is, and what it says ----------------------------------------------------------
+# --- tasks and their messages ------------------------------------------------------------------
 
 
 class Task(NamedTuple):
-    """Which part of which batch of which query this is; attempts of one task differ in ``attempt``."""
+    """Identity of a task: query, batch and partition; attempts of one task differ in ``attempt``."""
 
     query: str
     batch: int
@@ -59,7 +58,7 @@ class Task(NamedTuple):
 
 
 def task_of(job: str | None, batch: int = 0) -> Task:
-    """This task. ``job`` names a batch job; a stream has its name and the number of its batch from Spark."""
+    """Return the current task. ``job`` names a batch job; for a stream Spark gives query id and batch number."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("rows are written by tasks of Spark only")
@@ -74,7 +73,7 @@ def task_of(job: str | None, batch: int = 0) -> Task:
 
 
 class StagedRows(WriterCommitMessage):
-    """What a task tells the commit: its staged files, and for which batch of which query they are."""
+    """Message from a task to the commit: its staged files, with their query and batch."""
 
     def __init__(self, query: str, batch: int, files: tuple[StagedFile, ...]) -> None:
         self.query = query
@@ -86,11 +85,11 @@ class StagedRows(WriterCommitMessage):
 
 
 class Staging:
-    """What stages and commits, for a batch job and for a stream.
+    """Staging and commit of rows, for a batch job and for a stream.
 
     Raises:
         SparkColumnsError: columns are missing or have wrong types.
-        NotALogError, UnknownTopicError: there is no store at the path, or no such topic.
+        NotALogError, UnknownTopicError: the path has no store, or the topic does not exist.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -101,7 +100,7 @@ class Staging:
         self.targets = targets_of(options)
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: Task) -> StagedRows:
-        """Write rows to staged files, one for each partition that gets any; on an error none is left."""
+        """Write rows to staged files, one for each partition that gets any; on an error all are removed."""
         files: dict[tuple[str, int], StagingFile] = {}
 
         def outlet(target: Target, partition: int, encoder: Encoder) -> None:
@@ -138,15 +137,15 @@ class Staging:
             raise
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Take in what the tasks have staged. On return it is durable, and visible as a whole.
+        """Ingest the files that the tasks have staged. On return they are durable, and visible as a whole.
 
         Raises:
-            LogstoreError: it was not taken in, or nobody has said so in time. The batch may be committed again:
-                if it was taken in, it is dropped.
+            LogstoreError: they were not ingested, or no confirmation came in time. The batch may be committed
+                again: if it was ingested, it is dropped.
         """
         manifest = self.manifest(messages)
         if manifest is None:
-            return  # without a row there is nothing that could be there twice
+            return  # an empty batch leaves nothing to deduplicate
         taken = commit_client.commit(
             self.root,
             manifest,
@@ -174,13 +173,13 @@ class Staging:
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what the tasks have staged, unless the store has begun to take it in."""
+        """Remove the files that the tasks have staged, unless the store has begun to ingest them."""
         manifest = self.manifest(messages)
         if manifest is not None:
             commit_client.abort(self.root, manifest)
 
     def manifest(self, messages: Sequence[WriterCommitMessage | None]) -> Manifest | None:
-        """All that tasks have staged; None if that is nothing. A task that failed has no message."""
+        """Return a manifest of all staged files, None if there are none. A task that failed has no message."""
         staged = [message for message in messages if isinstance(message, StagedRows)]
         files = tuple(file for message in staged for file in message.files)
         if not files:
@@ -189,7 +188,7 @@ class Staging:
 
 
 def targets_of(options: WriteOptions) -> Mapping[str, Target]:
-    """The topics that rows may go to: the one of the option, or all."""
+    """Return the topics that rows may be written to: the one of the option, or all."""
     assert options.path is not None
     commit_client.check(options.path)
     try:
@@ -213,15 +212,15 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
         }
 
 
-# --- what Spark calls --------------------------------------------------------------------------
+# --- writers that Spark calls ------------------------------------------------------------------
 
 
 class BatchWriter(Travelling, DataSourceArrowWriter):
-    """Writes a batch job. What it has written is visible when the job is done, all of it or nothing."""
+    """Writer of a batch job. All of its rows become visible when the job is done, or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.staging = Staging(options, schema)
-        # A job that is run again is another job: only within one can a row come twice. Unless it says whose it is.
+        # A batch job that is run again is another job, unless the option query names the one it belongs to.
         self.job = options.query or f"job:{uuid.uuid4()}"
 
     @plainly
@@ -238,7 +237,7 @@ class BatchWriter(Travelling, DataSourceArrowWriter):
 
 
 class StreamWriter(Travelling, DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, each of them exactly once."""
+    """Writer of a stream's batches, each of them exactly once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.staging = Staging(options, schema)
@@ -257,7 +256,7 @@ class StreamWriter(Travelling, DataSourceStreamArrowWriter):
 
 
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-    """What writes a batch job.
+    """Return the writer of a batch job.
 
     Raises:
         SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.
@@ -269,13 +268,13 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     found = WriteOptions.of(options)
     if found.bootstrap is None:
         return BatchWriter(found, schema)
-    from logstore.spark.writing.bootstrap import BrokerBatchWriter  # loads the client only where there is a broker
+    from logstore.spark.writing.bootstrap import BrokerBatchWriter  # loads the client only for a broker
 
     return BrokerBatchWriter(found, schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """What writes a stream. In output mode complete each batch appends the whole result, as with Kafka.
+    """Return the writer of a stream. In output mode complete each batch appends the whole result, as with Kafka.
 
     Raises:
         SparkOptionError, SparkColumnsError, NotALogError, UnknownTopicError: before any task has run.

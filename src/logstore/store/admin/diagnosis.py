@@ -1,7 +1,7 @@
-"""What is wrong with a directory, or will be, told without changing anything in it.
+"""Diagnosis of a directory: present and coming problems, found without changing anything in it.
 
-`diagnose` looks at a root from outside: who holds it, whose it is, what a crash has left, whether files
-and catalogue agree, how much room there is. It opens no log and takes no lock, so it works beside a
+`diagnose` looks at a root from outside: its lock holder, its owner, the remains of a crash, whether files
+and catalogue agree, the free space. It opens no log and takes no lock, so it works beside a
 live owner, on Kafka's directories, and on those that cannot be opened any more. Each finding says what
 to do.
 """
@@ -36,15 +36,15 @@ NEARLY_FULL = 0.05
 
 
 class Level(enum.StrEnum):
-    """What a finding asks for."""
+    """Severity of a finding."""
 
     PROBLEM = "problem"  #: the store, or a part of it, cannot be used, or has lost data
     WARNING = "warning"  #: it works, and something should be done
-    INFO = "info"  #: how things are
+    INFO = "info"  #: a fact without need for action
 
 
 class Finding(NamedTuple):
-    """One thing that was seen."""
+    """One observation."""
 
     level: Level
     name: str  #: of the kind, such as ``foreign-directory``
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was found of a root, for the rules below."""
+    """Facts of a root, for the rules below."""
 
     root: Directory
     config: StoreConfig
@@ -80,7 +80,7 @@ def diagnose(
     table: Files = LIBC,
     step: Callable[[int], None] = lambda partitions: None,
 ) -> Iterator[Finding]:
-    """Everything there is to say of a store's directory, in the order of looking.
+    """Find all problems and facts of a store's directory, in the order of looking.
 
     ``deep`` compares the checksum of every batch, which reads everything; ``step`` is called after each
     partition that was looked into.
@@ -327,7 +327,7 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
 def _gaps(seen: _Seen, directory: Directory, kind: LogKind) -> Iterator[Finding]:
     found = verify.gaps(directory)
     if found and seen.holder is not None:
-        # Its owner may have exchanged segments meanwhile.
+        # The owner may have swapped segments between two listings.
         found = [gap for gap in verify.gaps(directory) if gap in found]
     if kind is LogKind.CONTIGUOUS:
         if seen.deep:

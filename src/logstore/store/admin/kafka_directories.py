@@ -1,22 +1,22 @@
-"""A directory of Kafka's, taken over (`logstore.adopt_kafka_directory`) and given back (`release_to_kafka`).
+"""A directory of Kafka's: adopted (`logstore.adopt_kafka_directory`) and released (`release_to_kafka`).
 
-`adopt_kafka_directory` changes nothing of Kafka's: it writes the catalogue, in one step, and only after
-everything has been looked at, and behind it a mark for logs that are opened alone. Files of Kafka's stay as
-they are until the store is opened for writing. Settings come, for each key, from what Kafka's log of metadata
-has of the topic, from what it has of the whole cluster, from the caller; what nobody says of retention is *for
-ever*, since Kafka may have had it in a file that is not here, and the store's own topics are compacted. They
+`adopt_kafka_directory` changes nothing of Kafka's. It writes the catalogue, in one step and only after
+everything has been checked, and then a mark for logs that are opened alone. Kafka's files stay as
+they are until the store is opened for writing. The setting of each key comes from the topic in Kafka's metadata
+log, else from the whole cluster there, else from the caller. Retention that none of them sets is *for
+ever*, since Kafka may have had it in a file that is not here; the store's own topics are compacted. The settings
 are written into each topic, so that no later default deletes anything.
 
-A directory goes back by closing the store and `release_to_kafka`: every file of ours goes, the catalogue last,
-since Kafka keeps none of them up, and what they promise would no longer be true. What is left is a directory
-that Kafka wrote, and may be adopted again. Kafka knows only the topics in its own metadata and moves others
-aside as ``-stray``, for good. So what the sinks have taken in, and the producer ids given out, go into a file
-that Kafka passes over (`store.kept`), and come back with the next adoption.
+`release_to_kafka`, on a closed store, removes every file of ours, the catalogue last: Kafka does not maintain
+them, so they would no longer be true. What is left is a directory that Kafka wrote, and may be adopted again.
+Kafka knows only the topics in its own metadata and moves others aside as ``-stray``, for good. So the ingested
+batches of the sinks, and the producer ids given out, are stored in a file that Kafka ignores (`store.kept`);
+the next adoption reads it.
 
-Kafka goes on with the leader epochs of its own metadata. An epoch of ours above them would have its consumers
-wait for a leader that never comes, and ours be told of a log that was cut; so no log raises one in a directory
+Kafka continues with the leader epochs of its own metadata. With an epoch of ours above them, its consumers would
+wait for a leader that never comes, and ours be told of a truncated log. So no log raises an epoch in a directory
 that was adopted. Earlier versions did: `release_to_kafka` lowers those to the newest that Kafka has given out,
-in the headers of batches, in the epoch files, and in what groups have committed.
+in the headers of batches, in the epoch files, and in the commits of groups.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ _logger = logging.getLogger(__name__)
 
 Path = str | os.PathLike[str]
 
-#: Kafka's name of its own for the same setting, used where segments are smaller than it allows.
+#: Kafka's own name for the same setting, used where segments are smaller than it allows.
 _INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 
 _MAGIC_AT, _MAGIC = 16, 2
 
-#: Producer ids of one adoption; that of another begins elsewhere.
+#: Producer ids of one adoption; those of another begin elsewhere.
 _ID_BLOCK: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class Adopted:
-    """What was taken over."""
+    """Result of an adoption."""
 
     path: str
     cluster_id: str
     topics: Mapping[str, TopicEntry]
-    from_metadata: bool  #: whether Kafka's log of metadata was there, and told names, ids and settings
+    from_metadata: bool  #: whether Kafka's metadata log was there, and told names, ids and settings
     ignored: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict
     )  #: settings without meaning here, by topic
@@ -86,12 +86,12 @@ class Adopted:
 
 @dataclass(frozen=True)
 class HandBack:
-    """What Kafka will find when it starts on the directory."""
+    """What Kafka will find when it starts on the released directory."""
 
     path: str
     known: tuple[str, ...]  #: topics that Kafka knows, and will serve
-    stray: tuple[str, ...]  #: topics that it does not know: it moves them aside as ``-stray``
-    was_clean: bool  #: whether Kafka can start without looking at every log
+    stray: tuple[str, ...]  #: topics that Kafka does not know: it moves them aside as ``-stray``
+    was_clean: bool  #: whether Kafka can start without recovering every log
 
 
 def adopt_kafka_directory(
@@ -102,21 +102,22 @@ def adopt_kafka_directory(
     files: Files = LIBC,
     rng: random.Random | None = None,
 ) -> Adopted:
-    """Take over a directory that Kafka wrote, so that `logstore.open` opens it for writing. Kafka must be stopped.
+    """Adopt a directory that Kafka wrote, so that `logstore.open` opens it for writing. Kafka must be stopped.
 
-    ``settings`` are for topics of which Kafka's metadata do not say how long to keep records: a mapping, a
-    `StoreConfig`, or the path of the broker's ``server.properties``. Without them such topics keep for ever.
-    Durable on return; nothing but ``logstore.topics`` and ``logstore.adopted`` has been written. What sinks had
-    taken in before `release_to_kafka` is remembered.
+    ``settings`` are for topics without retention in Kafka's metadata: a mapping, a
+    `StoreConfig`, or the path of the broker's ``server.properties``. Without them such topics are kept for ever.
+    Durable on return; nothing but ``logstore.topics`` and ``logstore.adopted`` has been written. Batches that
+    sinks had ingested before `release_to_kafka` are remembered.
 
     Raises:
         DirectoryLockedError: Kafka, or another process, has the directory open.
-        NotALogError: it is no directory of Kafka's, was taken over already, holds topics that Kafka is about to
+        NotALogError: it is no directory of Kafka's, was adopted already, holds topics that Kafka is about to
             remove, or only some partitions of a topic. Nothing was changed.
-        DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing was changed.
+        DiskFullError, TooManyFilesError: there is no space, or no file can be opened. Nothing was changed.
         UnsupportedFormatError: a log is in a format from before Kafka 0.11. Nothing was changed.
-        CorruptRecordError: the log of metadata, or what `release_to_kafka` has kept, is damaged. Nothing was
-        changed. ConfigError: settings are unknown or out of range.
+        CorruptRecordError: the metadata log, or the file that `release_to_kafka` has kept, is damaged. Nothing
+            was changed.
+        ConfigError: settings are unknown or out of range.
     """
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else StoreConfig.of(settings)
     directory = Directory(path, files)
@@ -135,10 +136,10 @@ def adopt_kafka_directory(
         try:
             catalogue.save(directory)
         except StorageError:
-            # It may have its name already: the caller is told that nothing was changed.
+            # The file may have its name already, and the caller is told that nothing was changed.
             directory.remove(CATALOGUE)
             raise
-        # Behind it: a file of ours without a catalogue says that one was lost. A store that opens makes up for it.
+        # After the catalogue: a mark without one would look like a lost catalogue. An open store makes up for it.
         try:
             layout.mark_adopted(directory)
         except NO_ROOM as error:
@@ -155,11 +156,11 @@ def adopt_kafka_directory(
 def release_to_kafka(
     path: Path, *, leave_stray: bool = False, clock: Clock = SYSTEM_CLOCK, files: Files = LIBC
 ) -> HandBack:
-    """Make a directory Kafka's again, for it to start on. The store must be closed.
+    """Release a directory to Kafka, for it to start on. The store must be closed.
 
-    Records, topics and ids stay; settings that were changed here are not known to Kafka, which goes by its own.
-    To come back, call `adopt_kafka_directory` again: what sinks have taken in is kept for that in a file of the
-    root, ``logstore-kept``. May be called again after a failure half way: until the last step it is a store.
+    Records, topics and ids stay. Kafka does not know settings that were changed here; it uses its own.
+    To come back, call `adopt_kafka_directory` again: the ingested batches of sinks are kept for that in a file of
+    the root, ``logstore-kept``. May be called again after a failure half way: until the last step it is a store.
     Leader epochs that an earlier version has raised above Kafka's are lowered to those.
 
     Raises:
@@ -193,10 +194,10 @@ def release_to_kafka(
             lower_epochs(layout.partition_directory(directory, place), most, clock=clock)
         _keep(directory, states)
         for name in log_files.partitions_below(directory):
-            # Of what is staged there nobody takes anything in any more.
+            # Staged files there will not be ingested any more.
             staging_directory(directory, name).remove_tree()
             _remove_ours(layout.partition_directory(directory, name))
-        # Last: whatever happens before, it is still a store that opens.
+        # Last: after a crash before this, it is still a store that opens.
         _remove_ours(directory, last=CATALOGUE)
         return told
 
@@ -206,17 +207,17 @@ def release_to_kafka(
 
 
 def _states_of_sinks(directory: Directory, clock: Clock, files: Files) -> dict[str, SinkState]:
-    """How far each query has come, also of an earlier time in which this was a store.
+    """Return the newest state of each query, also from an earlier time in which this was a store.
 
     Raises:
-        NotALogError: a batch is undecided: Kafka could not end its transaction, and would hold readers back.
+        NotALogError: a batch is undecided: Kafka could not end its transaction, and readers would wait for ever.
     """
     kept = Kept.load(directory)
     known: Mapping[str, SinkState] = {} if kept is None else kept.sinks
     place = TopicPartition(SINKS, 0)
     entry = (Catalogue.load(directory) or Catalogue(cluster_id="")).topics.get(SINKS)
     is_going = entry is not None and entry.state is TopicState.DELETING
-    # Going by a `release_to_kafka` that was cut off: all of it is kept already.
+    # Being deleted by a `release_to_kafka` that was interrupted: all of it is kept already.
     if is_going or not layout.partition_directory(directory, place).exists():
         return dict(known)
     from logstore.log import Log
@@ -234,24 +235,24 @@ def _states_of_sinks(directory: Directory, clock: Clock, files: Files) -> dict[s
 
 
 def _keep(directory: Directory, states: Mapping[str, SinkState]) -> None:
-    """Put what Kafka would move aside, and what no log tells, where the next adoption finds it."""
+    """Store what Kafka would move aside, and what no log tells, where the next adoption finds it."""
     catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
     if states or catalogue.next_producer_id % _ID_BLOCK:
         Kept(catalogue.next_producer_id, states).save(directory)
     entry = catalogue.topics.get(SINKS)
     if entry is not None:
-        # Announced, so that a crash leaves a store that opens: the next one finishes it, and takes in what is kept.
+        # Announced: a crash leaves a store that opens. The next open finishes this, and reads what is kept.
         catalogue.with_topic(SINKS, entry.replace(state=TopicState.DELETING)).save(directory)
         layout.remove_partitions(directory, SINKS)
 
 
 def _raised_epochs(directory: Directory) -> dict[TopicPartition, int]:
-    """The partitions that have leader epochs above the newest of Kafka's, and that one."""
+    """Return the partitions with leader epochs above the newest of Kafka's, and that epoch."""
     catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
     cluster = kafka_metadata.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
     raised: dict[TopicPartition, int] = {}
     if cluster is None:
-        # It is elsewhere, and nothing here says which epochs Kafka has given out.
+        # Kafka's metadata are elsewhere, and nothing here says which epochs Kafka has given out.
         return raised
     for place in log_files.partitions_below(directory):
         entry = catalogue.topics.get(place.topic)
@@ -263,7 +264,7 @@ def _raised_epochs(directory: Directory) -> dict[TopicPartition, int]:
 
 
 def _settle_raised(directory: Directory, raised: Mapping[TopicPartition, int], clock: Clock, files: Files) -> None:
-    """Before headers change: logs are recovered, and no commit names an epoch that is about to be gone."""
+    """Recover the logs, and lower epochs in commits, before headers change: no commit may name a removed epoch."""
     from logstore.log import Log
 
     catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
@@ -273,7 +274,7 @@ def _settle_raised(directory: Directory, raised: Mapping[TopicPartition, int], c
         entry = catalogue.topics.get(place.topic)
         if entry is None:
             continue
-        # Kafka's own settings: what compaction deletes here it would delete there.
+        # Kafka's own settings: compaction deletes here what it would delete there.
         with Log.open(
             directory.join(str(place)), entry.settings, clock=clock, files=files, drop_keyless=True
         ) as log:
@@ -296,10 +297,10 @@ def _settle_raised(directory: Directory, raised: Mapping[TopicPartition, int], c
 def _compare(directory: Directory, leave_stray: bool) -> HandBack:
     catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
     cluster = kafka_metadata.read(layout.partition_directory(directory, TopicPartition(CLUSTER_METADATA, 0)))
-    # What the sinks know is kept elsewhere.
+    # The states of the sinks are kept elsewhere.
     there = {name.topic for name in log_files.partitions_below(directory)} - {CLUSTER_METADATA, SINKS}
     if cluster is None:
-        # Its metadata are elsewhere: with another controller, or with ZooKeeper.
+        # Kafka's metadata are elsewhere: with another controller, or with ZooKeeper.
         known = set(catalogue.topics)
     else:
         known = {name for name, entry in catalogue.topics.items() if cluster.ids.get(name) == entry.id}
@@ -328,13 +329,13 @@ def _remove_ours(directory: Directory, last: str = "") -> None:
 
 
 def first_producer_id(rng: random.Random | None) -> int:
-    """The first id to give out in a directory of Kafka's."""
-    # Another block at each adoption: the log may still know the producers of the time before.
+    """Return the first id to give out in a directory of Kafka's."""
+    # Another block at each adoption: the log may still know the producers of an earlier one.
     block = secrets.randbits(20) if rng is None else rng.getrandbits(20)
     return FIRST_PRODUCER_ID + block * _ID_BLOCK
 
 
-# --- looking, before anything is written --------------------------------------------------------
+# --- checks, before anything is written ---------------------------------------------------------
 
 
 def _check_is_kafkas(directory: Directory) -> None:
@@ -479,7 +480,7 @@ def _count(
 def _settings(
     name: str, cluster: kafka_metadata.Cluster | None, given: StoreConfig
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(settings of the topic's own, those of Kafka's that have no meaning here)."""
+    """Return (the topic's own settings, Kafka's settings without meaning here)."""
     own: dict[str, str] = {}
     without: dict[str, str] = {}
     said = {} if cluster is None else {**cluster.broker_settings, **cluster.topic_settings.get(name, {})}
@@ -489,14 +490,14 @@ def _settings(
             own |= canonical({wanted: value})
         except ConfigError:
             without[key] = value
-    # Of a file only what stands in it: not Kafka's default of retention, which would delete.
+    # Of a file only what it sets: Kafka's default of retention would delete.
     changed = {} if given.broker_file else given.log.changed()
     said_by_caller = {key: value for key, value in given.log.items() if key in given.sources or key in changed}
     own = {**canonical(said_by_caller), **own}
     if name.startswith("__"):
         own.setdefault("cleanup.policy", "compact")
     if LogConfig.of(own).deletes:
-        # Nobody says how long: then nobody may delete. Said here, so that no later default does.
+        # Retention that is set nowhere deletes nothing. Set here, so that no later default does.
         own.setdefault("retention.ms", "-1")
         own.setdefault("retention.bytes", "-1")
     return canonical(own), without

@@ -1,4 +1,4 @@
-"""What Kafka's own log of metadata, ``__cluster_metadata-0``, says of topics. Reads only.
+"""Topics in Kafka's own metadata log, ``__cluster_metadata-0``. Reads only.
 
 A record's value is a frame: unsigned varints for the frame's version (1), the record's type and its version,
 then the fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). Only a few types are looked
@@ -10,8 +10,8 @@ at::
      5  PartitionChange…     partition, topic id; tagged: 1 leader
      9  RemoveTopicRecord    topic id
 
-Strings and arrays are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. What
-follows the fields that are read here is passed over. The leader epoch of a partition rises by one with each change
+Strings and arrays are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. Fields
+after those that are read here are skipped. The leader epoch of a partition rises by one with each change
 that names a leader, also none (-1); -2, or no field, says that the leader stays (`PartitionRegistration.merge`). A
 snapshot (``OFFSET-EPOCH.checkpoint``) stands for all records below its offset.
 """
@@ -40,7 +40,7 @@ _FRAME_VERSION: Final = 1
 
 @dataclass
 class Cluster:
-    """The topics of a cluster: ids, partitions, leader epochs and settings, as far as the log says."""
+    """The topics of a cluster: ids, partitions, leader epochs and settings, as far as the log has them."""
 
     ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, set[int]] = field(default_factory=dict)  #: by topic id
@@ -50,7 +50,7 @@ class Cluster:
 
 
 def read(directory: Directory) -> Cluster | None:
-    """The cluster that the log in a directory describes; None if there is no such log.
+    """Return the cluster that the log in a directory describes; None if there is no such log.
 
     Raises:
         CorruptRecordError: a record cannot be understood.
@@ -75,7 +75,7 @@ def read(directory: Directory) -> Cluster | None:
 
 
 def _check_whole(directory: Directory) -> None:
-    """A reader takes the first bad batch for the end of a log; settings that stand behind it must not be missed."""
+    """Raise on a bad batch: a reader takes it for the end of the log and would miss settings behind it."""
     for base in files.base_offsets(directory.names()):
         name = files.segment_file(base, files.LOG)
         file = directory.open(name)
@@ -99,7 +99,7 @@ def _place(match: re.Match[str]) -> tuple[int, int]:
 
 
 def apply(cluster: Cluster, value: bytes) -> None:
-    """Take one record into account.
+    """Apply one record to the cluster.
 
     Raises:
         CorruptRecordError: it ends too early, or its frame is of another version.
@@ -180,7 +180,7 @@ class _Fields:
         self._take(4 * max(self.number() - 1, 0))
 
     def tagged_int32(self, wanted: int, default: int) -> int:
-        """The tagged field of that number; nothing but tagged fields may be left."""
+        """Return the tagged field of that number; nothing but tagged fields may be left."""
         for _ in range(self.number()):
             tag, data = self.number(), self._take(self.number())
             if tag == wanted:

@@ -1,8 +1,8 @@
-"""The catalogue of a store made again from its directories: `logstore.rebuild`, for one that was lost or damaged.
+"""The catalogue of a store, rebuilt from its directories: `logstore.rebuild`, if it was lost or damaged.
 
-The directories tell which topics and partitions there are, ``partition.metadata`` a topic's id, ``meta.properties``
-the cluster's. What they do not tell is lost: the topics' own settings. So nothing of a rebuilt topic is deleted or
-compacted until its user says otherwise, but for the store's own topics, which are compacted as ever. Only the
+The directories tell the topics and partitions, ``partition.metadata`` a topic's id, ``meta.properties``
+the cluster's. The topics' own settings are lost. So nothing of a rebuilt topic is deleted or
+compacted until its user sets that, except for the store's own topics, which are compacted as ever. Only the
 catalogue is written, last and in one step; a damaged one is kept beside it.
 """
 
@@ -47,27 +47,27 @@ _HEADER_BYTES: Final = 61
 _MAGIC: Final = 2
 _READ_BYTES: Final = 1 << 18
 
-#: Added where bytes could not be read: an id that stands there may be any of those given out until now.
+#: Added where bytes could not be read: unread bytes may hold any id given out until now.
 _UNREAD_IDS: Final = 1 << 40
 
-#: What the disk, or its file system, says of bytes that it cannot give.
+#: Errors of the disk, or its file system, about bytes that it cannot read.
 _UNREADABLE: Final = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What the new catalogue says, and what could not be found out."""
+    """The new catalogue, and what could not be found out."""
 
     path: str
     cluster_id: str
     topics: Mapping[str, TopicEntry]
     missing: tuple[TopicPartition, ...]  #: below the highest partition of a topic, and not there
-    damaged: Mapping[TopicPartition, str]  #: could not be read to its end, and why
+    damaged: Mapping[TopicPartition, str]  #: partitions that could not be read to their end, and why
     kept_as: str = ""  #: where the damaged catalogue is now
 
 
 class _Walked(NamedTuple):
-    """What the headers of a log say."""
+    """Facts from the batch headers of a log."""
 
     highest_producer_id: int
     by_position: bool  #: its offsets are positions
@@ -75,7 +75,7 @@ class _Walked(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """What the first bytes of a batch say."""
+    """Fields of a batch's first bytes."""
 
     base_offset: int
     size: int
@@ -86,10 +86,10 @@ class _Head(NamedTuple):
 def rebuild(
     path: Path, *, clock: Clock = SYSTEM_CLOCK, files: Files = LIBC, rng: random.Random | None = None
 ) -> Rebuilt:
-    """Make the lost catalogue of a store again from its directories. The store must be closed.
+    """Rebuild the lost catalogue of a store from its directories. The store must be closed.
 
     Topics keep their ids and partitions. Their settings are lost: each keeps all its records for ever until
-    `Store.alter_topic` says otherwise. What is missing or damaged is named in the answer. A topic may have had
+    `Store.alter_topic` sets retention. Missing and damaged partitions are named in the result. A topic may have had
     more partitions than are here, where the highest are lost too; a topic that was being deleted may be back.
     Reads the head of every batch. Durable on return; nothing but ``logstore.topics`` has been written, and a
     damaged one is kept as ``logstore.topics.damaged``.
@@ -100,13 +100,13 @@ def rebuild(
             different ones. Nothing was changed.
         LaterCatalogueError: the catalogue is whole, and of a later program. Nothing was changed.
         TooManyFilesError, StorageError: the directory, or a log, could not be opened or read, for a reason that
-            says nothing of what it holds; or the catalogue could not be written. Nothing was changed.
+            does not depend on its contents; or the catalogue could not be written. Nothing was changed.
     """
     directory = Directory(path, files)
     _check(directory)
 
     def make() -> Rebuilt:
-        # Looked at before the lock was held, and perhaps changed since.
+        # Checked above without the lock: another process may have changed the directory since.
         _check(directory)
         rebuilt, next_producer_id = _look(directory, clock, rng)
         damaged = directory.read(CATALOGUE)
@@ -153,7 +153,7 @@ def _check(directory: Directory) -> None:
 
 
 def _look(directory: Directory, clock: Clock, rng: random.Random | None) -> tuple[Rebuilt, int]:
-    """What the new catalogue says, and the first producer id that it may give."""
+    """Return the facts of the new catalogue, and the first producer id that it may give."""
     found: dict[str, dict[int, Directory]] = {}
     for place in log_files.partitions_below(directory):
         partition = layout.partition_directory(directory, place)
@@ -182,13 +182,13 @@ def _look(directory: Directory, clock: Clock, rng: random.Random | None) -> tupl
             partitions=max(partitions) + 1,
             settings=settings,
             created_ms=clock.now_ms(),
-            made_with=1,  # how many there were at first is lost: a group shall pass over none that was added
+            made_with=1,  # the original count is lost: a group must skip no partition that was added
             defaults=FOR_EVER,
         )
     cluster_id = layout.read_meta_properties(directory).get("cluster.id") or new_id(rng)
     kept_as = directory.join(DAMAGED) if CATALOGUE in directory.names() else ""
     rebuilt = Rebuilt(directory.path, cluster_id, topics, tuple(missing), damaged, kept_as)
-    # Of the last block an id may have been given to a producer that has not written yet.
+    # An id of the last block may have been given to a producer that has not written yet.
     block = (highest // PRODUCER_ID_BLOCK + 2) * PRODUCER_ID_BLOCK
     return rebuilt, block + (_UNREAD_IDS if damaged else 0)
 
@@ -210,7 +210,7 @@ def _topic_id(directory: Directory, topic: str, partitions: Mapping[int, Directo
 
 
 def _walk(partition: Directory) -> _Walked:
-    """Look at the head of every batch of a log; where one is damaged, the rest of its segment is passed over."""
+    """Read the head of every batch of a log; where one is damaged, the rest of its segment is skipped."""
     highest, problem = -1, ""
     origin, before, expected = -1, 0, -1
     are_positions, has_gap = True, False
@@ -218,7 +218,7 @@ def _walk(partition: Directory) -> _Walked:
         name = log_files.segment_file(base, log_files.LOG)
         try:
             for head in _heads(partition, name):
-                # Those of sinks are made from names, far above all that are given out.
+                # Ids of sinks are made from names, far above all that are given out.
                 if head.producer_id < commit_log.FIRST_PRODUCER_ID:
                     highest = max(highest, head.producer_id)
                 if origin < 0:
@@ -230,17 +230,17 @@ def _walk(partition: Directory) -> _Walked:
                 expected = head.base_offset + head.last_delta + 1
         except (StorageError, ValueError) as error:
             if isinstance(error, StorageError) and errno_of(error) not in _UNREADABLE:
-                # No descriptor, no permission, no memory: that says nothing of the bytes, and may pass.
+                # No descriptor, permission or memory: that tells nothing about the bytes, and may pass.
                 raise
             problem = problem or f"{name}: {error}"
     return _Walked(highest, are_positions and has_gap, problem)
 
 
 def _heads(partition: Directory, name: str) -> Iterator[_Head]:
-    """The head of each batch in a segment's file.
+    """Iterate over the head of each batch in a segment's file.
 
     Raises:
-        ValueError: the bytes from a position on are no batch, and are not room that was reserved.
+        ValueError: the bytes from a position on are no batch, and not preallocated space.
     """
     file = partition.open(name)
     try:
@@ -254,7 +254,7 @@ def _heads(partition: Directory, name: str) -> Iterator[_Head]:
                 data_at = position
             head = data[position - data_at : position - data_at + _HEADER_BYTES]
             if not any(head):
-                return  # room that was reserved ahead
+                return  # preallocated space
             if len(head) < _HEADER_BYTES:
                 raise ValueError(f"a batch is cut short at position {position}")
             base_offset, length, magic, last_delta, producer_id = _HEADER.unpack_from(head)

@@ -1,20 +1,20 @@
-"""A copy of a whole store while it is in use: `Store.snapshot`.
+"""Copy of a whole store while it is in use: `Store.snapshot`.
 
-The copy is made of hard links where the file system has them, so it costs no room until the store deletes what the
-copy still holds. What it is a copy of:
+The copy is made of hard links where the file system has them, so it takes no space until the store deletes files
+that the copy still holds. It contains:
 
-- each partition as it was at one moment during the call, every record before it and none behind it;
+- each partition as of one moment during the call, every record before it and none after it;
 - all topics, partitions and settings of one moment: creating, altering and deleting topics waits meanwhile;
-- the store's own topics, committed offsets among them, as they were *before* any other partition was looked at. So
-  no committed offset points behind the records of the copy; consumers that go on from it read a few records again
+- the store's own topics, committed offsets among them, as of *before* the moment of any other partition. So
+  no committed offset is beyond the records of the copy; consumers that continue from it read a few records again
   at most;
 - everything that was acknowledged before the call, also if it was not yet synced: the copy is on disk when the call
   returns.
 
-It is built under another name, with a mark by which it is known for unfinished and refused, synced, and renamed.
-The mark goes last: it is there before anything else is, and until the copy is whole under its name, so whatever a
-crash leaves is refused by readers and writers alike. The next snapshot of the same store to the same path removes
-it, by its mark and by nothing else.
+The copy is built under another name, with a mark of an unfinished copy, then synced and renamed.
+The mark is the first file written and the last removed, when the copy is whole under its name. So readers
+and writers refuse whatever a crash leaves. The next snapshot of the same store to the same path removes
+it, recognized by its mark and by nothing else.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _logger = logging.getLogger(__name__)
 
 PARTIAL: Final = files.PARTIAL
 
-#: How often the logs may delete under the copy before it gives up.
+#: How often the logs may delete segments being copied before the copy fails.
 _ATTEMPTS: Final = 10
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot holds and what it took."""
+    """Contents and cost of a snapshot."""
 
     path: str
     topics: int
@@ -71,7 +71,7 @@ def take(
     verify: bool,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """See `Store.snapshot`; housekeeping is at rest meanwhile."""
+    """Take a snapshot, see `Store.snapshot`; maintenance is paused meanwhile."""
     target = Directory(path, root.files)
     if target.path == root.path or target.path.startswith(root.path + "/"):
         raise NotALogError("a snapshot cannot lie inside its store; choose another path", path=target.path)
@@ -81,7 +81,7 @@ def take(
             raise NotALogError(
                 "something is there already; choose a path that does not exist yet", path=target.path
             )
-        # Cut off between its name and the end of its mark.
+        # A snapshot that was interrupted between the rename and the removal of its mark.
         _remove(target)
     above = Directory(os.path.dirname(target.path), root.files)
     above.create_durably()
@@ -91,7 +91,7 @@ def take(
     try:
         root.files.rename(partial.path, target.path)
     except StorageError:
-        # What is at the target, if anything, has come there meanwhile, and is another's.
+        # Anything at the target was made meanwhile by another program: only the partial copy is ours.
         with contextlib.suppress(StorageError):
             _remove(partial)
         raise
@@ -101,7 +101,7 @@ def take(
         target.sync()
     except StorageError:
         with contextlib.suppress(StorageError):
-            # Its mark first: what is removed in part, or comes back in part, is never taken for a store.
+            # Its mark first: a partly removed copy, also after a crash, must never be taken for a store.
             target.replace(files.INCOMPLETE, _mark(cluster_id), durable=True)
             _remove(target)
         raise
@@ -132,8 +132,8 @@ def _build(
         try:
             images, made = _copy_logs(logs, partial, link=link, step=lambda done: progress(done, total))
             for log in logs:
-                # The segments behind the linked ones have durable names now: were one lost by a power cut, the
-                # store would write on in a file that the snapshot shares.
+                # Without this, a power cut could lose the segments after the linked ones, and the store
+                # would append to a file that the snapshot shares.
                 log.flush()
             checked = 0
             for number, log in enumerate(logs if verify else [], 1):
@@ -155,7 +155,7 @@ def _build(
 
 
 def _logs(topics: Topics, partitions: Partitions) -> list[Log]:
-    """Every log of the store, opened and flushed: those of the store's own topics first."""
+    """Return every log of the store, opened and flushed: those of the store's own topics first."""
     names = topics.names(internal=True)
     logs = []
     for topic in sorted(names, key=lambda name: (name not in INTERNAL, name)):
@@ -168,7 +168,7 @@ def _logs(topics: Topics, partitions: Partitions) -> list[Log]:
 
 
 def _is_unfinished(directory: Directory, names: list[str], cluster_id: str) -> bool:
-    """Whether a directory is what a snapshot of this store has begun, and opens for nobody."""
+    """Return whether a directory is an unfinished snapshot of this store, which no store opens."""
     if files.INCOMPLETE in names:
         of = directory.read(files.INCOMPLETE)
         # Earlier programs left the mark empty.
@@ -181,10 +181,10 @@ def _mark(cluster_id: str) -> bytes:
 
 
 def _begin(partial: Directory, cluster_id: str) -> None:
-    """An empty directory that is known for what it is."""
+    """Make an empty directory with the mark of an unfinished snapshot."""
     if partial.exists():
         names = partial.names()
-        # Empty, or with the mark on its way in: it had only begun.
+        # Empty, or with a mark that is being written: the snapshot had only begun.
         if set(names) - {files.INCOMPLETE + files.TEMPORARY} and not _is_unfinished(partial, names, cluster_id):
             raise NotALogError(
                 "something that is no unfinished snapshot of this store is in the way; move it, or choose another "
@@ -202,7 +202,7 @@ def _begin(partial: Directory, cluster_id: str) -> None:
 
 
 def _remove(partial: Directory) -> None:
-    """Remove an unfinished copy, its mark last: what a crash leaves is never taken for a store."""
+    """Remove an unfinished copy, its mark last: the remains after a crash are never taken for a store."""
     if not partial.exists():
         return
     for name in partial.names():
@@ -219,7 +219,7 @@ def _below(partial: Directory, log: Log) -> Directory:
 def _copy_logs(
     logs: list[Log], partial: Directory, *, link: bool, step: Callable[[int], object]
 ) -> tuple[dict[TopicPartition, Image], Snapshot]:
-    # All of them before the first byte is copied, in this order: see the head of the module.
+    # All of them before the first byte is copied, in this order: see the module's docstring.
     images = {log.name: log.image() for log in logs}
     linked = copied = 0
     for number, log in enumerate(logs, 1):
@@ -238,7 +238,7 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
     sinks = root.read(KEPT)
     if sinks is not None:
         partial.replace(KEPT, sinks, durable=False, whole=True)
-    # Kafka recovers what has no recovery point; where a log starts it could not know.
+    # Kafka recovers a log without a recovery point, but could not know its log start offset.
     starts = {name: image.log_start_offset for name, image in images.items()}
     partial.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
     kept = {name: entry.replace(state=TopicState.READY, target=0) for name, entry in catalogue.topics.items()}

@@ -6,7 +6,7 @@ A line is one record::
      "key": "AA", "value": "AA 1141", "headers": [["source", "gate"]]}
 
 ``key``, ``value`` and the values of headers are text where the bytes are UTF-8, else an object
-``{"base64": "..."}``, or null. Only ``value`` must be there to read a line; a record that was written with
+``{"base64": "..."}``, or null. Reading a line requires only ``value``; a record that was written with
 `record_to_json` reads back the same. This module alone knows the form. Copies of logs (`copy_log`) keep
 batches as they are, byte for byte.
 """
@@ -29,7 +29,7 @@ _FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "value"
 
 
 class Line(NamedTuple):
-    """One record as a line gives it; None where it says nothing."""
+    """One record as a line gives it; None for a field that is missing."""
 
     value: bytes | None
     key: bytes | None = None
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 def record_to_json(record: Record) -> str:
-    """A record as one line, without its newline."""
+    """Return a record as one line, without its newline."""
     shown = {
         "topic": record.topic,
         "partition": record.partition,
@@ -62,7 +62,7 @@ def _shown(data: bytes | None) -> Any:
 
 
 def record_of_json(line: str | bytes) -> Line:
-    """The record in one line.
+    """Return the record in one line.
 
     >>> record_of_json('{"value": "AA 1141", "key": {"base64": "/w=="}}')[:2]
     (b'AA 1141', b'\\xff')
@@ -131,16 +131,16 @@ def _headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
 def copy_log(
     source: Readable, target: Log, *, keep_offsets: bool = False, step: Callable[[int], None] = lambda count: None
 ) -> int:
-    """Append everything that readers see of one log to another, batch by batch; how many bytes.
+    """Append all records of one log that readers see to another, batch by batch; return the number of bytes.
 
     Timestamps, keys, headers and compression are kept. With ``keep_offsets`` so are offsets, transactions
-    and producers' sequences: ``target`` must end at or below the first of them. Else control batches and
-    aborted records are left out, and what is left gets new offsets. Not durable on return: `Log.flush`.
+    and producers' sequences: ``target`` must end at or below the first of them. Otherwise control batches and
+    aborted records are left out, and the other records get new offsets. Not durable on return: `Log.flush`.
 
     Raises:
         UnexpectedOffsetError: with ``keep_offsets``, the target has those offsets already. Nothing was
             copied.
-        CorruptRecordError: a batch of the source is damaged; what stands before it was copied.
+        CorruptRecordError: a batch of the source is damaged; the batches before it were copied.
         LogstoreError: as `Log.append_batch`.
     """
     first, end = source.log_start_offset, source.high_watermark

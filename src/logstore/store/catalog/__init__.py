@@ -1,1 +1,1 @@
-"""Topics: which there are, where their partitions lie, and their open logs."""
+"""Topics: the catalogue, the directories of their partitions, and their open logs."""

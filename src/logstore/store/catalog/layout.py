@@ -1,6 +1,6 @@
-"""The directories below a store's root: whose they are, and making and removing those of a topic.
+"""The directories below a store's root: recognizing ours, and making and removing those of a topic.
 
-Knows names and directories, not what is in a log, and of the catalogue only whether it is there. Called under
+Knows names and directories, not the contents of a log, and of the catalogue only whether it exists. Called under
 the store's lock, or before another process can have the root.
 """
 
@@ -20,21 +20,21 @@ from logstore.topic_names import INTERNAL
 
 
 def partition_directory(root: Directory, name: TopicPartition) -> Directory:
-    """Where a partition lies, or would."""
+    """Return the directory of a partition, whether it exists or not."""
     return Directory(root.join(str(name)), root.files)
 
 
 def is_ours(directory: Directory) -> bool:
-    """Whether a file of ours marks the directory."""
+    """Return whether a file of ours marks the directory."""
     return files.is_ours(directory.names())
 
 
 def check_root(root: Directory) -> list[TopicPartition]:
-    """The partitions below a root that a store may write, or a new one; nothing is changed.
+    """Return the partitions below a root that a store may write, or a new one; nothing is changed.
 
     Raises:
-        NotALogError: Kafka wrote it, or it holds what belongs to no store.
-        DamagedCatalogueError: it was a store, and its catalogue is gone.
+        NotALogError: Kafka wrote it, or it holds files that belong to no store.
+        DamagedCatalogueError: it was a store, and its catalogue is missing.
     """
     files.refuse_file(root)
     if not root.exists():
@@ -46,7 +46,7 @@ def check_root(root: Directory) -> list[TopicPartition]:
     partitions = files.logs_below(root)
     strangers = files.foreign_directories(root)
     if not files.is_ours(names):
-        # Named as partitions, and filled with something else. In a root of ours `doctor` names them.
+        # Directories named as partitions, with other contents. In a root of ours `doctor` names them.
         named = set(files.partitions_below(root)) - set(partitions)
         strangers += [str(name) for name in sorted(named) if partition_directory(root, name).names()]
     if strangers:
@@ -76,7 +76,7 @@ def check_root(root: Directory) -> list[TopicPartition]:
 
 
 def left_of_a_store(root: Directory) -> str:
-    """What a store has made in a root that has no catalogue; "" where that is nothing.
+    """Return a file that a store has made in a root without a catalogue; "" if there is none.
 
     Nothing is left where Kafka wrote, nor where only single logs were opened: these bring no catalogue.
     """
@@ -85,7 +85,7 @@ def left_of_a_store(root: Directory) -> str:
         return ""
     partitions = files.partitions_below(root)
     ours = [name for name in partitions if is_ours(partition_directory(root, name))]
-    # Written before the catalogue is: on its way in for the first time.
+    # A catalogue that is being written for the first time is no mark of a lost one.
     marks = [name for name in names if name.startswith(files.OURS) and name != CATALOGUE + files.TEMPORARY]
     found = ""
     if not partitions or ours or marks:
@@ -97,12 +97,12 @@ def left_of_a_store(root: Directory) -> str:
                 told.append(f"{name}/{PARTITION_METADATA}")
         told += [str(name) for name in ours if name.topic in INTERNAL]
         found = told[0] if told else ""
-    # Looked for last: a writer that makes the store at this moment has the catalogue in place before the rest.
+    # Looked for last: a writer that makes the store at this moment writes the catalogue before the rest.
     return "" if CATALOGUE in root.names() else found
 
 
 def refuse_lost_catalogue(root: Directory) -> None:
-    """Tell a store without its catalogue from a new one: by the defaults its records would be deleted.
+    """Refuse a store without its catalogue: taken for a new one, it would delete records by the defaults.
 
     Raises:
         DamagedCatalogueError: the root was a store.
@@ -119,7 +119,7 @@ def refuse_lost_catalogue(root: Directory) -> None:
 
 
 def holds_a_log(names: list[str]) -> bool:
-    """Whether the names in a partition's directory are those of a log: one that lost its files is no new one."""
+    """Return whether the names in a partition's directory are a log's; one that lost its files is no new log."""
     return checkpoints.RECOVERY in names or any(
         files.belongs_to_a_segment(name) and files.LOG in name for name in names
     )
@@ -130,7 +130,7 @@ def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_i
     for number in numbers:
         directory = partition_directory(root, TopicPartition(topic, number))
         directory.create()
-        # Before any segment: one alone would look like Kafka's. Empty, it says that nothing is known yet.
+        # Before any segment: a segment alone would look like Kafka's. Empty, it says that nothing is known yet.
         directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
         write_partition_metadata(directory, topic_id)
         directory.sync()
@@ -138,13 +138,13 @@ def make_partitions(root: Directory, topic: str, numbers: Iterable[int], topic_i
 
 
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:
-    """Kafka's note of the topic's id, by which it knows a partition for its own."""
-    # A hint for Kafka only: whole or absent, whichever a power cut leaves.
+    """Write Kafka's file with the topic's id, by which Kafka recognizes a partition as its own."""
+    # Not synced, a hint for Kafka only: after a power cut it is whole or absent.
     directory.replace(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode(), durable=False, whole=True)
 
 
 def read_partition_metadata(directory: Directory) -> str | None:
-    """The topic id in a partition's directory, or None if none is told there."""
+    """Return the topic id in a partition's directory, or None if there is none."""
     data = directory.read(PARTITION_METADATA) or b""
     for line in data.decode("ascii", errors="replace").splitlines():
         key, _, value = line.partition(":")
@@ -154,7 +154,7 @@ def read_partition_metadata(directory: Directory) -> str | None:
 
 
 def remove_partitions(root: Directory, topic: str, first: int = 0) -> int:
-    """Remove a topic's partitions from number ``first`` on, highest first; how many. Durable on return."""
+    """Remove a topic's partitions from number ``first``, highest first; return their count. Durable on return."""
     doomed = [name for name in files.partitions_below(root) if name.topic == topic and name.partition >= first]
     for name in reversed(doomed):
         remove_partition(partition_directory(root, name))
@@ -163,19 +163,19 @@ def remove_partitions(root: Directory, topic: str, first: int = 0) -> int:
 
 
 def write_meta_properties(root: Directory, cluster_id: str, node_id: int, directory_id: str) -> None:
-    """Kafka's note of whose directory this is, unless there is one."""
+    """Write Kafka's file with the ids of cluster, node and directory, unless there is one."""
     if root.read(files.META_PROPERTIES) is None:
         text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
         root.replace(files.META_PROPERTIES, text.encode(), durable=True)
 
 
 def mark_adopted(root: Directory) -> None:
-    """Note for logs that are opened alone that Kafka's metadata name the leader epochs. Durable on return."""
+    """Mark, for logs that are opened alone, that Kafka's metadata name the leader epochs. Durable on return."""
     root.replace(ADOPTED, b"the leader epochs are Kafka's\n", durable=True)
 
 
 def read_meta_properties(root: Directory) -> dict[str, str]:
-    """What Kafka, or we, noted of the directory; empty if nothing."""
+    """Return the properties that Kafka, or we, wrote for the directory; empty if there are none."""
     found = {}
     for line in (root.read(files.META_PROPERTIES) or b"").decode("utf-8", errors="replace").splitlines():
         key, separator, value = line.partition("=")

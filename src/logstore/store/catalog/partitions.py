@@ -1,7 +1,7 @@
 """The open logs of a store: each is opened when it is first used, and closed with the store.
 
-Owns every `Log` or `LogReader` of the store; nobody else closes them. Two threads that ask for different
-partitions open them side by side; two that ask for the same one get the same log.
+Owns every `Log` or `LogReader` of the store; no other object closes them. Two threads that ask for different
+partitions open them concurrently; two that ask for the same one get the same log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from logstore.topic_names import INTERNAL
 
 
 class Partitions:
-    """Opens a partition's log on first use and keeps it."""
+    """The open logs: each is opened on first use and kept."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class Partitions:
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
-        #: Who says how much a log may write; set once, before any log is opened.
+        #: The disk-space quota of a log; set once, before any log is opened.
         self.quota_of: Callable[[TopicPartition], SpaceQuota | None] = lambda name: None
-        #: How a log of the store's own is opened, which may find the disk full; set once, as that.
+        #: Opens a log of the store's own, which may find the disk full; set once, before any log is opened.
         self.with_room: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
 
     def get(self, name: TopicPartition) -> Opened:
-        """The log of a partition that exists, opened if it is not.
+        """Return the log of a partition that exists, opened if it is not.
 
         Raises:
-            DamagedLogError, StorageError: as `Log.open`; the next call tries again.
+            DamagedLogError, StorageError: as `Log.open`; the next call retries.
         """
         found = self._open.get(name)
         return shielded(self._opened, name) if found is None else found
@@ -75,8 +75,8 @@ class Partitions:
                     return found
                 turn = self._opening.setdefault(name, threading.Lock())
             with held(turn):
-                # Else another thread has had this turn, and what it has opened may be closed again: the threads
-                # that come now take another one.
+                # Another thread had this turn if it is not the current one. What that thread opened may be closed
+                # again, and threads that come now take another turn.
                 if self._opening.get(name) is turn:
                     return self._open_in_turn(name)
 
@@ -89,7 +89,7 @@ class Partitions:
             with held(self._lock):
                 if found is not None and not self._closed:
                     self._open[name] = found
-                # By its own thread only, together with the entry that makes it needless.
+                # Deleted by this thread alone, while the log is stored: before that, another would open it again.
                 del self._opening[name]
         if self._closed:
             found.close()
@@ -127,7 +127,7 @@ class Partitions:
             raise StoreClosedError("the store is closed; open it again", path=self._root.path)
 
     def opened(self, topic: str | None = None) -> Iterator[Opened]:
-        """Every log that is open now, of one topic or of all, by name."""
+        """Iterate over every log that is open now, of one topic or of all, by name."""
         with held(self._lock):
             found = sorted(self._open.items())
         for name, log in found:
@@ -135,7 +135,7 @@ class Partitions:
                 yield log
 
     def taken(self) -> Taken:
-        """What appends to all logs that are open now have taken. Less than before once one has been closed."""
+        """Sum what appends to all open logs have taken. Less than before once a log has been closed."""
         appends, size, sync_s = 0, 0, 0.0
         for log in list(self._open.values()):
             if isinstance(log, Log):
@@ -146,9 +146,9 @@ class Partitions:
         return Taken(appends, size, sync_s)
 
     def settle(self, topic: str) -> None:
-        """Wait for those who are opening logs of a topic: whoever comes later goes by the catalogue as it is now.
+        """Wait for threads that are opening logs of a topic; later ones use the catalogue as it is now.
 
-        For the writer, who has changed the catalogue before.
+        For the writer, which has changed the catalogue before.
         """
         with held(self._lock):
             turns = [turn for name, turn in self._opening.items() if name.topic == topic]
@@ -157,9 +157,9 @@ class Partitions:
                 pass
 
     def close_topic(self, topic: str, reason: str = "") -> None:
-        """Close and forget the logs of one topic, whose users are told the reason; `get` opens them again."""
+        """Close and forget the logs of one topic, whose users get the reason; `get` opens them again."""
         if not self._read_only:
-            # Else one that is being opened would stay, with files that are removed, for a later topic of the name.
+            # A log that is being opened would stay, with deleted files, for a later topic of the name.
             # (A reader learns of its topic's end while it opens, and would wait for itself.)
             self.settle(topic)
         with held(self._lock):
@@ -177,15 +177,15 @@ class Partitions:
 
 
 class LentLog(Log):
-    """A log of a store in the hands of its user: the very same log, but it keeps the store alive.
+    """A log of a store as its user gets it: the very same log, but it keeps the store alive.
 
-    The log itself cannot: the store's own end, also of one that was dropped, has to hold its logs.
+    The log itself cannot: the store's finalizer, also that of a dropped store, refers to its logs.
     """
 
     __slots__ = ("_log", "_store")
 
     def __init__(self, log: Log, store: object) -> None:
-        self.__dict__ = log.__dict__  # so that what either changes holds for both
+        self.__dict__ = log.__dict__  # shared: a change of either holds for both
         self._log = log
         self._store = store
 
@@ -201,7 +201,7 @@ class LentLog(Log):
 
 
 class LentReader(LogReader):
-    """As `LentLog`, of a store that is open read-only."""
+    """A log as `LentLog`, of a store that is open read-only."""
 
     __slots__ = ("_store",)
 
@@ -211,12 +211,12 @@ class LentReader(LogReader):
 
 
 def lent(log: Opened, store: object) -> Opened:
-    """A log for the user of a store, which keeps it from being closed as one that nothing refers to."""
+    """Return a log for the user of a store, which keeps the store from being closed as one that was dropped."""
     return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
 
 
 def close_all(logs: list[Opened], reason: str) -> None:
-    """Close logs one after the other, for a reason; a failure keeps none of the others open."""
+    """Close logs one after the other, for a reason; after a failure the others are still closed."""
     failure: BaseException | None = None
     for log in logs:
         try:

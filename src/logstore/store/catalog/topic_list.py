@@ -1,28 +1,28 @@
-"""Which topics a store has: `logstore.topics`, one small text file in the root.
+"""The list of a store's topics: `logstore.topics`, one small text file in the root.
 
 This module alone knows the file's bytes and replaces it. A change of the catalogue is one replacement:
-write beside, sync, rename, sync the directory; so after a crash either the old one or the new one is
-there, whole. What a change needs besides (directories to make or to remove) is announced by the state of
+write beside, sync, rename, sync the directory. So after a crash either the old one or the new one is
+there, whole. Directories that a change makes or removes are announced by the state of
 the topic before it begins, and the next open for writing finishes or undoes it (`store.catalog.topics`)::
 
     logstore topics 2
     {"cluster_id": "…", "next_producer_id": 0, "topics": {"flights": {"id": "…", …}}}
     crc32c 1f9a2b44
 
-The second line is JSON, as it may be edited by nobody: the third is the CRC-32C of the two above it,
-newlines included. An entry has the topic's ``id`` (128 bits, in Kafka's text form), ``partitions``, ``state``,
-``settings`` (the topic's own, by dotted key), ``created_ms``, ``target`` while partitions are being added,
-``made_with`` once some were: how many there were before the first of these; and ``kind`` (`LogKind`) unless it was
-never recorded: that of its logs, for one whose own files have lost it.
-``adopted`` says that Kafka's metadata name the leader epochs; where it is missing, the producer ids tell, which
-begin elsewhere in such a directory.
+The second line is JSON. The third is the CRC-32C of the two above it, newlines included, so the file
+cannot be edited by hand. An entry has the topic's ``id`` (128 bits, in Kafka's text form), ``partitions``,
+``state``, ``settings`` (the topic's own, by dotted key) and ``created_ms``. It has ``target``
+while partitions are being added, and ``made_with`` once some were: the number of partitions before the first of
+these. It has ``kind`` (`LogKind`) unless it was never recorded: that of its logs, for a log that has lost its own
+record. ``adopted`` says that Kafka's metadata name the leader epochs; where it is missing, the producer ids tell,
+which begin elsewhere in such a directory.
 
 **`logstore.newest`** holds the number of the newest catalogue, with a CRC-32C of the line before it::
 
     logstore newest 1
     17 5f0c81aa
 
-A catalogue with a lower number is an earlier copy, restored without the rest: it would give producer ids
+A catalogue with a lower number is an earlier copy, restored without the rest. It would give producer ids
 that were given already, and delete by settings that were changed. Without the file every catalogue is the newest.
 
 May be called from any thread; the store's lock keeps writers apart.
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     import random
 
 CATALOGUE = "logstore.topics"
-#: The number of the newest catalogue, so that an earlier copy of it is known for one.
+#: The number of the newest catalogue, by which an earlier copy is recognized.
 NEWEST = "logstore.newest"
 
-#: Far above what any cluster of Kafka's has given out, or will: a producer id must mean one producer to both.
+#: Far above every id that a Kafka cluster has given out, or will: a producer id must mean one producer to both.
 FIRST_PRODUCER_ID: Final = 1 << 40
 
 _HEAD = b"logstore topics "
@@ -66,12 +66,12 @@ _NEWEST = re.compile(rb"logstore newest 1\n(\d{1,18}) ([0-9a-f]{8})\n")
 
 
 class TopicState(enum.Enum):
-    """What is true of a topic's directories."""
+    """The state of a topic's directories."""
 
-    CREATING = "creating"  #: announced; some directories may be missing, nobody has been told of it
+    CREATING = "creating"  #: announced; some directories may be missing, no caller has been told of it
     READY = "ready"
     GROWING = "growing"  #: ready with ``partitions``; directories up to ``target`` are being made
-    DELETING = "deleting"  #: gone for everybody; some directories may still be there
+    DELETING = "deleting"  #: deleted for every caller; some directories may still be there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +83,20 @@ class TopicEntry:
     state: TopicState = TopicState.READY
     settings: Mapping[str, str] = field(default_factory=dict)
     created_ms: int = -1
-    target: int = 0  #: the number of partitions that a growing topic shall have
-    #: What deletes its records, as it was when the topic was made; None for one made before it was recorded.
+    target: int = 0  #: the number of partitions that a growing topic will have
+    #: The settings that delete its records, as when the topic was made; None if they were not recorded then.
     defaults: Mapping[str, str] | None = None
     kind: LogKind = LogKind.UNRECORDED  #: what a gap between segments means, for a log that has lost its own record
     made_with: int = 0  #: how many partitions there were before any was added; 0 if none ever was
 
     def replace(self, **fields: Any) -> TopicEntry:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Every topic of a store, and what belongs to the store as a whole."""
+    """Every topic of a store, and the facts of the store as a whole."""
 
     cluster_id: str
     next_producer_id: int = 0
@@ -105,7 +105,7 @@ class Catalogue:
     number: int = field(default=0, compare=False)  #: rises with each replacement of the file
 
     def with_topic(self, name: str, entry: TopicEntry | None) -> Catalogue:
-        """A copy in which a topic has another entry, or none."""
+        """Return a copy in which a topic has another entry, or none."""
         topics = (
             {**self.topics, name: entry}
             if entry is not None
@@ -114,13 +114,13 @@ class Catalogue:
         return dataclasses.replace(self, topics=topics)
 
     def with_next_producer_id(self, number: int) -> Catalogue:
-        """A copy that gives producer ids from ``number`` on."""
+        """Return a copy that gives producer ids from ``number``."""
         return dataclasses.replace(self, next_producer_id=number)
 
     # -- bytes
 
     def to_bytes(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the file."""
         facts = {
             "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
@@ -146,11 +146,11 @@ class Catalogue:
 
     @classmethod
     def of_bytes(cls, data: bytes, path: str) -> Catalogue:
-        """The catalogue in a file's bytes.
+        """Return the catalogue in a file's bytes.
 
         Raises:
-            DamagedCatalogueError: they are not what `to_bytes` gives.
-            LaterCatalogueError: they are of a later version.
+            DamagedCatalogueError: the bytes are not those that `to_bytes` gives.
+            LaterCatalogueError: the bytes are of a later version.
         """
         lines = data.split(b"\n")
         if len(lines) != 4 or lines[3] or not lines[0].startswith(_HEAD):
@@ -198,12 +198,12 @@ class Catalogue:
 
     @classmethod
     def load(cls, root: Directory) -> Catalogue | None:
-        """What the root's file says, or None if there is none.
+        """Return the catalogue in the root's file, or None if there is none.
 
         Raises:
             DamagedCatalogueError: the file is not whole, or a newer one was written since.
         """
-        # Its number first: a writer beside replaces the catalogue before it.
+        # Its number first: a concurrent writer replaces the catalogue before the number.
         newest = _newest(root)
         data = root.read(CATALOGUE)
         if data is None:
@@ -221,19 +221,19 @@ class Catalogue:
         """Replace the root's file. Durable on return.
 
         Raises:
-            StorageError: the old catalogue still stands, unless only the last sync has failed: then
+            StorageError: the old catalogue still holds, unless only the last sync has failed. Then
                 either may be found after a power cut, and the new one before.
         """
         number = max(self.number, _newest(root)) + 1
         root.replace(CATALOGUE, dataclasses.replace(self, number=number).to_bytes(), durable=True)
-        # A crash before this leaves a number that is too low, which says nothing.
+        # A crash before this leaves a number that is too low, which refuses nothing.
         line = b"logstore newest 1\n%d" % number
         with contextlib.suppress(StorageError):
             root.replace(NEWEST, b"%s %08x\n" % (line, crc32c(line)), durable=False, whole=True)
 
 
 def _newest(root: Directory) -> int:
-    """The number of the newest catalogue, as far as is known; 0 if nothing is."""
+    """Return the number of the newest catalogue, as far as known; 0 if it is not."""
     match = _NEWEST.fullmatch(root.read(NEWEST) or b"")
     if match is None or int(match[2], 16) != crc32c(match[0][: match.end(1)]):
         return 0
@@ -245,7 +245,7 @@ def _texts(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def new_id(rng: random.Random | None = None) -> str:
-    """128 random bits in the text form of Kafka's `Uuid`: base64 for URLs, without padding.
+    """Return 128 random bits in the text form of Kafka's `Uuid`: base64 for URLs, without padding.
 
     >>> len(new_id())
     22
@@ -253,7 +253,7 @@ def new_id(rng: random.Random | None = None) -> str:
     while True:
         data = os.urandom(16) if rng is None else rng.getrandbits(128).to_bytes(16, "big")
         text = base64.urlsafe_b64encode(data).decode().rstrip("=")
-        # Kafka gives out none that begins with a dash: it would look like an option.
+        # Kafka gives out no id that begins with a dash: it would look like an option.
         if not text.startswith("-"):
             return text
 

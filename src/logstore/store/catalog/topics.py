@@ -1,12 +1,12 @@
-"""The topics of a store: creating, changing, growing and deleting them, so that each happens whole or not.
+"""The topics of a store: creating, changing, growing and deleting them, each completely or not at all.
 
-The catalogue says what there is; directories follow it. A change that needs both is announced in the
-catalogue first, durably, then made, then declared done. Whoever opens the root for writing next settles
-what a crash has left: a topic that was only announced goes (nobody was told of it), as do partitions
-that a topic was growing by; a deletion is finished.
+The catalogue is authoritative; directories follow it. A change that needs both is announced in the
+catalogue first, durably, then made, then declared done. The next process that opens the root for writing settles
+what a crash has left. It removes a topic that was only announced (no caller was told of it) and partitions
+that a topic was growing by; it finishes a deletion.
 
-`Topics` belongs to the writer, who holds the root; `FollowedTopics` reads the same file beside it. The
-catalogue is an immutable value: who looks at it takes no lock.
+`Topics` belongs to the writer, which holds the root; `FollowedTopics` reads the same file concurrently. The
+catalogue is an immutable value: reading it takes no lock.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: How many producer ids are taken at a time, so that few of them cost a write of the catalogue (as in Kafka).
+#: How many producer ids are reserved at a time, so that few of them cost a write of the catalogue (as in Kafka).
 PRODUCER_ID_BLOCK = 1000
 
-#: What a topic of the store's own keeps the newest record of.
+#: The records of which a topic of the store's own keeps the newest.
 _NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each sink"}
 
-#: What a caller is told that still uses the logs of a topic that was deleted, or made again.
+#: Errors for a caller that still uses the logs of a topic that was deleted, or made again.
 DELETED = "its topic was deleted; store.topics() names those that there are"
 REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
 
@@ -80,7 +80,7 @@ _THERE = (TopicState.READY, TopicState.GROWING)
 
 
 def _check_internal(name: str, config: LogConfig) -> None:
-    """Refuse settings under which the newest record of a group, or of a sink, could go."""
+    """Refuse settings under which the newest record of a group, or of a sink, could be deleted."""
     if name in _NEWEST_OF and (not config.compacts or config.deletes):
         raise PolicyViolationError(
             f"topic {name!r} holds the newest {_NEWEST_OF[name]}: its cleanup.policy is compact, and nothing else"
@@ -89,14 +89,14 @@ def _check_internal(name: str, config: LogConfig) -> None:
 
 RETENTION_UNRECORDED = "made before retention was recorded: it is kept for ever"
 
-#: How a topic is kept that no user has said otherwise of.
+#: Retention of a topic that no user has set.
 FOR_EVER: Mapping[str, str] = MappingProxyType(
     {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
 )
 
 
 def settings_unknown(name: str) -> dict[str, str]:
-    """The settings of a topic whose own are lost: nothing of it is deleted until its user says otherwise."""
+    """Return the settings of a topic whose own are lost: nothing of it is deleted until its user sets retention."""
     if name in INTERNAL:
         return {"cleanup.policy": "compact"}
     return dict(FOR_EVER)
@@ -105,22 +105,22 @@ def settings_unknown(name: str) -> dict[str, str]:
 def effective_config(
     config: StoreConfig, entry: TopicEntry, settings: Mapping[str, Setting] | None = None
 ) -> LogConfig:
-    """What a topic has in all: its own settings, or these instead; what was said of all logs; what it is made with.
+    """Return all settings of a topic: its own, or ``settings`` instead; the store's; its recorded defaults.
 
-    A topic of an older catalogue was made with nothing that is known: it is kept for ever.
+    A topic of an older catalogue has no recorded defaults: it is kept for ever.
     """
     defaults = FOR_EVER if entry.defaults is None else entry.defaults
     return LogConfig.of({**defaults, **config.said_of_logs(), **(entry.settings if settings is None else settings)})
 
 
 def is_retention_unrecorded(name: str, entry: TopicEntry, config: LogConfig) -> bool:
-    """Whether a topic was made before retention was recorded, and is kept for ever only because of that."""
+    """Return whether a topic was made before retention was recorded, and is kept for ever only because of that."""
     keeps = config.deletes and config.retention_ms < 0 and config.retention_bytes < 0
     return entry.defaults is None and keeps and name not in INTERNAL and "retention.ms" not in entry.settings
 
 
 class TopicTable(ABC):
-    """Looking at the topics, by whoever may."""
+    """The topics of a store, for reading."""
 
     def __init__(self, root: Directory, config: StoreConfig) -> None:
         self._root = root
@@ -132,10 +132,10 @@ class TopicTable(ABC):
         """The catalogue as it is known now."""
 
     def refresh(self) -> None:  # noqa: B027  a writer knows its own catalogue
-        """Look whether the catalogue has changed."""
+        """Read the catalogue again if it has changed."""
 
     def names(self, *, internal: bool = False) -> list[str]:
-        """Every topic, sorted; those of the store itself only with ``internal``."""
+        """Return every topic, sorted; those of the store itself only with ``internal``."""
         self.refresh()
         return sorted(
             name
@@ -144,12 +144,12 @@ class TopicTable(ABC):
         )
 
     def find(self, name: str) -> TopicEntry | None:
-        """A topic's entry, or None if there is no such topic now."""
+        """Return a topic's entry, or None if there is no such topic now."""
         entry = self.catalogue.topics.get(name)
         return entry if entry is not None and entry.state in _THERE else None
 
     def entry(self, name: str, topic_id: str | None = None) -> TopicEntry:
-        """A topic's entry.
+        """Return a topic's entry.
 
         Raises:
             UnknownTopicError: there is no such topic, or the one with ``topic_id`` was deleted.
@@ -174,11 +174,11 @@ class TopicTable(ABC):
         return entry
 
     def entry_now(self, name: str, topic_id: str | None = None) -> TopicEntry:
-        """`entry`, as the catalogue has it at this moment. Raises as that does."""
+        """Return `entry` as the catalogue has it at this moment. Raises as that does."""
         return self.entry(name, topic_id)
 
     def is_compaction_confirmed(self, name: str) -> bool:
-        """Whether a topic's own settings ask for compaction: its records were looked at when they were set."""
+        """Return whether a topic's own settings ask for compaction: its records were checked when they were set."""
         return "compact" in self.entry(name).settings.get("cleanup.policy", "")
 
     def check_partition(self, name: str, partition: int, topic_id: str | None = None) -> None:
@@ -200,10 +200,10 @@ class TopicTable(ABC):
             )
 
     def config_of(self, name: str) -> LogConfig:
-        """The settings of a topic's logs: see `effective_config`.
+        """Return the settings of a topic's logs: see `effective_config`.
 
-        What the store keeps for its own ends is compacted, also where its settings are not known, as after the
-        catalogue was lost: by the defaults, the newest record of a group or of a sink would go by age.
+        The store's own topics are compacted, also where their settings are not known, as after the
+        catalogue was lost: by the defaults, the newest record of a group or of a sink would be deleted by age.
         """
         entry = self.entry(name)
         if name in INTERNAL and "cleanup.policy" not in entry.settings:
@@ -211,11 +211,11 @@ class TopicTable(ABC):
         return self.effective(entry)
 
     def effective(self, entry: TopicEntry, settings: Mapping[str, Setting] | None = None) -> LogConfig:
-        """What a topic has in all, with its own settings or with these instead."""
+        """Return all settings of a topic, with its own or with ``settings`` instead."""
         return effective_config(self._config, entry, settings)
 
     def is_retention_chosen(self, name: str, settings: Mapping[str, str] | None = None) -> bool:
-        """Whether it was said how long a topic is kept, or would be with these settings: else it is by default."""
+        """Return whether a topic's retention was set, or would be with these settings; else it is the default."""
         entry = self.find(name)
         own = settings if settings is not None or entry is None else entry.settings
         said = {*(own or ()), *self._config.said_of_logs(), *self._config.sources}
@@ -239,14 +239,14 @@ class Topics(TopicTable):
         self._partitions: Partitions | None = None
 
     def manage(self, partitions: Partitions) -> None:
-        """Close or change these logs when their topic is."""
+        """Set the logs to be closed or changed when their topic is."""
         self._partitions = partitions
 
     @property
     def catalogue(self) -> Catalogue:
         return self._catalogue
 
-    # -- what a crash has left
+    # -- recovery after a crash
 
     def _settle(self, found: Catalogue | None) -> Catalogue:
         catalogue = found or Catalogue(
@@ -271,7 +271,7 @@ class Topics(TopicTable):
         if settled != found:
             settled.save(self._root)
         if settled.adopted and ADOPTED not in self._root.names():
-            # By an earlier version, or the mark is lost: a log that is opened alone goes by it.
+            # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
         layout.write_meta_properties(self._root, settled.cluster_id, self._config.node_id, new_id(self._rng))
         return settled
@@ -283,12 +283,12 @@ class Topics(TopicTable):
         """Make topics of the logs below the root that the catalogue does not know.
 
         Single logs follow the store's settings. A topic that a store has made had settings of its own, which an
-        older catalogue in the place of the last one does not know: it is kept for ever. What has the id of a topic
-        that is known is left alone: it is a copy, or was moved.
+        older catalogue, restored in place of the last one, does not know: it is kept for ever. A topic with the id
+        of a known one is left alone: it is a copy, or was moved.
         """
         numbers: dict[str, set[int]] = {}
         for name in files.logs_below(self._root):
-            # Kafka's own log of a directory that was adopted: it stays Kafka's.
+            # Kafka's own metadata log of a directory that was adopted: it stays Kafka's.
             if name.topic not in catalogue.topics and name.topic != CLUSTER_METADATA:
                 numbers.setdefault(name.topic, set()).add(name.partition)
         for topic, found in sorted(numbers.items()):
@@ -299,7 +299,7 @@ class Topics(TopicTable):
             known_id = next(filter(None, map(layout.read_partition_metadata, directories)), None)
             of = next((name for name, entry in catalogue.topics.items() if entry.id == known_id), None)
             if of is not None:
-                # A copy, or moved: two topics of one id would be one to whatever goes by ids.
+                # A copy, or moved: two topics of one id would be one to any code that uses ids.
                 _logger.warning(
                     "passed over a copy of another topic: root=%s topic=%s of=%s", self._root.path, topic, of
                 )
@@ -321,13 +321,13 @@ class Topics(TopicTable):
     # -- changing
 
     def unchanged(self) -> held:
-        """No topic is made, changed or deleted meanwhile."""
+        """Hold off every change: no topic is made, changed or deleted until the lock is released."""
         return held(self._lock)
 
     def create(
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
-        """Make a topic. Durable on return; on an error there is none of it."""
+        """Make a topic. Durable on return; on an error nothing of it is left."""
 
         def make() -> TopicEntry:
             return self._create(name, partitions, settings, if_not_exists=if_not_exists)
@@ -344,7 +344,7 @@ class Topics(TopicTable):
                     return found
                 raise TopicExistsError(f"topic {name!r} exists already, with {found.partitions} partition(s)")
             if found is not None:
-                # An earlier call failed half way, on a full disk for one.
+                # An earlier call failed half way, as on a full disk: its directories would be in the way.
                 self._remove_locked(name, found)
             check_name(name, self._catalogue.topics)
             check_partition_count(partitions)
@@ -372,13 +372,13 @@ class Topics(TopicTable):
             return entry
 
     def _new_defaults(self) -> Mapping[str, str]:
-        """What is recorded with a topic that is made now: for ever, but Kafka's with a ``server.properties``."""
+        """Return the retention recorded with a new topic: for ever, but Kafka's with a ``server.properties``."""
         if not self._config.broker_file:
             return FOR_EVER
         return {key: str(value) for key, value in self._config.log.items() if key in KEEPING}
 
     def _refuse_in_the_way(self, name: str, numbers: range) -> None:
-        """Keep what stands where new partitions shall be: taken for them, it would be removed if that fails.
+        """Refuse directories in the place of new partitions: if the call fails, they would be removed with them.
 
         Raises:
             NotALogError: there is a directory.
@@ -393,8 +393,8 @@ class Topics(TopicTable):
                 )
 
     def _undo_locked(self, name: str, entry: TopicEntry) -> None:
-        """Take back a topic that could not be made; where that fails too, the next open does it."""
-        # Whatever the file says now, in this process the topic is not there.
+        """Undo a topic that could not be made; where that fails too, the next open does it."""
+        # Whatever the file says now, in this process the topic does not exist.
         half_made = entry.replace(state=TopicState.CREATING)
         self._catalogue = self._catalogue.with_topic(name, half_made)
         try:
@@ -405,7 +405,7 @@ class Topics(TopicTable):
             _logger.warning("a topic is left half made: topic=%s error=%s", name, error)
 
     def alter(self, name: str, changes: Mapping[str, Setting], *, drop_keyless: bool = False) -> TopicEntry:
-        """Change settings of a topic; None takes a key back to the store's default. Durable on return."""
+        """Change settings of a topic; None resets a key to the store's default. Durable on return."""
         with held(self._lock):
             entry = self.entry(name)
             own = _changed(entry.settings, changes)
@@ -413,15 +413,15 @@ class Topics(TopicTable):
             _check_internal(name, after)
             changed = entry.replace(settings=own)
             if after.compacts and not drop_keyless and not self.is_compaction_confirmed(name):
-                # Each looks for records without a key: one that is opened later would be too late.
+                # Opening looks for records without a key: one that is opened after the change would be too late.
                 for number in range(entry.partitions):
                     self._opened(TopicPartition(name, number))
             try:
-                # Tried first: a setting may be one that an open log cannot change.
+                # Tried first: an open log cannot change some settings.
                 self._reconfigure(name, after, drop_keyless)
                 self._save_locked(name, changed)
                 if self._partitions is not None:
-                    # One that was being opened meanwhile may have the settings of before.
+                    # A log that was being opened meanwhile may have the old settings.
                     self._partitions.settle(name)
                 self._reconfigure(name, after, drop_keyless)
             except BaseException:
@@ -436,7 +436,7 @@ class Topics(TopicTable):
             self._partitions.get(name)
 
     def altered(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
-        """What a topic would have in all after `alter`, and of its own."""
+        """Return all settings of a topic as they would be after `alter`, and its own."""
         entry = self.entry(name)
         own = _changed(entry.settings, changes)
         return self.effective(entry, own), own
@@ -448,12 +448,12 @@ class Topics(TopicTable):
                     log.reconfigure(config, drop_keyless=drop_keyless)
 
     def grow(self, name: str, total: int) -> TopicEntry:
-        """Give a topic more partitions. Durable on return; on an error it has those of before."""
+        """Give a topic more partitions. Durable on return; on an error it has the old ones."""
         with held(self._lock):
             entry = self.entry(name)
             check_partition_count(total)
             if name in INTERNAL:
-                # Which partition a group's offsets are in follows from how many there are.
+                # The partition of a group's offsets follows from the partition count.
                 raise InvalidPartitionsError(f"how many partitions {name!r} has is fixed when it is made")
             if total <= entry.partitions:
                 raise InvalidPartitionsError(
@@ -483,14 +483,14 @@ class Topics(TopicTable):
             return grown
 
     def delete(self, name: str) -> TopicEntry:
-        """Delete a topic with all its records; what it was. Gone for good on return.
+        """Delete a topic with all its records; return its last entry. It is gone for good on return.
 
-        If that fails half way, the topic is gone for everybody, and the next open removes the rest.
+        If that fails half way, the topic is deleted for every caller, and the next open removes the rest.
         """
         with held(self._lock):
             entry = self.entry(name)
             doomed = entry.replace(state=TopicState.DELETING)
-            # A full disk is emptied like this, and first something has to be written.
+            # Deleting a topic frees a full disk, but has to write first.
             self.reserve.with_room(lambda: self._save_locked(name, doomed))
             self._remove_locked(name, doomed)
             _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
@@ -501,7 +501,7 @@ class Topics(TopicTable):
             try:
                 self._partitions.close_topic(name, DELETED)
             except LogstoreError as error:
-                # Of what could not be flushed nothing is wanted any more, and a full disk is emptied like this.
+                # Unflushed records of a deleted topic are not wanted, and a full disk is freed by deleting.
                 _logger.warning("a log was not closed cleanly, its topic goes: topic=%s error=%s", name, error)
         self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
         layout.remove_partitions(self._root, name)
@@ -513,7 +513,7 @@ class Topics(TopicTable):
         self._catalogue = changed
 
     def next_producer_id(self) -> int:
-        """A producer id that was never given before, nor will be after any crash."""
+        """Return a producer id that was never given before, nor will be after any crash."""
         with held(self._lock):
             if not self._ids_left:
                 first = self._catalogue.next_producer_id
@@ -554,7 +554,7 @@ class FollowedTopics(TopicTable):
             )
 
     def manage(self, partitions: Partitions) -> None:
-        """Close these readers when their topic is gone."""
+        """Set the readers to be closed when their topic is deleted."""
         self._partitions = partitions
 
     @property
@@ -573,7 +573,7 @@ class FollowedTopics(TopicTable):
             return
         else:
             changed = Catalogue.of_bytes(data, self._root.join(CATALOGUE))
-        # Handed back to Kafka, or adopted: what a reader knows of a log's end is the other side's no more.
+        # Released to Kafka, or adopted: a reader's knowledge of a log's end is that of the former writer.
         changed_hands = (data is None) != (self._data is None)
         self._data = data
         before, self._catalogue = self._catalogue, changed
@@ -583,7 +583,7 @@ class FollowedTopics(TopicTable):
                 self._partitions.close_topic(name, DELETED if now is None else REPLACED)
 
     def _listed(self) -> Catalogue:
-        """What the directories alone tell, as of a root that Kafka wrote or in which only logs were opened."""
+        """Return the topics that the directories tell, of a root written by Kafka or holding single logs only."""
         layout.refuse_lost_catalogue(self._root)
         topics: dict[str, TopicEntry] = {}
         for name in files.logs_below(self._root):

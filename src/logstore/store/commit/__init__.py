@@ -1,1 +1,1 @@
-"""Batches from other processes: staged, checked, and taken in once, all or none."""
+"""Batches from other processes: staged, checked, and ingested once, all or none."""

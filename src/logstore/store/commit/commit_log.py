@@ -1,11 +1,11 @@
-"""What a store has taken in of each query: the topic ``__logstore_sinks``, one record for each query, the newest.
+"""The ingested batches of each query: the topic ``__logstore_sinks``, with the newest record of each query.
 
 This module alone appends to that topic and reads it. It has one partition and is compacted, so that the newest
 record of each query is kept for ever; a record is the whole state of its query. Key: the query's name, UTF-8.
 Value: JSON with the fields of `SinkState`, ``{"version": 1, "phase": "done", ...}``; null once a query is
-forgotten. What a state means, and when which is written, is `store.ingest`'s business.
+forgotten. `store.ingest` is responsible for the meaning of a state, and for when each is written.
 
-`Sinks` belongs to the process that writes the store, and to one thread at a time: the lock is its caller's.
+`Sinks` belongs to the process that writes the store, and to one thread at a time: the caller holds the lock.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ DONE: Final = "done"
 ABORTED: Final = "aborted"
 PHASES: Final = (INTENT, COMMITTING, DONE, ABORTED)
 
-#: Producer ids of sinks begin here; those that a store or a broker hands out are small numbers.
+#: Producer ids of sinks begin here; those of a store or a broker are small numbers.
 FIRST_PRODUCER_ID: Final = 1 << 62
-#: Kafka's last one; a producer then begins anew under another id.
+#: Kafka's last epoch; a producer then begins again under another id.
 LAST_EPOCH: Final = 2**15 - 1
 
-#: A job commits once, and asks again only while it lives; then its state may go.
+#: A job commits once, and asks again only while it lives; after that its state may be deleted.
 JOB_RETENTION_MS: Final = 7 * 86_400_000
 _FORGET_PERIOD_MS = 3_600_000
 
-#: A state names every partition of its batch, so it may be long; there are few.
+#: The longest record: a state names every partition of its batch.
 _MESSAGE_BYTES = 32 << 20
 _SEGMENT_BYTES = 64 << 20
-#: Where nobody keeps house, the topic is compacted when it is this large and mostly out of date.
+#: Without maintenance, the topic is compacted when it is this large and mostly out of date.
 _TIDY_BYTES = 1 << 20
 _TIDY_FACTOR = 8
 
@@ -67,15 +67,15 @@ class Share(NamedTuple):
 
 
 class SinkState(NamedTuple):
-    """How far a query has come: the newest batch that is in, and the one that was begun last."""
+    """The state of a query: its newest ingested batch, and the batch that was begun last."""
 
-    done: int  #: the newest batch that is in, -1 before the first; it outlives what is begun after it
+    done: int  #: the newest ingested batch, -1 before the first; kept while later batches are begun
     producer_id: int
     producer_epoch: int
-    batch: int  #: the one that was begun last
+    batch: int  #: the batch that was begun last
     phase: str
     updated_ms: int
-    shares: tuple[Share, ...] = ()  #: what is to be done; of a batch that is in, one for each topic
+    shares: tuple[Share, ...] = ()  #: of a pending batch, all its shares; of an ended one, one for each topic
 
     @property
     def is_pending(self) -> bool:
@@ -87,10 +87,10 @@ class SinkState(NamedTuple):
 
     @classmethod
     def of_bytes(cls, data: bytes) -> SinkState:
-        """The state that `to_bytes` made.
+        """Return the state that `to_bytes` made.
 
         Raises:
-            CorruptRecordError: it is none, or from a later version.
+            CorruptRecordError: the bytes are no state, or from a later version.
         """
         try:
             found: dict[str, Any] = json.loads(data)
@@ -112,10 +112,10 @@ class Sinks:
         self._forgot_ms = 0
 
     def load(self, *, create: bool = True) -> bool:
-        """Read the topic, unless that was done; False if there is none, and none is made.
+        """Read the topic, unless that was done; False if there is none and ``create`` is false.
 
         Raises:
-            CorruptRecordError: a record is none of ours; its offset is named.
+            CorruptRecordError: a record is not a state; its offset is named.
             DiskFullError, StorageError: the topic could not be made or opened.
         """
         if self._log is not None:
@@ -132,7 +132,7 @@ class Sinks:
             self._source.create_topic(SINKS, 1, settings, if_not_exists=True)
         log = self._source._log_of(SINKS, 0)
         assert isinstance(log, Log)
-        # What a killed process has written counts from now on, so it may not be lost later.
+        # Records of a killed process count from now on: unsynced ones could be lost later.
         log.flush()
         self._states = read_states(log)
         self._log = log
@@ -148,25 +148,25 @@ class Sinks:
         return self._states.get(query)
 
     def streams(self) -> list[str]:
-        """The queries that have written something, and may write more."""
+        """Return the queries that have written a batch, and may write more."""
         return sorted(query for query, state in self._states.items() if not is_job(query) and state.done >= 0)
 
     def topic_ids(self, query: str) -> set[str]:
-        """The topics of the batch that a query has begun last; of one by an earlier program perhaps none."""
+        """Return the topic ids of the batch that a query has begun last; perhaps none for an earlier program's."""
         return {share.topic_id for share in self._states[query].shares}
 
     def pending(self) -> list[str]:
-        """The queries of which an intent is not settled."""
+        """Return the queries with a batch that is not settled."""
         return sorted(query for query, state in self._states.items() if state.is_pending)
 
     def next_producer(self, query: str, newest_epoch: Callable[[int], int]) -> tuple[int, int]:
-        """Producer id and epoch for another batch of a query; no batch of any query has had them.
+        """Return producer id and epoch for another batch of a query; no batch of any query has had them.
 
-        ``newest_epoch`` tells what the logs know of a producer id, -1 if nothing.
+        ``newest_epoch`` gives the newest epoch of a producer id in the logs, -1 if there is none.
         """
         state = self._states.get(query)
         others = {known.producer_id for name, known in self._states.items() if name != query}
-        # After a replay there is a state and no producer.
+        # A replay leaves a state without a producer.
         known = [] if state is None or state.producer_id < 0 else [state.producer_id]
         for found in itertools.chain(known, map(producer_id_of, itertools.repeat(query), itertools.count())):
             epoch = newest_epoch(found)
@@ -186,14 +186,14 @@ class Sinks:
         log = self._log
         assert log is not None
         value = None if state is None else state.to_bytes()
-        # Whatever else ends this half way, an interrupt for one, leaves it open what the log says: it is read anew.
+        # An interrupt half way would leave it unknown whether the record is in the log: it is read again then.
         self._log = None
         try:
             log.append([(query.encode(), value)], timestamp=self._source.clock.now_ms(), ack=Ack.WRITTEN)
         except (*NO_ROOM, RecordError):
             self._log = log
             raise
-        # Before the sync: what is in the log is the state, whether or not it is on the disk by now.
+        # Before the sync: a record in the log is the state, whether or not it is on the disk by now.
         if state is None:
             self._states.pop(query, None)
         else:
@@ -203,7 +203,7 @@ class Sinks:
             log.flush()
 
     def take_in(self, states: Mapping[str, SinkState]) -> None:
-        """Go on from states that were kept elsewhere, where they are further. Durable on return."""
+        """Continue from states that were kept elsewhere, where they are further. Durable on return."""
         for query, state in states.items():
             known = self._states.get(query)
             if known is None or known.done < state.done:
@@ -211,12 +211,12 @@ class Sinks:
         self.flush()
 
     def flush(self) -> None:
-        """Make what was read or written so far durable."""
+        """Make everything that was read or written so far durable."""
         assert self._log is not None
         self._log.flush()
 
     def forget_jobs(self, now_ms: int) -> None:
-        """Forget jobs that have been over for long; looked for now and then."""
+        """Forget jobs that ended long ago; does nothing if it ran a short time before."""
         if abs(now_ms - self._forgot_ms) < _FORGET_PERIOD_MS:
             return
         self._forgot_ms = now_ms
@@ -225,7 +225,7 @@ class Sinks:
                 self.put(query, None, durable=False)
 
     def tidy(self) -> None:
-        """Compact the topic if it is mostly out of date: a store that is opened for one batch keeps no house."""
+        """Compact the topic if it is mostly out of date: a store opened for one batch runs no maintenance."""
         log = self._log
         assert log is not None
         if log.size > max(
@@ -236,7 +236,7 @@ class Sinks:
 
 
 def producer_id_of(query: str, attempt: int = 0) -> int:
-    """A producer id that is a query's own, as far as a digest can tell.
+    """Return a producer id that is a query's own, as far as a digest can tell.
 
     >>> producer_id_of("q") >= FIRST_PRODUCER_ID
     True
@@ -246,10 +246,10 @@ def producer_id_of(query: str, attempt: int = 0) -> int:
 
 
 def read_states(log: LogReader | Log) -> dict[str, SinkState]:
-    """The newest state of each query.
+    """Return the newest state of each query.
 
     Raises:
-        CorruptRecordError: a record is none of ours; its offset is named.
+        CorruptRecordError: a record is not a state; its offset is named.
     """
     states: dict[str, SinkState] = {}
     for record in log.scan(isolation=Isolation.READ_UNCOMMITTED):

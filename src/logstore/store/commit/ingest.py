@@ -1,38 +1,39 @@
-"""Taking in staged files: all of a manifest or nothing, once, and visible together.
+"""Ingest of staged files: all of a manifest or nothing, once, and visible together.
 
 Exactly once rests on one record for each query in ``__logstore_sinks`` (`store.commit.commit_log`), which goes
 through these phases for every batch, and on transactions in the logs, by which readers with ``read_committed``
 see nothing of a batch before its end:
 
-1. *intent*, synced: who writes (producer id and epoch, never used before) and into which partitions;
+1. *intent*, synced: the producer (id and epoch, never used before) and the partitions;
 2. transactional batches into every partition, then every partition synced;
-3. *committing*, synced: the decision. From here on the batch is in, whatever happens;
+3. *committing*, synced: the decision. From here on the batch will be committed, whatever happens;
 4. a commit marker in every partition, then every partition synced;
-5. *done*. The staged files go.
+5. *done*. The staged files are removed.
 
-**Why no crash loses or doubles a batch.** What follows a crash depends on the newest record of the query alone,
+**Why no crash loses or duplicates a batch.** What follows a crash depends on the newest record of the query alone,
 and that is read after it was synced:
 
 - *intent*: no marker was ever written, since the first one follows the synced decision. Every open transaction
-  of the producer is aborted, then the state is *aborted*, and the batch may be taken in anew, with another epoch.
-  Nobody was told that it is in. This cannot come after *committing* was acted on: markers are written only
-  once the decision is on the disk, and a newer record of the query replaces it only when all markers are there.
+  of the producer is aborted, then the state is *aborted*, and the batch may be ingested again, with another epoch.
+  No caller was told that it was ingested. This cannot come after *committing* was acted on: markers are written
+  only once the decision is on the disk, and a newer record of the query replaces it only when all markers are
+  there.
 - *committing*: all data was synced before this record was written, so it is there after any crash. Where
   the producer's transaction is still open, its commit marker is missing and is written; where it is not, the
   marker is there. Then *done*. No abort follows: only an *intent* is aborted.
-- *done* or *aborted*: every marker was synced before, so nothing is left to do. Where these records, which are
-  not synced, are lost, the one before them says what to do, and doing it again changes nothing.
+- *done* or *aborted*: every marker was synced before, so nothing is left to do. These records are not synced.
+  Where one is lost, the record before it tells what to do, and doing it again changes nothing.
 
-Data cannot reach the disk before its intent, which is synced before the first byte of it; so no transaction is
-ever open of which no record tells. Nothing here asks which batches are in a log, so that retention, compaction
-and the expiry of producers may take what they like: one that has an open transaction does not expire.
+Data cannot reach the disk before its intent, which is synced before the first byte of it. So every open
+transaction has a record. Nothing here asks which batches are in a log, so retention, compaction
+and the expiry of producers may delete any: a producer that has an open transaction does not expire.
 
-An intent that is not settled holds the last stable offset back, so whoever loads the states settles those of
-all queries first, and each ingest that of its own.
+An intent that is not settled holds the last stable offset back. So the process that loads the states settles those
+of all queries first, and each ingest that of its own.
 
 **Visible together** means: each partition's part of a batch becomes visible to ``read_committed`` as a whole,
-and all parts within the moment in which the markers are written, one partition after the other. Somebody who
-reads two partitions in that moment may see the batch in one of them and not yet in the other.
+and all parts within the moment in which the markers are written, one partition after the other. A reader of
+two partitions in that moment may see the batch in one of them and not yet in the other.
 
 One ingest runs at a time. Any thread may call.
 """
@@ -68,7 +69,7 @@ _NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
 
 class Ingested(NamedTuple):
-    """What became of a manifest: where its records went, or that the batch was in already.
+    """Result of a manifest: the offsets of its records, or that the batch was ingested already.
 
     ``offsets`` holds the first and the last offset of each partition; others may have written between them. For the
     first batch of a query ``others`` names the queries that have written into the same topics before it.
@@ -80,7 +81,7 @@ class Ingested(NamedTuple):
 
 
 class Ingest:
-    """Takes in manifests for one store."""
+    """Ingests manifests into one store."""
 
     def __init__(self, source: Source, root: Directory) -> None:
         self._source = source
@@ -88,10 +89,10 @@ class Ingest:
         self._lock = threading.Lock()
         self._sinks = Sinks(source)
         self._is_settled = False
-        self._is_restored = False  # nothing is kept elsewhere any more
+        self._is_restored = False  # states that were kept elsewhere have been read
 
     def ingest(self, manifest: Manifest) -> Ingested:
-        """See `Store.ingest`."""
+        """Ingest a manifest, see `Store.ingest`."""
         manifest = manifest._replace(files=tuple(manifest.files)).check()
         with held(self._lock):
             if manifest.mode == AT_LEAST_ONCE:
@@ -102,7 +103,7 @@ class Ingest:
         return found
 
     def settle(self) -> None:
-        """Finish or abort what a failure has left undecided, of every query, unless one is taken in just now."""
+        """Finish or abort batches of all queries that a failure left undecided, unless an ingest is running."""
         tried(self._lock, False, self._settle_all, None)
 
     def _settle_all(self) -> None:
@@ -110,7 +111,7 @@ class Ingest:
         self._load(create=False)
 
     def paused(self) -> held:
-        """Nothing is taken in meanwhile."""
+        """Hold off every ingest until the lock is released."""
         return held(self._lock)
 
     # -- the modes
@@ -129,7 +130,7 @@ class Ingest:
         if state is not None and manifest.batch <= state.done:
             self._sweep(manifest)
             if manifest.batch < state.done:
-                # Never in the life of a query: only the newest batch is tried again. Dropping it could drop new
+                # Never in the life of a query: only the newest batch is retried. Dropping this one could drop new
                 # rows.
                 raise OldBatchError(
                     f"{self._root.path}: query {query!r} commits batch {manifest.batch}, but batch {state.done} of "
@@ -145,25 +146,25 @@ class Ingest:
             found = Ingested(False, take_in(manifest, checked), others)
         self._sweep(manifest)
         if query in self._sinks.pending():
-            # Decided, and its markers are still to come: the states may have to be read anew before that.
+            # Decided, with markers still missing: the states may have to be read again before that.
             return found
         try:
             self._sinks.forget_jobs(self._source.clock.now_ms())
             self._sinks.tidy()
         except LogstoreError as error:
-            # The batch is in, and says so; this is done again with the next one.
+            # The batch is ingested, and the result has to say so. The next batch retries this.
             _logger.warning("the states of sinks were not tidied: store=%s error=%s", self._root.path, error)
         return found
 
     def _others(self, manifest: Manifest) -> tuple[str, ...]:
-        """The streams that have written into the topics of a query that begins."""
+        """Return the streams that have written into the topics of a query that begins."""
         if manifest.is_job:
             return ()
         topic_ids = {file.topic_id for file in manifest.files}
         return tuple(query for query in self._sinks.streams() if topic_ids & self._sinks.topic_ids(query))
 
     def _sweep(self, manifest: Manifest) -> None:
-        """Remove what earlier attempts at this batch, and at those before it, have left beside the same logs."""
+        """Remove files that earlier attempts at this batch, and earlier batches, have left beside the same logs."""
         sweep(
             self._root.path,
             manifest.query,
@@ -182,13 +183,13 @@ class Ingest:
             offsets = self._append(
                 checked, ProducerStamp(intent.producer_id, intent.producer_epoch, 0, transactional=True)
             )
-            # Before the decision: it says that all data is on the disk.
+            # Before the decision, which promises that all data is on the disk.
             self._flush(self._logs(share.place for share in intent.shares))
             self._sinks.put(query, self._now(intent, COMMITTING), durable=True)
         except BaseException:
             self._try_to_settle(query)
             raise
-        # The batch is in, and will be seen: an error now would have a job write its rows once more.
+        # The batch will be committed: an error now would have a job write its rows again.
         self._try_to_settle(query)
         return offsets
 
@@ -222,7 +223,7 @@ class Ingest:
     def _now(self, state: SinkState, phase: str) -> SinkState:
         shares = state.shares
         if phase != COMMITTING:
-            # Nothing is left to do; which topics they are is asked when another query begins.
+            # Nothing is left to do; the topics are needed when another query begins.
             shares = tuple({share.topic_id: share for share in shares}.values())
         if phase == DONE:
             state = state._replace(done=state.batch)
@@ -231,7 +232,7 @@ class Ingest:
     # -- settling
 
     def _load(self, *, create: bool) -> None:
-        """Know the states, and have no query's undecided batch keep readers waiting."""
+        """Load the states, and settle undecided batches of all queries, which keep readers waiting."""
         if not self._is_restored:
             self._restore()
         if not self._sinks.load(create=create) or self._is_settled:
@@ -241,13 +242,13 @@ class Ingest:
         self._is_settled = True
 
     def _restore(self) -> None:
-        """Go on from what the directory has kept while it was Kafka's."""
+        """Continue from the states that the directory has kept while it was Kafka's."""
         kept = Kept.load(self._root)
         if kept is not None:
             if kept.sinks:
                 self._sinks.load(create=True)
                 self._sinks.take_in(kept.sinks)
-            # Durable before the next batch: it must not come back over what the topic says by then.
+            # Durable before the next batch: a file that came back would override newer states of the topic.
             self._root.remove(KEPT)
             self._root.sync()
         self._is_restored = True
@@ -256,17 +257,17 @@ class Ingest:
         try:
             self._settle(query)
         except LogstoreError as error:
-            # A partition of it may be damaged, or the disk full: the next ingest of the query tries again.
+            # A partition of it may be damaged, or the disk full: the next ingest of the query retries.
             _logger.error("a batch is left undecided: store=%s query=%s error=%s", self._root.path, query, error)
 
     def _settle(self, query: str) -> None:
-        """Do what the newest record of a query says is still to be done; see the head of the module."""
+        """Do what the newest record of a query requires; see the module's docstring."""
         self._sinks.load(create=False)
         state = self._sinks.get(query)
         if state is None or not state.is_pending:
             return
         marker, phase = (Marker.COMMIT, DONE) if state.phase == COMMITTING else (Marker.ABORT, ABORTED)
-        # In this process it may be written and not yet synced, if the sync has failed.
+        # In this process the record may be written and not yet synced, if the sync has failed.
         self._sinks.flush()
         logs = [log for log in map(self._log_of, state.shares) if log is not None]
         failures = []
@@ -288,7 +289,7 @@ class Ingest:
         self._sinks.put(query, self._now(state, phase), durable=False)
 
     def _log_of(self, share: Share) -> Log | None:
-        """The log of a share, or None if its topic is gone, and all of the share with it."""
+        """Return the log of a share, or None if its topic, and with it the share, was deleted."""
         try:
             return self._log(share.place, share.topic_id)
         except (UnknownTopicError, UnknownPartitionError):
@@ -298,13 +299,13 @@ class Ingest:
 
     @contextlib.contextmanager
     def _checked(self, manifest: Manifest) -> Iterator[list[Checked]]:
-        """Every file that holds anything, checked whole, in the order of the manifest."""
+        """Open and check every file that is not empty, whole, in the order of the manifest."""
         found: dict[int, Checked] = {}
         now_ms = self._source.clock.now_ms()
 
         def check(number: int) -> None:
             file = manifest.files[number]
-            # A store that is opened for one batch has none of its logs open.
+            # Opened here, concurrently: a store that is opened for one batch has none of its logs open.
             self._log(file.place, file.topic_id)
             config = self._source.topic_config(file.topic, file.topic_id)
             found[number] = staged_reader.check(self._root, file, config, now_ms, replay=manifest.mode == REPLAY)
@@ -353,7 +354,7 @@ def _by_place(checked: Iterable[Checked]) -> dict[TopicPartition, list[Checked]]
 
 
 def _put(log: Log, checked: Checked, stamp: ProducerStamp) -> Iterator[tuple[AppendResult, int]]:
-    """Bring a file into a log, whole as a segment or run by run; where it went, and how many records."""
+    """Append a file to a log, whole as a segment or run by run; yield offsets and record counts."""
     adopted = log.adopt(checked.whole(), _runs(checked), producer=stamp)
     if adopted is not None:
         yield adopted, checked.staged.record_count
@@ -364,15 +365,15 @@ def _put(log: Log, checked: Checked, stamp: ProducerStamp) -> Iterator[tuple[App
 
 
 def _behind(stamp: ProducerStamp, record_count: int) -> ProducerStamp:
-    """The same producer, with as many records written."""
+    """Return the stamp of the same producer after so many records."""
     return stamp._replace(base_sequence=(stamp.base_sequence + record_count) & INT32_MAX)
 
 
 def _runs(checked: Checked) -> Iterator[tuple[bytearray, int]]:
-    """The batches of a file, read again; as many records as were found when it was checked.
+    """Read the batches of a file again, as many records as were found when it was checked.
 
     Raises:
-        StagedFileError: the file has changed since.
+        StagedFileError: the file has changed since then.
     """
     count = 0
     for run, record_count in staged_reader.runs(checked.file, checked.staged.size, checked.config):

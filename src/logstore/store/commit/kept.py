@@ -1,7 +1,7 @@
-"""What a directory keeps of the store that it was, while it is Kafka's: `logstore-kept`, a small text file.
+"""State of a former store that its directory keeps while it is Kafka's: `logstore-kept`, a small text file.
 
-`release_to_kafka` writes it and `adopt_kafka_directory` goes by it: without it a sink's batch would be taken in
-twice, and a producer be given the id of one that the logs know. Kafka passes over plain files in its root. The
+`release_to_kafka` writes it and `adopt_kafka_directory` reads it. Without it a sink's batch would be ingested
+twice, and a producer be given the id of one that the logs know. Kafka ignores plain files in its root. The
 name is none of those by which a directory is known as ours. This module alone knows the bytes::
 
     logstore kept 1
@@ -29,10 +29,10 @@ _HEAD = b"logstore kept 1\n"
 
 @dataclass(frozen=True)
 class Kept:
-    """What the logs and Kafka's own metadata cannot tell."""
+    """State that the logs and Kafka's own metadata do not hold."""
 
-    next_producer_id: int  #: below it any may have been given out
-    sinks: Mapping[str, SinkState] = field(default_factory=dict)  #: how far each query has come
+    next_producer_id: int  #: any id below it may have been given out
+    sinks: Mapping[str, SinkState] = field(default_factory=dict)  #: the state of each query
 
     def save(self, root: Directory) -> None:
         """Replace the file. Durable on return."""
@@ -45,7 +45,7 @@ class Kept:
 
     @classmethod
     def load(cls, root: Directory) -> Kept | None:
-        """What the root's file says, or None if there is none.
+        """Return the contents of the root's file, or None if there is none.
 
         Raises:
             CorruptRecordError: the file is not whole.
@@ -71,7 +71,7 @@ class Kept:
 
 
 def newest(*known: Mapping[str, SinkState]) -> dict[str, SinkState]:
-    """Of each query the state that has come furthest."""
+    """Return the state of each query with the newest ingested batch."""
     found: dict[str, SinkState] = {}
     for states in known:
         for query, state in states.items():

@@ -1,15 +1,15 @@
-"""Taking in batches that keep their offsets: a topic comes back as it was archived.
+"""Ingest of batches that keep their offsets: a topic is restored as it was archived.
 
 The batches of a partition may come from many staged files; they are merged by their offsets, whole batches at a
-time. A log takes them as it takes those of a leader: offsets only rise, gaps stay gaps, the leader epoch is the
-log's own. There is no transaction and no intent: records that are in the log already are passed over, so the same
-manifest may be taken in again after a crash, cut into other batches even, and ends where it would have ended.
+time. A log appends them as it appends those of a leader: offsets only rise, gaps stay gaps, the leader epoch is the
+log's own. There is no transaction and no intent: records that are in the log already are skipped. So the same
+manifest may be ingested again after a crash, even split into other batches, with the same result.
 
-What makes that safe is that nothing is passed over unseen. A record below the log end offset must stand in the
-log at that offset, with the same key, value, headers and timestamp, else the topic holds something else, and
-the manifest is refused before anything was written. Where nobody can tell any more, below the log start offset,
-it is refused too: they may never have been here, as when the parts of an archive come in the wrong order. Only what
-a compaction has gone over may be missing: there the offset alone counts.
+What makes that safe is that every skipped record is compared. A record below the log end offset must be in the
+log at that offset, with the same key, value, headers and timestamp. Otherwise the topic holds other records, and
+the manifest is refused before anything was written. Records below the log start offset cannot be compared and
+are refused too: they may never have been here, as when the parts of an archive come in the wrong order. Records
+may be missing only where a compaction has run: there the offset alone counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Batch(NamedTuple):
 
 
 class Replay:
-    """The staged batches of one partition, and what of them its log has already."""
+    """The staged batches of one partition, and those of their records that its log has already."""
 
     def __init__(self, log: Log, checked: Sequence[Checked]) -> None:
         self._log = log
@@ -47,11 +47,11 @@ class Replay:
         self.last_offset = max(each.last_offset for each in checked)
 
     def check(self) -> None:
-        """Refuse what cannot be taken in; nothing is changed.
+        """Refuse batches that cannot be ingested; nothing is changed.
 
         Raises:
             InvalidManifestError: two staged batches hold the same offsets.
-            UnexpectedOffsetError: the log holds something else at an offset, or begins behind it.
+            UnexpectedOffsetError: the log holds another record at an offset, or begins above it.
         """
         end = self._end = self._log.log_end_offset
         start = self._log.log_start_offset
@@ -83,17 +83,17 @@ class Replay:
                         )
 
     def append(self) -> tuple[int, int]:
-        """Append what the log had not yet when it was checked; first and last offset of all. Not synced.
+        """Append the records that the log lacked when checked; return first and last offset of all. Not synced.
 
         Raises:
-            UnexpectedOffsetError: somebody else has written to the log meanwhile, in the place of these records.
+            UnexpectedOffsetError: another writer has appended to the log meanwhile, in the place of these records.
         """
         end = self._end
         for batch in self._merged():
             if batch.first_offset >= end:
                 self._append(batch.data, batch.first_offset)
             elif batch.last_offset >= end:
-                # Cut elsewhere when it was first tried.
+                # Split elsewhere in an earlier attempt: appending it whole would repeat records.
                 for first_offset, data in _rest(BatchView(batch.data), end):
                     self._append(data, first_offset)
         return self.first_offset, self.last_offset
@@ -103,7 +103,7 @@ class Replay:
         self._log.append_batch(data, origin=Origin.REPLICATION, ack="written")
 
     def raise_start(self) -> None:
-        """Let the log begin where its records do, if these are its first; called once they are on the disk."""
+        """Raise the log start offset to the first of these records, if it is the log's first. Call once synced."""
         log = self._log
         if log.log_start_offset < self.first_offset <= log.high_watermark:
             batches = log.read(log.log_start_offset, max_bytes=1).batches()
@@ -111,7 +111,7 @@ class Replay:
                 log.delete_before(self.first_offset)
 
     def _merged(self) -> Iterator[_Batch]:
-        """Every staged batch, by its first offset."""
+        """Iterate over every staged batch, by its first offset."""
         return heapq.merge(*map(self._batches, range(len(self._checked))))
 
     def _batches(self, number: int) -> Iterator[_Batch]:
@@ -136,7 +136,7 @@ class _Known:
         self._next: Record | None = next(self._records, None)
 
     def has(self, record: Record) -> bool:
-        """Whether the log holds this record, or may have held it and let go of it."""
+        """Return whether the log holds this record, or may have held and compacted it."""
         while self._next is not None and self._next.offset < record.offset:
             self._next = next(self._records, None)
         found = self._next
@@ -150,7 +150,7 @@ def _content(record: Record) -> tuple[object, ...]:
 
 
 def _rest(view: BatchView, start: int) -> Iterator[tuple[int, bytearray]]:
-    """The records of a batch from an offset on, as batches without gaps, each with its first offset."""
+    """Split the records of a batch from an offset on into batches without gaps, each with its first offset."""
     run: list[Record] = []
     for record in view:
         if record.offset < start:

@@ -1,9 +1,9 @@
-"""The same work on many logs at once: disks take many syncs together in little more time than one.
+"""One operation on many logs in parallel: concurrent syncs take little more time than one.
 
-Threads are made for the call and have ended when it returns, also where it is interrupted: what the caller does
-next meets none of them. Every piece is tried, whatever becomes of the others; the first failure is raised in the
-caller. On a simulated machine pieces run one after the other, in their order, so that what is seen once is
-seen again.
+Threads are made for the call and have ended when it returns, also where it is interrupted: no later operation of
+the caller meets them. Every piece is tried, even if others fail; the first failure is raised in the
+caller. On a simulated machine pieces run one after the other, in their order, so that a run can be
+repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_THREADS: Final = 16
 
 
 def side_by_side(work: Callable[[T], object], pieces: Iterable[T], files: Files) -> None:
-    """Do ``work`` for each piece; raises what the first that failed has failed with, once all are through."""
+    """Do ``work`` for each piece; once all have ended, raise the first failure."""
     waiting = list(pieces)
     waiting.reverse()
     failures: list[BaseException] = []

@@ -1,7 +1,7 @@
-"""Reading staged files: each is checked whole before anything is written, then read again piece by piece.
+"""Reader of staged files: each is checked whole before anything is written, then read again piece by piece.
 
-Knows bytes and the settings of a log, and neither the log nor what is known of the query. What is read a second
-time is checked by its CRCs again where it is stamped, so a file that changes in between is found before its
+Knows bytes and the settings of a log, and neither the log nor the state of the query. The second reading
+checks the CRCs again when it stamps, so a file that changes in between is found before its
 bytes are in a log. A few MiB are held at a time, whatever the file's size.
 """
 
@@ -29,7 +29,7 @@ _HEADER = 61
 
 
 class Checked(NamedTuple):
-    """A staged file that may be taken in as it is."""
+    """A staged file that may be ingested as it is."""
 
     staged: StagedFile
     file: File
@@ -37,10 +37,10 @@ class Checked(NamedTuple):
     first_offset: int  #: of the first record, which matters for a replay only
     last_offset: int
     first_ms: int = -1  #: the newest timestamp of the first batch
-    newest_ms: int = -1  #: that of all
+    newest_ms: int = -1  #: the newest timestamp of all
 
     def whole(self) -> Whole:
-        """What a log has to know to take the file in as it is."""
+        """Return the facts that a log needs to ingest the file as it is."""
         staged = self.staged
         return Whole(
             f"{STAGING}/{staged.name}",
@@ -114,7 +114,7 @@ def _checked(staged: StagedFile, file: File, config: LogConfig, now_ms: int, rep
 
 
 def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) -> None:
-    """Check one batch."""
+    """Raise if one batch breaks a rule."""
     limit = config.batch_limit
     if view.size > limit:
         raise too_large(view.size, config)
@@ -134,25 +134,25 @@ def _check_batch(view: BatchView, config: LogConfig, now_ms: int, replay: bool) 
                 "the topic's records have times of their own, the batch says the log gave them"
             )
     elif most != view.max_timestamp_ms:
-        # Indexes and retention rest on the header.
+        # Indexes and retention use the timestamp in the header.
         raise InvalidRecordError(f"the newest timestamp is {most}, the header says {view.max_timestamp_ms}")
     if not replay and not log_gives_time:
         check_timestamps(least, most, config, now_ms)
 
 
 def _placed(error: RecordError, staged: StagedFile, path: str, position: int) -> RecordError:
-    """The same error, with its place."""
+    """Return the same error, with its file and position."""
     return type(error)(f"staged file of {staged.place}: {error}", path=path, position=position)
 
 
 def runs(
     file: File, size: int, config: LogConfig, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[tuple[memoryview, int]]:
-    """The file's batches, as many at a time as make a chunk, and how many records they are.
+    """Iterate over the file's batches, a chunk of whole ones at a time, with their record count.
 
     Raises:
         StagedFileError: the file ends inside a batch.
-        RecordTooLargeError: a batch says that it is larger than any may be.
+        RecordTooLargeError: a batch's length is larger than any may be.
     """
     position = 0
     limit = max(config.max_message_bytes, config.segment_bytes)
@@ -160,7 +160,7 @@ def runs(
         data = file.read(position, chunk_bytes)
         whole = max((end for _, end in _bounds(data)), default=0)
         if not whole:
-            # One batch that is larger than a chunk: its length is a claim, and may be anything.
+            # One batch larger than a chunk: its length is a claim, and may be anything.
             length = _length(data, 0)
             if length > size - position or len(data) < min(_HEADER, size - position):
                 raise StagedFileError("a staged file ends inside a batch", path=file.path, position=position)
@@ -176,7 +176,7 @@ def runs(
 
 
 def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Where each whole batch begins and ends; what does not look like one ends the run."""
+    """Iterate over the bounds of each whole batch; bytes that do not look like one end the run."""
     start = 0
     while len(data) - start >= _HEADER:
         end = start + _length(data, start)
@@ -187,13 +187,13 @@ def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
 
 
 def newest_ms(run: bytes | bytearray) -> int:
-    """The largest timestamp in whole batches, as their headers say it."""
+    """Return the largest timestamp in the headers of whole batches."""
     view = memoryview(run)
     return max(int.from_bytes(view[start + 35 : start + 43], "big", signed=True) for start, _ in _bounds(view))
 
 
 def _length(data: bytes | memoryview, start: int) -> int:
-    """The size of the batch at a place, as it says; what is no header says more than there is."""
+    """Return the size that a batch at a position claims; without a whole header, more than there is."""
     if len(data) - start < _HEADER:
         return INT64_MAX
     return int.from_bytes(data[start + 8 : start + 12], "big", signed=True) + 12

@@ -1,17 +1,17 @@
-"""Staged files: whole record batches that wait beside a log to be taken in, and the manifest that lists them.
+"""Staged files: whole record batches stored beside a log until they are ingested, and the manifest that lists them.
 
 A writer that shares the directory and not its lock, such as a task of Spark, stages the batches of one
 partition in a file of its own::
 
     <root>/<topic>-<partition>/.staging/<query>.<batch>.<attempt>.<random>
 
-``<query>`` is a digest of the query's name, so that names are short, tell whose file it is, and lead nowhere
-else. The batches are finished, with base offset 0 and without a producer (for a replay: with the offsets that
+``<query>`` is a digest of the query's name, so that names are short, identify the query, and contain no
+path. The batches are finished, with base offset 0 and without a producer (for a replay: with the offsets that
 they are to have), each with its CRC. Nothing is synced: where the machine goes down before a manifest was
-taken in, whoever staged it stages it again. A file that no manifest names is litter, and is swept.
+ingested, its writer stages the batches again. A file that no manifest names is litter, and is swept.
 
-A `Manifest` says which files belong to batch ``batch`` of ``query``; `Store.ingest` takes them in, all or none.
-This module writes staged files and removes them; what is in them is checked where they are taken in. It
+A `Manifest` lists the files of batch ``batch`` of ``query``; `Store.ingest` ingests them, all or none.
+This module writes staged files and removes them; their contents are checked when they are ingested. It
 touches no log. A `StagingFile` belongs to one thread; everything else may be called from any.
 """
 
@@ -48,15 +48,15 @@ AT_LEAST_ONCE: Final = "at_least_once"
 REPLAY: Final = "replay"
 MODES: Final = (EXACTLY_ONCE, AT_LEAST_ONCE, REPLAY)
 
-#: A staged file that is older belongs to nobody any more: what staged it has ended long ago.
+#: An older staged file has no user: its writer ended long ago.
 STALE_MS: Final = 7 * 86_400_000
 
-#: A task's bytes go to the disk in pieces of this size, from the first whole one on.
+#: A task's bytes are written to the disk in pieces of this size, from the first whole one on.
 WRITEBACK_BYTES: Final = 8 << 20
 
 #: The longest name of a query; it is the key of a record.
 LONGEST_QUERY: Final = 1024
-#: What an attempt may be called in a name.
+#: The name of an attempt.
 _ATTEMPT = re.compile(r"[0-9A-Za-z_-]{1,64}", re.ASCII)
 _NAME = re.compile(r"(?P<query>[0-9a-f]{32})\.(?P<batch>\d{1,19})\.[0-9A-Za-z_-]{1,64}\.[0-9a-f]{16}", re.ASCII)
 _VERSION = 1
@@ -64,17 +64,17 @@ _INT64_MAX = 2**63 - 1
 
 
 def query_tag(query: str) -> str:
-    """What stands for a query in the names of files."""
+    """Return the digest of a query that stands for it in the names of files."""
     return hashlib.sha256(query.encode()).hexdigest()[:32]
 
 
 def is_job(query: str) -> bool:
-    """Whether a query has one batch and no more."""
+    """Return whether a query has one batch and no more."""
     return query.startswith("job:")
 
 
 class StagedFile(NamedTuple):
-    """One staged file: for which partition, its name in ``.staging`` there, and what is in it."""
+    """One staged file: its partition, its name in ``.staging`` there, and its contents."""
 
     topic: str
     topic_id: str
@@ -92,9 +92,9 @@ class StagedFile(NamedTuple):
 class Manifest(NamedTuple):
     """The staged files that one batch of a query consists of.
 
-    ``query`` is the name under which the store remembers what it has taken in, ``batch`` rises with each
-    batch of it. ``mode`` is "exactly_once" (all files become visible together, and a batch that was taken in is
-    not taken in again), "at_least_once" (no more than appended and synced) or "replay" (the batches keep their
+    ``query`` is the name under which the store remembers the ingested batches, ``batch`` rises with each
+    batch of it. ``mode`` is "exactly_once" (all files become visible together, and an ingested batch is
+    not ingested again), "at_least_once" (no more than appended and synced) or "replay" (the batches keep their
     own offsets). A query ``job:…`` has one batch and is forgotten some days after.
     """
 
@@ -108,10 +108,10 @@ class Manifest(NamedTuple):
         return is_job(self.query)
 
     def check(self) -> Manifest:
-        """The manifest itself, if it breaks no rule that can be told without a store.
+        """Return the manifest itself, if it breaks no rule that can be checked without a store.
 
         Raises:
-            InvalidManifestError, InvalidTopicError: it does.
+            InvalidManifestError, InvalidTopicError: it breaks one.
         """
         _check_query(self.query)
         _check_count(self.batch, f"the batch of query {self.query!r}")
@@ -138,7 +138,7 @@ class Manifest(NamedTuple):
         return self
 
     def to_json(self) -> str:
-        """As text, for `from_json`."""
+        """Return the manifest as text, for `from_json`."""
         return json.dumps(
             {
                 "version": _VERSION,
@@ -151,10 +151,10 @@ class Manifest(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """The manifest that `to_json` wrote, checked.
+        """Return the manifest that `to_json` wrote, checked.
 
         Raises:
-            InvalidManifestError, InvalidTopicError: the text is none, or breaks a rule.
+            InvalidManifestError, InvalidTopicError: the text is no manifest, or breaks a rule.
         """
         try:
             found: Any = json.loads(text)
@@ -176,7 +176,7 @@ def _check_query(query: object) -> None:
     try:
         size = len(query.encode()) if isinstance(query, str) else 0
     except UnicodeEncodeError:
-        # A lone surrogate.
+        # A lone surrogate cannot be encoded.
         size = 0
     if not 0 < size <= LONGEST_QUERY:
         raise InvalidManifestError(f"a query is named with 1 to {LONGEST_QUERY} bytes, found {query!r:.80}")
@@ -187,7 +187,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_name_of(name: object, tag: str, batch: int) -> bool:
-    """Whether a staged file of this name belongs to a batch of a query; nothing else does, such as a path."""
+    """Return whether a staged file of this name belongs to a batch of a query; other names, as of paths, do not."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     return match is not None and match["query"] == tag and match["batch"] == str(batch)
 
@@ -216,7 +216,7 @@ class StagingFile:
         self._directory = directory
         self._file = directory.open(name, create=True, writable=True)
         self._staged = StagedFile(topic, topic_id, partition, name, 0, 0, 0)
-        self._begun = 0  # bytes whose way to the disk has begun
+        self._begun = 0  # bytes whose writeback has begun
 
     @classmethod
     def create(
@@ -231,7 +231,7 @@ class StagingFile:
         attempt: str | int,
         files: Files = LIBC,
     ) -> StagingFile:
-        """Begin a file for a partition that exists. ``attempt`` tells the attempts of one task apart.
+        """Create a file for a partition that exists. ``attempt`` tells the attempts of one task apart.
 
         Raises:
             UnknownTopicError: there is no such partition, or no longer.
@@ -248,7 +248,7 @@ class StagingFile:
         _check_count(batch, f"the batch of query {query!r}")
         name = f"{query_tag(query)}.{batch}.{attempt}.{os.urandom(8).hex()}"
         try:
-            # Not the one above it: a partition that is gone must not come back by this.
+            # Without its parents: a deleted partition must not come back.
             _make(directory)
             return cls(directory, topic, topic_id, partition, name)
         except StorageError as error:
@@ -261,12 +261,12 @@ class StagingFile:
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """The number of bytes so far."""
         return self._staged.size
 
     @property
     def record_count(self) -> int:
-        """Records so far."""
+        """The number of records so far."""
         return self._staged.record_count
 
     def write(self, encoder: Encoder, *, base_offset: int | None = None) -> None:
@@ -283,7 +283,7 @@ class StagingFile:
         file = self._opened()
         file.write(data, staged.size)
         if staged.size + len(data) - self._begun >= WRITEBACK_BYTES:
-            # The disk takes it while the task goes on, so that the commit has less to wait for.
+            # The disk writes while the task continues: the commit has less to sync.
             file.begin_writeback(self._begun, staged.size + len(data) - self._begun)
             self._begun = staged.size + len(data)
         self._staged = staged._replace(
@@ -293,7 +293,7 @@ class StagingFile:
         )
 
     def close(self) -> StagedFile:
-        """End the file; what a manifest says of it. Not durable: see the head of the module.
+        """Close the file; return its entry for a manifest. Not durable: see the module's docstring.
 
         Raises:
             StorageFailedError: a part of it did not reach the disk, and is lost. Abandon the file.
@@ -301,7 +301,7 @@ class StagingFile:
         file = self._opened()
         file.close()
         if file.sync_failed:
-            # Told once: who makes the file a segment and syncs it would not hear of it.
+            # The kernel reports it once: a later sync of the file as a segment would succeed.
             raise StorageFailedError(
                 "a staged file could not be written to the disk; stage it again", path=file.path
             )
@@ -336,14 +336,14 @@ def _make(directory: Directory) -> None:
 
 
 def staging_directory(root: Directory, place: TopicPartition) -> Directory:
-    """Where the files of a partition are staged, or would be."""
+    """Return the directory of a partition's staged files, whether it exists or not."""
     return Directory(root.join(f"{place}/{STAGING}"), root.files)
 
 
 def remove_staged(root: Directory, staged: Iterable[StagedFile]) -> int:
-    """Remove the files of a manifest that has been checked; how many there were.
+    """Remove the files of a manifest that has been checked; return how many there were.
 
-    What cannot be removed is left to a sweep.
+    Files that cannot be removed are left to a sweep.
     """
     count = 0
     for file in staged:
@@ -361,10 +361,10 @@ def sweep(
     files: Files = LIBC,
     clock: Clock = SYSTEM_CLOCK,
 ) -> int:
-    """Remove the staged files of a query up to a batch that was taken in, and stale ones of anybody; how many.
+    """Remove the staged files of a query up to an ingested batch, and stale ones of any query; return the count.
 
-    ``places`` are the partitions to look at, by default all below the root. What cannot be removed is left to
-    the next sweep. Never touches a log.
+    ``places`` are the partitions to look at, by default all below the root. Files that cannot be removed are left
+    to the next sweep. Never touches a log.
     """
     directory = Directory(root, files)
     tag = query_tag(query)
@@ -374,7 +374,7 @@ def sweep(
         try:
             names = staging.names()
         except StorageError:
-            # There is none, or the topic is being deleted.
+            # There is no staging directory, or the topic is being deleted.
             continue
         for name in names:
             match = _NAME.fullmatch(name)

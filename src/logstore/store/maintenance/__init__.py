@@ -1,1 +1,1 @@
-"""Recurring work: when it is done, what it is, and how much of the disk a store may take."""
+"""Recurring work: its schedule, its tasks, and the disk space that a store may use."""

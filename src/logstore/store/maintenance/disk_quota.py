@@ -1,23 +1,24 @@
-"""How much of a disk a store may take, and what goes first when that is used up: a disk that cannot fill.
+"""Disk-space quota of a store: how many bytes it may use, and which records are deleted first at the limit.
 
-The budget counts what all logs take on the disk: segments with what is preallocated behind them, indexes,
-snapshots. It is measured now and then, and between two measurements counted by what the logs were granted
-(`log.space_quota`): each log asks for some room ahead and counts it down by itself.
+The budget counts what all logs take on the disk: segments with their preallocated space, indexes,
+snapshots. It is measured now and then; between two measurements, the bytes that logs have reserved are counted
+(`log.space_quota`): each log reserves some space ahead and counts it down by itself.
 
 ``logstore.disk.budget`` is a number of bytes or a share of the file system, ``logstore.disk.reserve`` what has to
-stay free on it for others; the lower of the two limits counts. At the limit room is made in this order:
+stay free on it for others; the lower of the two limits counts. At the limit space is reclaimed in this order:
 
-1. what retention lets go of already goes (`Log.retain`), in every topic;
-2. then the oldest segment by record time goes, of all topics that let go of old records at all, again and
-   again, until there is room. The active segment counts only if it is larger than a sixteenth of the
-   limit: else the newest records would go where segments are large.
+1. records that retention deletes anyway (`Log.retain`), in every topic;
+2. then the oldest segment by record time, of all topics that delete old records at all, again and
+   again, until there is space. The active segment counts only if it is larger than a sixteenth of the
+   limit: otherwise the newest records would be deleted where segments are large.
 
-Never touched are topics that keep for ever (``retention.ms`` and ``retention.bytes`` of -1), topics that are only
-compacted, the store's own topics, and what lies at or above a high watermark. If that is not enough, appends get
-`DiskBudgetError`, reads go on, and the next append finds by itself whether there is room again. The store's own
-topics are counted and never refused: committed offsets are small, and consumers must be able to go on.
+Never deleted are records of topics that are kept for ever (``retention.ms`` and ``retention.bytes`` of -1), of
+topics that are only compacted and of the store's own topics, and records at or above a high watermark. If that is
+not enough, appends get `DiskBudgetError` and reads continue; the next append finds by itself whether there is space
+again. The store's own topics are counted and never refused: committed offsets are small, and consumers must be able
+to continue.
 
-Room is made by whoever appends and finds none, without any lock of a log, or ahead of time by housekeeping, so
+An append that finds no space reclaims it, without any lock of a log. Maintenance reclaims ahead of time, so
 that few appends ever wait for it. Lock order: `_making`, then a log's, then `_lock`.
 """
 
@@ -53,20 +54,20 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: How much a log is granted ahead, where there is plenty.
+#: How much a log reserves ahead, where there is plenty.
 GRANT_BYTES: Final = 1 << 20
 
-#: How much shall be free ahead of need, and how much at most.
+#: How much space is kept free ahead of need: a share of the limit, and at most so many bytes.
 _SLACK_SHARE, _SLACK_BYTES = 16, 64 << 20
 
-#: An append that is refused looks again at the disk after so long, even if nothing seems to have changed.
+#: A refused append measures the disk again after so long, even if nothing seems to have changed.
 _PATIENCE_S = 1.0
 
 _INT64_MAX = 2**63 - 1
 
 
 class Limits(NamedTuple):
-    """What a store may take: bytes, or a share such as ``80%``; -1 for no budget, 0 for no reserve."""
+    """Limits of a store: bytes, or a share such as ``80%``; -1 for no budget, 0 for no reserve."""
 
     budget: int | str = -1
     reserve: int | str = 0
@@ -76,7 +77,7 @@ class Limits(NamedTuple):
         return self.budget != -1 or self.reserve not in (0, -1)
 
     def of(self, taken: int, total: int, free: int) -> int:
-        """Bytes that logs may take in all, where they take ``taken`` now."""
+        """Return the bytes that logs may take in all, where they take ``taken`` now."""
         reserved = max(_bytes_of(self.reserve, total), 0)
         room = max(taken + free - reserved, 0)
         budget = _bytes_of(self.budget, total)
@@ -88,16 +89,16 @@ def _bytes_of(limit: int | str, total: int) -> int:
 
 
 def may_go(topic: str, config: LogConfig, *, chosen: bool) -> bool:
-    """Whether old records of a topic may be deleted for want of room.
+    """Return whether old records of a topic may be deleted for lack of space.
 
-    Not where it was ``chosen`` to keep them for ever; where that is so by default, the limit that was set counts.
+    Not where it was ``chosen`` to keep them for ever; where that is the default, the limit that was set counts.
     """
     keeps = chosen and config.retention_ms < 0 and config.retention_bytes < 0
     return topic not in INTERNAL and config.deletes and not config.compacts and not keeps
 
 
 class Holdings:
-    """What the budget needs of its store; handed in, so that it knows no more of it."""
+    """The budget's interface to its store, so that it knows no more of it."""
 
     def __init__(
         self,
@@ -110,9 +111,9 @@ class Holdings:
     ) -> None:
         self.root = root
         self.opened = opened  #: the logs that are open
-        self.logs = logs  #: the logs of topics whose settings fit, opened if need be
+        self.logs = logs  #: the logs of topics whose settings fit, opened if necessary
         self.retain = retain  #: one pass of retention
-        self.is_retention_chosen = is_retention_chosen  #: of a topic: how long it is kept was said
+        self.is_retention_chosen = is_retention_chosen  #: of a topic: whether its retention was set
 
 
 class DiskQuota:
@@ -125,10 +126,10 @@ class DiskQuota:
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._limit = 0
-        self._charged = 0  #: bytes taken, and granted
-        self._granted = 0  #: bytes granted while a measurement is under way
+        self._charged = 0  #: bytes taken, and reserved
+        self._granted = 0  #: bytes reserved while a measurement is under way
         self._sizes: dict[TopicPartition, dict[str, int]] = {}
-        self._refused: tuple[object, float] | None = None  #: what things looked like when there was no room
+        self._refused: tuple[object, float] | None = None  #: state and time when there was no space
 
     @property
     def limits(self) -> Limits:
@@ -136,27 +137,27 @@ class DiskQuota:
 
     @property
     def used_bytes(self) -> int:
-        """What the logs take on the disk or have been granted, as far as is known now."""
+        """Bytes that the logs take on the disk or have reserved, as far as known now."""
         return self._charged
 
     @property
     def limit_bytes(self) -> int:
-        """What they may take in all."""
+        """Bytes that the logs may take in all."""
         return self._limit
 
     def may_go(self, topic: str, config: LogConfig) -> bool:
-        """Whether old records of a topic may be deleted for want of room."""
+        """Return whether old records of a topic may be deleted for lack of space."""
         return may_go(topic, config, chosen=self._holdings.is_retention_chosen(topic))
 
     def quota(self, name: TopicPartition) -> SpaceQuota:
-        """The quota of one log."""
+        """Return the quota of one log."""
         return _LogGate(self, name, refuses=name.topic not in INTERNAL)
 
     def change(self, limits: Limits) -> None:
-        """Go by other limits from now on.
+        """Apply other limits from now on.
 
         Raises:
-            BudgetTooSmallError: what may not be deleted is more than that. Nothing was changed.
+            BudgetTooSmallError: records that may not be deleted exceed it. Nothing was changed.
         """
         before, self._limits = self._limits, limits
         try:
@@ -168,22 +169,22 @@ class DiskQuota:
             raise
 
     def open(self) -> None:
-        """Measure, and refuse a budget that is far from what there is.
+        """Measure, and refuse a budget that is far below what must be kept.
 
         A store that has filled its budget holds a little more, in indexes and in the last blocks of files. It
-        opens, so that somebody can make room.
+        opens, so that its user can free space.
 
         Raises:
-            BudgetTooSmallError: what may not be deleted is more than that by a quarter.
+            BudgetTooSmallError: records that may not be deleted exceed it by a quarter.
         """
         self.measure()
         self.check_pinned(self.may_go, slack=0.25)
 
     def check_pinned(self, goes: Callable[[str, LogConfig], bool], *, slack: float = 0.0) -> None:
-        """Refuse what would leave more that may not be deleted than the budget has.
+        """Raise if records that may not be deleted would exceed the budget.
 
         Raises:
-            BudgetTooSmallError: it would.
+            BudgetTooSmallError: they would.
         """
         total, _ = self._holdings.root.files.space(self._holdings.root.path)
         budget = _bytes_of(self._limits.budget, total)
@@ -203,7 +204,7 @@ class DiskQuota:
     # -- counting
 
     def measure(self, *, anew: bool = False) -> None:
-        """Look how much is taken and free; with ``anew`` also at files that no longer change."""
+        """Measure taken and free space; with ``anew`` also files that no longer change."""
         with held(self._making):
             self._measure_locked(anew=anew)
 
@@ -211,7 +212,7 @@ class DiskQuota:
         with held(self._lock):
             self._granted = 0
         root = self._holdings.root
-        # Before the files: what is written meanwhile is counted twice then, and never not at all.
+        # Before the files: bytes written meanwhile are counted twice then, instead of not at all.
         rooms = sum(log.reserved_bytes for log in self._holdings.opened())
         known = {} if anew else self._sizes
         self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
@@ -222,11 +223,11 @@ class DiskQuota:
             self._limit = self._limits.of(taken, total, free)
 
     def _measure_one_locked(self, name: TopicPartition) -> None:
-        """After a deletion from one log: with many partitions a look at all of them is long."""
+        """Measure one log after a deletion from it: with many partitions, measuring all of them takes long."""
         before = self._sizes.get(name, {})
         after = self._sizes[name] = self._sizes_of(name, before)
         with held(self._lock):
-            # What is free has grown by as much, so the limit stays where it is.
+            # Free space has grown by as much, so the limit stays the same.
             self._charged -= sum(before.values()) - sum(after.values())
 
     def _sizes_of(self, name: TopicPartition, known: dict[str, int]) -> dict[str, int]:
@@ -247,17 +248,17 @@ class DiskQuota:
         return found
 
     def left(self) -> int:
-        """Bytes that may still be granted; negative if too much is taken."""
+        """Return the bytes that may still be reserved; negative if too much is taken."""
         return self._limit - self._charged
 
     def slack(self) -> int:
-        """How much shall be free before anybody needs it."""
+        """Return how much space is kept free ahead of need."""
         return min(self._limit // _SLACK_SHARE, _SLACK_BYTES)
 
-    # -- granting, under a log's lock
+    # -- reserving, under a log's lock
 
     def reserve(self, name: TopicPartition, needed: int, *, refuses: bool) -> int:
-        """See `SpaceQuota.reserve`."""
+        """Reserve space for a log, see `SpaceQuota.reserve`."""
         with held(self._lock):
             left = self._limit - self._charged
             if refuses and needed > left:
@@ -273,10 +274,10 @@ class DiskQuota:
             self._granted += granted
             return granted
 
-    # -- making room, without any lock of a log
+    # -- reclaiming space, without any lock of a log
 
     def reclaim(self, needed: int) -> bool:
-        """Delete until ``needed`` bytes are free, and some ahead; whether they are. In the stated order."""
+        """Delete in the stated order until ``needed`` bytes are free, and some ahead; return whether they are."""
         look = self._look()
         refused = self._refused
         if refused is not None and refused[0] == look and self._clock.monotonic_s() - refused[1] < _PATIENCE_S:
@@ -292,17 +293,17 @@ class DiskQuota:
             return False
 
     def keep_house(self) -> None:
-        """Measure everything, and make room ahead of need: now and then."""
+        """Measure everything, and reclaim space ahead of need: for rare calls."""
         self.measure(anew=True)
         self.keep_slack()
 
     def keep_slack(self) -> None:
-        """Make room ahead of need, by what is known: often."""
+        """Reclaim space ahead of need, by what is known: for frequent calls."""
         if self.left() < self.slack():
             self.reclaim(0)
 
     def _look(self) -> object:
-        """What changes when somebody deletes something."""
+        """Return a value that changes when records are deleted or limits changed."""
         starts = tuple((log.name, log.log_start_offset) for log in self._holdings.opened())
         return self._limits, starts
 
@@ -314,7 +315,7 @@ class DiskQuota:
         self._measure_locked(anew=True)
         active_bytes = max(self._limit // _SLACK_SHARE, 1)
         heap: list[tuple[int, TopicPartition, Log]] = []
-        # What is written from here on is left: a writer that is faster than this would keep it busy for ever.
+        # Records written from here on are left: a fast writer would keep this loop busy for ever.
         ends: dict[TopicPartition, int] = {}
         looked_again: set[TopicPartition] = set()
 
@@ -337,12 +338,12 @@ class DiskQuota:
                 if oldest is None:
                     continue
                 if oldest.timestamp_ms != timestamp_ms and name not in looked_again:
-                    # It has become younger, so it may be another's turn. Once: an active segment may at any look.
+                    # The segment is younger now, so another may be older. Once: an active one may be at any look.
                     looked_again.add(name)
                     push(log)
                     continue
                 if not self.may_go(name.topic, log.config):
-                    # Altered since, to keep for ever perhaps.
+                    # Altered since, perhaps to be kept for ever.
                     continue
                 log.delete_before(oldest.end_offset)
             except (LogClosedError, StorageError, OffsetOutOfRangeError) as error:
@@ -381,7 +382,7 @@ def _size_on_disk(directory: Directory, name: str) -> int:
         # Deleted meanwhile.
         return 0
     try:
-        # What is written may have no blocks yet, what is preallocated is beyond the size.
+        # Written bytes may have no blocks yet; preallocated ones are beyond the size.
         return max(file.size(), file.allocated_bytes())
     finally:
         file.close()

@@ -1,11 +1,11 @@
-"""When the recurring work of a store is done: a list of tasks, each with its period, and the thread that runs them.
+"""Schedule of a store's recurring work: a list of tasks, each with its period, and the thread that runs them.
 
-What a task does is not known here (`maintenance.tasks` is the work itself). A store that lives by the machine's
-clock has one thread; a store with a clock of its own, or with ``logstore.housekeeping=manual``, is driven by
-whoever owns it, through `run_all`. Tasks run one after the other, never two at a time; what must not meet any
-of them, such as a snapshot, holds `paused`.
+`maintenance.tasks` is responsible for the work itself. A store with the machine's
+clock has one thread. For a store with a clock of its own, or with ``logstore.housekeeping=manual``, its
+owner calls `run_all`. Tasks run one after the other, never two at a time. Work that must not overlap
+with any of them, such as a snapshot, holds `paused`.
 
-The thread knows the tasks and nothing of the `Store`, so it keeps no store alive that somebody has dropped.
+The thread knows the tasks and not the `Store`, so it keeps no store alive that its user has dropped.
 A task that fails is reported and runs again when it is next due.
 """
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: A store that was just opened has better things to do: Kafka's log.initial.task.delay.ms.
+#: The opening of a store comes first: Kafka's log.initial.task.delay.ms.
 INITIAL_DELAY_MS: Final = 30_000
 
 
 class Interrupted(LogstoreError):
-    """The store is being closed; the task ends here, and what it had begun is begun anew another time."""
+    """The store is being closed; the task ends here, and what it had begun starts again another time."""
 
 
 Run = Callable[[], object]
 
-#: Called while a long call goes on: how many parts are done, and of how many as far as is known now.
+#: Called during a long call with the number of parts that are done, and of all parts as far as known.
 Progress = Callable[[int, int], object]
 T = TypeVar("T")
 
 
 class Task:
-    """Something that becomes due again and again.
+    """A recurring task.
 
-    ``run`` returns True if it has left something for at once, so that others get their turn between. Such a task
-    may never come to an end where others write, so it gives ``pieces`` too: all that there is to do now.
+    ``run`` returns True if more is to be done at once, so that others get their turn between. Such a task
+    may never end while others write, so it gives ``pieces`` too: all that there is to do now.
     """
 
     def __init__(self, name: str, period_ms: int, run: Run, pieces: Callable[[], list[Run]] | None = None) -> None:
@@ -82,7 +82,7 @@ class Scheduler:
         return task
 
     def hasten(self, name: str) -> None:
-        """Have a task run as soon as its turn comes, and from then on in its period again."""
+        """Have a task run as soon as its turn comes, and then in its period again."""
         with held(self._changed):
             for task in self._tasks:
                 if task.name == name:
@@ -97,7 +97,7 @@ class Scheduler:
         return self._thread is not None
 
     def start(self) -> None:
-        """Begin to run tasks when they are due, in a thread of their own. May be called again."""
+        """Start to run tasks when they are due, in a thread of their own. May be called again."""
         if self._thread is None and not self._stopping:
             self._thread = threading.Thread(
                 target=self._loop, name=f"logstore-housekeeping {self._name}", daemon=True
@@ -105,7 +105,7 @@ class Scheduler:
             self._thread.start()
 
     def run_all(self, progress: Progress | None = None) -> None:
-        """Run every task now, due or not, once: it does what there is to do when its turn comes, and ends.
+        """Run every task now, due or not, once: each does the work that it finds when its turn comes, and ends.
 
         ``progress`` is called after each part of it.
 
@@ -140,7 +140,7 @@ class Scheduler:
                 task.due_s = self.clock.monotonic_s() + task.period_s
 
     def check(self) -> None:
-        """End a long task here if the store is being closed: for tasks to call now and then.
+        """Raise if the store is being closed: for long tasks to call now and then.
 
         Raises:
             Interrupted: it is.
@@ -149,7 +149,7 @@ class Scheduler:
             raise Interrupted("the store is being closed")
 
     def wait(self, seconds: float) -> None:
-        """Let time pass inside a task, for one that may not work at full speed; raises as `check`."""
+        """Wait inside a task, for one that may not work at full speed; raises as `check`."""
         until = self.clock.monotonic_s() + seconds
         with held(self._changed):
             while not self._stopping and (left := until - self.clock.monotonic_s()) > 0:
@@ -157,7 +157,7 @@ class Scheduler:
         self.check()
 
     def paused(self) -> held:
-        """No task runs meanwhile; waits for the one that is running."""
+        """Hold off every task until the lock is released; waits for the one that is running."""
         return held(self._turn)
 
     def _loop(self) -> None:
@@ -176,13 +176,13 @@ class Scheduler:
             except Interrupted:
                 break
             except Exception:
-                # Nobody waits for this thread: what it met is told in the log, and tried again in its time.
+                # No caller waits for this thread: its errors are logged, and the task is retried in its period.
                 _logger.exception("housekeeping failed: store=%s task=%s", self._name, task.name)
 
     # -- ending
 
     def stop(self) -> None:
-        """Begin nothing any more, and have what is running end at its next `check`. Does not wait for it."""
+        """Begin no task any more, and have a running one end at its next `check`. Does not wait for it."""
         if self._fork != fork_generation():
             return
         with held(self._changed):
@@ -190,7 +190,7 @@ class Scheduler:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Run nothing any more. Returns when the task that is running has ended. May be called again."""
+        """Run no task any more. Returns when the running task has ended. May be called again."""
         if self._fork != fork_generation():
             return
         self.stop()
@@ -198,7 +198,7 @@ class Scheduler:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         with held(self._turn):
-            # One that another thread was running.
+            # Waits for a task that another thread is running.
             pass
 
 

@@ -1,9 +1,9 @@
 """The recurring work of a store: retention, compaction, expiry of producers, checkpoints of the root.
 
-This module goes through the partitions and asks each log to do its part; when that happens is
-`maintenance.scheduler`'s business. Logs that nobody has used since the store was opened are opened for it, one
+This module goes through the partitions and asks each log to do its part; `maintenance.scheduler` is
+responsible for the time. Logs that have not been used since the store was opened are opened for it, one
 after the other, where their settings ask for anything. A partition that cannot be opened or worked on is
-reported once and passed over: the others go on.
+reported once and skipped: the others continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def lets_go(config: LogConfig) -> bool:
-    """Whether a log of these settings lets go of old records by itself."""
+    """Return whether a log of these settings deletes old records by itself."""
     limited = config.retention_ms >= 0 or config.retention_bytes >= 0
     return config.compacts or (config.deletes and limited)
 
@@ -55,15 +55,15 @@ class MaintenanceTasks:
         self._config = config
         self._keeper = keeper
         self._reported: dict[TopicPartition, str] = {}
-        self._failed: set[TopicPartition] = set()  #: could not be compacted in this round
+        self._failed: set[TopicPartition] = set()  #: logs that could not be compacted in this round
 
     def schedule(self) -> None:
-        """Enter everything that is done here with the housekeeper."""
+        """Add every task of this module to the scheduler."""
         config = self._config
         checkpoint_ms = min(
             config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
         )
-        # Kafka has a period of its own for the expiry of producers; `Log.retain` sees to them.
+        # Kafka has a period of its own for the expiry of producers; here `Log.retain` expires them.
         retention_ms = min(config.log_retention_check_interval_ms, config.producer_id_expiration_check_interval_ms)
         self._keeper.add("retention", retention_ms, self.retain)
         self._keeper.add("checkpoints", max(checkpoint_ms, 1), self.checkpoint)
@@ -71,12 +71,12 @@ class MaintenanceTasks:
             period_ms = max(config.log_cleaner_backoff_ms, 1)
             self._keeper.add("compaction", period_ms, self.compact_dirtiest, self.compactions)
 
-    # -- which logs
+    # -- logs
 
     def logs(self, wanted: Callable[[str, LogConfig], bool]) -> Iterator[Log]:
-        """The logs of every topic whose settings are ``wanted``, opened where they are not.
+        """Iterate over the logs of every topic whose settings are ``wanted``, opened where they are not.
 
-        One that cannot be opened is passed over, and reported once. Ends early, with `Interrupted`, if
+        A log that cannot be opened is skipped, and reported once. Ends early, with `Interrupted`, if
         the store is being closed.
         """
         for topic in self._topics.names(internal=True):
@@ -93,7 +93,7 @@ class MaintenanceTasks:
                 try:
                     log = self._partitions.get(name)
                 except PolicyViolationError as error:
-                    # It would be compacted by the store's default, and has records without a key.
+                    # The store's default would compact it, and it has records without a key.
                     self._report(name, error)
                     continue
                 except (LogClosedError, TopicError):
@@ -105,48 +105,48 @@ class MaintenanceTasks:
                     yield log
 
     def opened(self, topic: str | None = None) -> Iterator[Log]:
-        """The logs that are open now, of one topic or of all."""
+        """Iterate over the logs that are open now, of one topic or of all."""
         for log in self._partitions.opened(topic):
             if isinstance(log, Log):
                 yield log
 
     def _report(self, name: TopicPartition, error: LogstoreError) -> None:
-        # Told once: a partition that is damaged stays so, and the same line every minute is read by nobody.
+        # Reported once: a damaged partition would repeat the same line every minute.
         text = f"{type(error).__name__}: {error}"
         if self._reported.get(name) != text:
             self._reported[name] = text
             _logger.error("housekeeping passes over a partition: log=%s error=%s", name, text)
 
     def _ask(self, log: Log, work: Callable[[Log], T]) -> T | None:
-        """What a log answers; None, and a line in the logs, if it cannot."""
+        """Return the result of ``work`` on a log; None, and a line in the program's log, if it fails."""
         self._keeper.check()
         try:
             return work(log)
         except Interrupted:
             raise
         except LogClosedError:
-            # Its topic was deleted meanwhile, or the store is closed.
+            # The topic was deleted meanwhile, or the store is closed.
             return None
         except LogstoreError as error:
             self._report(log.name, error)
             return None
 
-    # -- what is done
+    # -- tasks
 
     def retain(self) -> None:
-        """Delete what the settings of each topic let go of, by age and by size.
+        """Delete the records that the settings of each topic allow to delete, by age and by size.
 
-        Segments that lie idle are sealed, and producers that have long been silent forgotten.
+        Idle segments are sealed, and producers that have long been silent are expired.
         """
         for log in self.logs(lambda topic, config: lets_go(config)):
             self._ask(log, lambda log: log.retain())
         for log in self.opened():
-            # Nothing of these may go, but they may lie idle, and so may their producers.
+            # Nothing of these may be deleted, but their segments and producers may be idle.
             if not lets_go(log.config):
                 self._ask(log, lambda log: log.retain())
 
     def compact_dirtiest(self) -> bool:
-        """Compact the log that needs it most; True if one was, so that the next has its turn."""
+        """Compact the log that needs it most; return True if there was one, so that the next has its turn."""
         due = self._due()
         if not due:
             self._failed.clear()
@@ -155,7 +155,7 @@ class MaintenanceTasks:
         return True
 
     def compactions(self) -> list[Run]:
-        """One compaction of each log that needs it now, the dirtiest first, however fast it is written to."""
+        """Return one compaction of each log that needs it now, the dirtiest first, however fast it is written."""
         self._failed.clear()
         return [functools.partial(self._compact_one, *each) for each in self._due()]
 
@@ -171,7 +171,7 @@ class MaintenanceTasks:
     def _compact_one(self, ratio: float, name: TopicPartition, log: Log) -> None:
         done = self._ask(log, self._compact)
         if done is None:
-            # Not before the next round: others are dirty too.
+            # Not before the next round: retried at once, it would keep other dirty logs waiting.
             self._failed.add(name)
         else:
             _logger.info(
@@ -190,7 +190,7 @@ class MaintenanceTasks:
         )
 
     def checkpoint(self) -> None:
-        """Write Kafka's checkpoints of the root, so that whoever opens it after a crash has less to look at."""
+        """Write Kafka's checkpoints of the root, so that an open after a crash has less to recover."""
         token = self._hold.checkpoint_token()
         facts = {}
         for log in self.opened():
@@ -200,33 +200,33 @@ class MaintenanceTasks:
         self._hold.checkpoint(facts, token)
 
 
-#: Beside appends at full speed, a compaction rests so many times as long as it works. Its map is read and written
+#: Beside appends at full speed, a compaction rests so many times as long as it works. It reads and writes its map
 #: all over, and an append takes more than twice as long meanwhile: see docs/benchmarks.md.
 REST: Final = 11
 
-#: What one append takes of a core, without its bytes. Six times less on the machine of docs/benchmarks.md: on a
-#: slower one, appends at full speed must not look like a trickle.
+#: Time that one append takes of a core, without its bytes. Six times less on the machine of docs/benchmarks.md: on
+#: a slower one, appends at full speed must not look like a trickle.
 APPEND_S: Final = 50e-6
 
-#: A disk and a core take so many bytes a second at least, whatever the compaction got: of a small log it has
-#: measured little but its syncs.
+#: Bytes a second that a disk and a core take at least, whatever the compaction measured: for a small log that is
+#: little but its syncs.
 LEAST_SPEED: Final = 16 << 20
 
-#: Appends are looked at after so much work, and so many times as long as a look takes: it asks every open log.
+#: Appends are measured after so much work, and so many times as long as measuring takes: it asks every open log.
 _LOOK_S = 0.002
 _LOOKS_APART = 50
 
-#: A sync is counted when it ends, and may have been under way for longer than since the last look.
+#: Upper bound of the time carried over: a sync is counted when it ends, and may have begun before the last look.
 _MOST_CARRIED_S = 1.0
 
 
 class Throttle:
-    """Lets at most so many bytes a second pass, and nothing once the store is being closed.
+    """Rate limit of a compaction in bytes a second; raises once the store is being closed.
 
-    Records that are being appended come first, by the share of the time that they take: beside appends at full
+    Records that are being appended come first, by the share of the time that they take. Beside appends at full
     speed a compaction rests `REST` times as long as it works, beside a tenth of that a tenth as long, beside a
-    trickle hardly at all. ``taken`` says what all appends have taken. How long their bytes take is told from the
-    compaction's own speed, on the same disk and core.
+    trickle hardly at all. ``taken`` returns what all appends have taken. The time for their bytes is estimated from
+    the compaction's own speed, on the same disk and core.
     """
 
     def __init__(
@@ -241,12 +241,12 @@ class Throttle:
         self._unpaced_s = 0.0  # of that, since the last look
         self._look_after_s = _LOOK_S
         self._carried_s = 0.0  # taken by appends, and not yet made up for
-        # Set by the first call: what the log did before, such as a sync of what was appended, was no compaction.
+        # Set by the first call: the log's work before it, such as a sync of appended records, was no compaction.
         self._seen: Taken | None = None
         self._looked_s = self._since_s = 0.0
 
     def __call__(self, byte_count: int) -> None:
-        """Take note of bytes that were read or written; blocks while they are more than may be."""
+        """Count bytes that were read or written; block while they are more than allowed."""
         self._keeper.check()
         if self._rate > 0:
             self._owed_s += byte_count / self._rate
@@ -268,7 +268,7 @@ class Throttle:
         self._since_s = self._keeper.clock.monotonic_s()
 
     def _share(self, now_s: float, before: Taken) -> float:
-        """Which share of the time since the last look, rests and all, appends have taken: 0 to 1."""
+        """Return the share of the time since the last look, rests included, that appends have taken: 0 to 1."""
         passed_s, self._looked_s = now_s - self._looked_s, now_s
         taken = self._seen = self._taken()
         speed = max(self._size / self._worked_s, LEAST_SPEED)
@@ -277,7 +277,7 @@ class Throttle:
             + (taken.size - before.size) / speed
             + (taken.sync_s - before.sync_s)
         )
-        # Less than before where a log has been closed.
+        # Negative where a log has been closed since the last look.
         self._carried_s += max(taken_s, 0.0)
         counted_s = min(self._carried_s, passed_s)
         self._carried_s = min(self._carried_s - counted_s, _MOST_CARRIED_S)

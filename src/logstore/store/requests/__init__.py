@@ -1,1 +1,1 @@
-"""What a process asks of the one that writes the store."""
+"""Requests from a process to the one that writes the store."""

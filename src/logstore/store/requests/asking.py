@@ -1,12 +1,12 @@
-"""Has a request carried out by the writer of a store: this process for a moment, or the process that has it open.
+"""Requests to the writer of a store: this process opens it briefly, or asks the process that has it open.
 
 `ask` opens a store that no process writes, without housekeeping and with the partitions of the request alone,
 carries the request out and closes the store again; other openers wait for that moment, but not for a snapshot. If a
 process has the store open, its *owner*, the request goes into the owner's inbox (`request_files`), and `ask` waits
-for the answer. Whenever the lock of the root is free meanwhile, `ask` takes the letter back and does the work here.
+for the answer. Whenever the lock of the root is free meanwhile, `ask` withdraws the letter and does the work here.
 
 A letter may be answered twice, late, or never, and the request be made again. `Store.ingest` knows which batches it
-has taken in; a commit names its time, and does not replace one that was made later; a snapshot exists or does not.
+has ingested; a commit names its time, and does not replace a later one; a snapshot exists or does not.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-#: How long an owner may take, unless said otherwise, to look at a request.
+#: Default of the time that an owner may take to accept a request.
 PATIENCE_S: Final = 30.0
 
-#: How long it waits between two looks for an answer: first, and at most.
+#: Wait between two looks for an answer: first, and at most.
 _FIRST_WAIT_S: Final = 0.002
 _LONGEST_WAIT_S: Final = 0.05
-#: An owner that has the letter in hand gets at least so much longer.
+#: An owner that has accepted the letter gets at least so much longer.
 _LEAST_GRACE_S: Final = 10.0
 
 
@@ -53,7 +53,7 @@ class Opener(Protocol):
     """Opens the store for a request."""
 
     def __call__(self, *, brief: bool) -> ClosableWriter:
-        """The store, held for a moment only or not.
+        """Open the store, ``brief`` or for longer.
 
         Raises:
             DirectoryLockedError: at once, if another process has it.
@@ -68,18 +68,18 @@ def ask(
     timeout_s: float = PATIENCE_S,
     clock: Clock = SYSTEM_CLOCK,
 ) -> R:
-    """Have a request carried out, and return what comes of it.
+    """Have a request carried out, and return its result.
 
-    An owner gets ``timeout_s`` to take it in hand, and as long again, or as it lives, to finish.
+    An owner gets ``timeout_s`` to accept it, and as long again, or as it lives, to finish.
 
     Raises:
         OwnerTimeoutError: the process that writes the store does not answer; it is named.
         NotALogError: there is no store.
         ReadOnlyError: no process writes the store, and this one may not.
-        LogstoreError: what the request raises, here or in the owner's process.
+        LogstoreError: the error of the request, here or in the owner's process.
     """
     found_s = seconds_of(timeout_s)
-    # An owner that has the letter in hand gets as long again: a sum that infinity would not have.
+    # An owner that has accepted the letter gets as long again: infinity would overflow in that sum.
     timeout_s = threading.TIMEOUT_MAX if found_s is None else found_s
     until_s = clock.monotonic_s() + timeout_s
     while True:
@@ -91,12 +91,12 @@ def ask(
 
 
 def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
-    """Refuse a directory that can be read and not written, such as one of Kafka's, before anything is asked for.
+    """Refuse a directory that can be read and not written, such as one of Kafka's, before any request.
 
     Where there is no directory, nothing is refused.
 
     Raises:
-        NotALogError: Kafka wrote it, or it holds what belongs to no store.
+        NotALogError: Kafka wrote it, or it holds files that belong to no store.
         ReadOnlyError: this process may not write it.
     """
     directory = Directory(root, files)
@@ -115,7 +115,7 @@ def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock)
     except DirectoryLockedError:
         return None
     except ReadOnlyError:
-        # The lock's file may be another user's, who writes the store.
+        # The lock's file may belong to another user, whose process writes the store.
         if holder_of(root) is None:
             raise
         return None
@@ -127,7 +127,7 @@ def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock)
         try:
             store.close()
         except LogstoreError as error:
-            # What was asked for is done by now, and a failure is told by its own error.
+            # The request is done by now, and its failure has an error of its own.
             _logger.warning("a store was not closed cleanly: store=%s error=%s", root.path, error)
 
 
@@ -137,7 +137,7 @@ def _ask_owner(
     """Have the owner do it; None if there is no owner any more."""
     left_s = max(until_s - clock.monotonic_s(), 0)
     letter = Letter(request, clock.now_ms() + int(left_s * 1000))
-    # A full disk is emptied with the help of what readers ask for, too.
+    # A full disk is emptied also with the help of readers' requests.
     slip = Reserve(root).with_room(lambda: request_files.post(root, letter))
     first = holder_of(root)
     grace_s = threading.TIMEOUT_MAX if request.takes_long else max(timeout_s, _LEAST_GRACE_S)
@@ -159,7 +159,7 @@ def _ask_owner(
                 return (request.result(told),)
             owner = holder_of(root)
             if owner is None or (owner != first and not request_files.is_there(root, slip)):
-                # Whatever it has answered before it went is there by now; another may have dropped the letter.
+                # An owner that ended has written its answers by now; another may have dropped the letter.
                 is_taken = False
                 told = request_files.fetch(root, slip)
                 return None if told is None else (request.result(told),)

@@ -1,10 +1,10 @@
-"""The owner's side of the inbox: a store that is open for writing does what others ask of it.
+"""The owner's side of the inbox: a store that is open for writing carries out requests of other processes.
 
-Beside the housekeeping of the logs, in a thread of its own: a sender waits for its answer, and a compaction may
-take long. While nobody has ever sent anything, it looks once in a second; after that every 50 ms, which
+It runs in a thread of its own beside the maintenance of the logs: a sender waits for its answer, and a compaction
+may take long. Until the first letter ever, it looks once in a second; after that every 50 ms, which
 costs one small read. A store with ``logstore.housekeeping=manual`` answers in `Store.housekeep`.
 
-The thread knows no `Store`, so that it keeps none alive.
+The thread does not refer to the `Store`, which would keep it alive.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: How often it is looked whether somebody has rung; before anybody ever has, and after.
+#: How often the bell is read; before the first letter ever, and after.
 IDLE_MS: Final = 1_000
 PERIOD_MS: Final = 50
 #: How often litter is looked for.
 SWEEP_MS: Final = 86_400_000
-#: How often batches are looked for that a failure has left undecided, and that nobody goes on with.
+#: How often undecided batches after a failure are looked for, whose query may not continue.
 SETTLE_MS: Final = 30_000
 
 _LONG: Final = "long requests"
 
 
 class Answering:
-    """Takes in letters for one store, and answers them."""
+    """Accepts letters for one store, and answers them."""
 
     def __init__(
         self, root: Directory, clock: Clock, owner: Callable[[], StoreWriter | None], settle: Callable[[], None]
     ) -> None:
-        """``owner`` gives None once the store is gone; ``settle`` ends what a failure has left undecided in it."""
+        """``owner`` gives None once the store is closed; ``settle`` ends batches that a failure left undecided."""
         self._root = root
         self._clock = clock
         self._owner = owner
@@ -50,13 +50,13 @@ class Answering:
         self._heard: bytes | None = None
         self._is_first = True
         self._settled_ms = 0
-        #: What became of letters, and could not be written down yet: on a full disk, for one.
+        #: Results that could not be written yet, as on a full disk.
         self._untold: dict[str, dict[str, Any] | BaseException] = {}
         self._telling = threading.Lock()
         self._swept_ms = 0
         self.keeper = Scheduler(clock, f"inbox of {root.path}")
         self._task = self.keeper.add("inbox", IDLE_MS, self.run)
-        #: Begins its thread when there is something for it.
+        #: Starts its thread with the first long request.
         self.copier = Scheduler(clock, f"copies of {root.path}")
         self.copier.add(_LONG, SWEEP_MS, self._carry_out_long)
         self._long: list[tuple[str, Request[Any]]] = []
@@ -67,9 +67,9 @@ class Answering:
         if owner is None:
             return
         self._settle()
-        from logstore.store.requests import request_files  # when a store has been open for a while: many never are
+        from logstore.store.requests import request_files  # here: many stores close before the first run
 
-        # Asked for before the letters are: one that comes meanwhile is found by the next look.
+        # Read before the letters are listed: a letter that comes meanwhile is found by the next run.
         heard = request_files.notifier(self._root)
         if heard is None:
             return
@@ -80,7 +80,7 @@ class Answering:
             for slip in request_files.waiting(self._root, taken=self._is_first):
                 self.keeper.check()
                 self._take(owner, slip)
-            # Last: were some of them left, by an error or a full disk, they are found by the next look.
+            # Last: letters left by an error or a full disk are found by the next run.
             self._is_first, self._heard = False, heard
         now_ms = self._clock.now_ms()
         if now_ms - self._swept_ms >= SWEEP_MS:
@@ -91,7 +91,7 @@ class Answering:
             sweep(self._root.path, "", -1, files=self._root.files, clock=self._clock)
 
     def _settle(self) -> None:
-        """An undecided batch of a query that nobody goes on with would hold readers back for ever."""
+        """Settle undecided batches of queries that do not continue, which would hold readers back for ever."""
         now_ms = self._clock.now_ms()
         if self._settled_ms and abs(now_ms - self._settled_ms) < SETTLE_MS:
             return
@@ -99,7 +99,7 @@ class Answering:
         try:
             self._settle_all()
         except LogstoreError as error:
-            # Letters are answered all the same: each is told what is wrong.
+            # Letters are still answered: each answer has its own error.
             _logger.error("undecided batches cannot be looked for: store=%s error=%s", self._root.path, error)
 
     def _take(self, owner: StoreWriter, slip: str) -> None:
@@ -112,7 +112,7 @@ class Answering:
             if letter is None:
                 return
             if self._clock.now_ms() > letter.until_ms:
-                # Whoever sent it may have begun something else by now, or is dead.
+                # Its sender may have begun something else by now, or have ended.
                 deed = letter.request.deed
                 _logger.warning("not done, its sender waits no more: store=%s request=%s", self._root.path, deed)
                 request_files.drop(self._root, slip)
@@ -128,7 +128,7 @@ class Answering:
             self._carry_out(owner, slip, letter.request, self.keeper.check)
 
     def _carry_out_long(self) -> None:
-        """Those for which others would wait too long."""
+        """Carry out long requests, for which other letters would wait too long."""
         while self._long:
             owner = self._owner()
             if owner is None:
@@ -141,7 +141,7 @@ class Answering:
         try:
             found = request.answer(request.done_by(owner, check))
         except Interrupted:
-            # Left in hand: its sender finds no owner any more, and does it.
+            # The letter stays accepted: its sender finds no owner any more, and does the work itself.
             raise
         except LogstoreError as error:
             found = error
@@ -155,7 +155,7 @@ class Answering:
         self._tell(slip)
 
     def _tell(self, slip: str) -> None:
-        """Write an answer, or keep it for the next look: the letter must not be taken in a second time for it."""
+        """Write an answer, or keep it for the next run: otherwise the letter would be carried out a second time."""
         from logstore.store.requests import request_files
 
         with held(self._telling):

@@ -1,16 +1,16 @@
 """Letters to the process that writes a store: plain files in the root.
 
-A letter holds one request (`requests`) and goes by a *slip*, ``<digest>.<number>.<random>``: of a manifest
+A letter holds one request (`requests`) and is named by a *slip*, ``<digest>.<number>.<random>``: for a manifest
 the query's digest and the number of its batch, as staged files are named::
 
-    logstore.inbox.<slip>     a request that waits, with the time until which it is of any use
-    logstore.taken.<slip>     the same file, once the owner of the store has it in hand
-    logstore.answer.<slip>    what became of it
-    logstore.inbox.bell       16 random bytes, written anew after each letter was put in
+    logstore.inbox.<slip>     a request that waits, with the time until which its sender waits
+    logstore.taken.<slip>     the same file, once the owner of the store has accepted it
+    logstore.answer.<slip>    the result
+    logstore.inbox.bell       16 random bytes, written again after each letter was put in
 
-Each change is one rename, so exactly one of the two sides has a letter: whoever renames or removes it first.
-The bell keeps the owner from listing the root, which may hold ten thousand directories, to learn that
-nothing has come. Nothing is synced: after a power cut nobody waits for an answer any more.
+Each change is one rename, so exactly one of the two sides has a letter: the first to rename or remove it.
+The bell saves the owner from listing the root, which may hold ten thousand directories, to learn that
+no letter has come. Nothing is synced: after a power cut no sender waits for an answer any more.
 
 This module knows files, and neither stores nor logs. The sender's part is `asking`, the owner's
 `commit_server`. Any thread may call.
@@ -40,12 +40,12 @@ _BELL_BYTES = 16
 
 _SLIP = re.compile(r"[0-9a-f]{32}\.\d{1,19}\.[0-9a-f]{16}", re.ASCII)
 
-#: Answers that nobody has fetched, and what a killed sender has half written, go after a day.
+#: Answers that no sender has fetched, and half-written files of a killed sender, are deleted after a day.
 LITTER_MS: Final = 86_400_000
 
 
 class Letter(NamedTuple):
-    """What a sender asks for; after ``until_ms`` it waits no more."""
+    """A request of a sender, which waits for it until ``until_ms``."""
 
     request: Request[Any]
     until_ms: int
@@ -55,10 +55,10 @@ class Letter(NamedTuple):
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Letter:
-        """The letter that `to_bytes` made.
+        """Return the letter that `to_bytes` made.
 
         Raises:
-            InvalidManifestError, InvalidTopicError: it is none, or asks for what only a later program does.
+            InvalidManifestError, InvalidTopicError: it is no letter, or a request that only a later program knows.
         """
         try:
             found: Any = json.loads(data)
@@ -80,45 +80,45 @@ class Letter(NamedTuple):
 
 
 def post(root: Directory, letter: Letter) -> str:
-    """Put a letter in, and ring; its slip."""
+    """Put a letter in, and change the bell; return its slip."""
     slip = f"{letter.request.stem}.{os.urandom(8).hex()}"
     root.replace(_INBOX + slip, letter.to_bytes(), durable=False)
     try:
         notifier = root.open(_BELL, create=True, writable=True)
         try:
-            # Not a count: of two senders that ring at once, one would be lost.
+            # Not a count: of two senders at once, one would be lost.
             notifier.write(os.urandom(_BELL_BYTES), 0)
         finally:
             notifier.close()
     except BaseException:
-        # Who is told that it was not sent must not find later that it was taken in.
+        # A letter whose sender was told that it was not sent must not be carried out later.
         clear(root, slip)
         raise
     return slip
 
 
 def is_there(root: Directory, slip: str) -> bool:
-    """Whether a letter waits still, or an owner has it in hand."""
+    """Return whether a letter still waits, or an owner has accepted it."""
     return any(root.read(kind + slip) is not None for kind in (_INBOX, _TAKEN))
 
 
 def withdraw(root: Directory, slip: str) -> bool:
-    """Take a letter back that waits still; False if the owner has it."""
+    """Withdraw a letter that still waits; False if the owner has accepted it."""
     return root.remove(_INBOX + slip)
 
 
 def clear(root: Directory, slip: str) -> None:
-    """Remove whatever there is of a letter: for a sender that asks nobody any more."""
+    """Remove every file of a letter: for a sender that asks no owner any more."""
     for kind in (_INBOX, _TAKEN, _ANSWER):
         with contextlib.suppress(StorageError):
             root.remove(kind + slip)
 
 
 def fetch(root: Directory, slip: str) -> dict[str, Any] | None:
-    """The answer to a letter, for `Request.result`; None if there is none yet.
+    """Return the answer to a letter, for `Request.result`; None if there is none yet.
 
     Raises:
-        LogstoreError: the owner's, of the same class.
+        LogstoreError: the owner's error, of the same class.
     """
     data = root.read(_ANSWER + slip)
     if data is None:
@@ -133,7 +133,7 @@ def fetch(root: Directory, slip: str) -> dict[str, Any] | None:
 
 
 def notifier(root: Directory) -> bytes | None:
-    """What the bell says now: something else after every letter; None if nobody has ever rung."""
+    """Return the bytes of the bell, which change with every letter; None if no letter was ever sent."""
     try:
         file = root.open(_BELL)
     except StorageError as error:
@@ -147,16 +147,16 @@ def notifier(root: Directory) -> bytes | None:
 
 
 def waiting(root: Directory, *, taken: bool) -> list[str]:
-    """The slips of the letters that wait; with ``taken`` also of those that an earlier owner had in hand."""
+    """Return the slips of the letters that wait; with ``taken`` also of those that an earlier owner accepted."""
     kinds = (_INBOX, _TAKEN) if taken else (_INBOX,)
     return [slip for kind, slip in _slips(root) if kind in kinds]
 
 
 def take(root: Directory, slip: str) -> Letter | None:
-    """Take a letter in hand; None if its sender has taken it back.
+    """Accept a letter; None if its sender has withdrawn it.
 
     Raises:
-        InvalidManifestError, InvalidTopicError: it is in hand, and not what it should be.
+        InvalidManifestError, InvalidTopicError: it was accepted, and is not what it should be.
     """
     try:
         root.rename(_INBOX + slip, _TAKEN + slip)
@@ -168,19 +168,19 @@ def take(root: Directory, slip: str) -> Letter | None:
 
 
 def answer(root: Directory, slip: str, found: dict[str, Any] | BaseException) -> None:
-    """Tell the sender what became of a letter, which is out of hand then."""
+    """Write the answer to a letter for its sender, and remove the letter."""
     told = found if isinstance(found, dict) else _told(found)
     root.replace(_ANSWER + slip, json.dumps(told).encode(), durable=False)
     root.remove(_TAKEN + slip)
 
 
 def drop(root: Directory, slip: str) -> None:
-    """Let go of a letter in hand that nobody waits for."""
+    """Remove an accepted letter that no sender waits for."""
     root.remove(_TAKEN + slip)
 
 
 def remove_litter(root: Directory, now_ms: int) -> int:
-    """Remove what was left by senders and owners that are gone; how many files."""
+    """Remove the files that earlier senders and owners have left; return their number."""
     count = 0
     for name in root.names():
         if name.startswith((_INBOX, _TAKEN, _ANSWER)) and name != _BELL:
@@ -208,7 +208,7 @@ def _answer_of(data: bytes) -> dict[str, Any]:
 
 
 def _told(error: BaseException) -> dict[str, Any]:
-    """An error as JSON, with all that it is made of if JSON has that."""
+    """Return an error as JSON, with its arguments and attributes if JSON can hold them."""
     told = {"error": type(error).__name__, "text": str(error)}
     if isinstance(error, LogstoreError):
         _, (_, args), attributes = error.__reduce__()
@@ -220,12 +220,12 @@ def _told(error: BaseException) -> dict[str, Any]:
 
 
 def _error_of(told: dict[str, Any]) -> LogstoreError:
-    """The owner's error, or the nearest to it that can be made of what was told."""
+    """Return the owner's error, or the nearest to it that can be made of its JSON."""
     kind = getattr(errors, told["error"], None)
     if isinstance(kind, type) and issubclass(kind, LogstoreError):
         if "attributes" in told:
             return errors.made_again(kind, tuple(told["args"]), told["attributes"])
-        # An earlier owner tells the text alone, and some are made of more.
+        # An earlier owner sends the text alone, and some classes need more than that.
         with contextlib.suppress(TypeError, ValueError, AttributeError):
             return kind(told["text"])
     return LogstoreError(f"{told['error']}: {told['text']}")

@@ -1,7 +1,7 @@
-"""What a process may ask of the one that writes a store, as JSON and back.
+"""Requests from a process to the one that writes a store, as JSON and back.
 
-A request says what is asked for, does it with a store that is open for writing, and has its answer as JSON; how it
-travels is `request_files`'s business. Whoever asks may be an earlier or a later program, so an owner refuses a kind
+A request carries itself out with a store that is open for writing, and converts its result to JSON; `request_files`
+is responsible for its delivery. The sender may be an earlier or a later program, so an owner refuses a kind
 that it does not know.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: Every so many batches of a query, and every job, look beside all logs for staged files that were left behind.
+#: Every so many batches of a query, and for every job, look beside all logs for staged files that were left behind.
 _SWEEP_BATCHES: Final = 256
 
 
@@ -55,64 +55,64 @@ class StoreWriter(Protocol):
 
 
 class ClosableWriter(StoreWriter, Protocol):
-    """One that is open for a request alone."""
+    """A store that is open for a request alone."""
 
     def close(self) -> None: ...
 
 
 class Request(ABC, Generic[R]):
-    """One thing that is asked for; ``R`` comes back."""
+    """One request to the owner of a store; ``R`` is its result."""
 
-    #: What the request is called in a letter.
+    #: Name of the kind of request in a letter.
     kind: ClassVar[str]
-    #: Whether an owner that has it in hand may take as long as it lives.
+    #: Whether an owner that has accepted it may take as long as it lives.
     takes_long: ClassVar[bool] = False
-    #: What else can be done where the owner does not answer.
+    #: Alternative for messages, where the owner does not answer.
     other_way: ClassVar[str] = ""
 
     @property
     @abstractmethod
     def deed(self) -> str:
-        """What the owner is to do, for messages: "take in batch 3 of query 'q'"."""
+        """The owner's work, for messages: "take in batch 3 of query 'q'"."""
 
     @property
     @abstractmethod
     def stem(self) -> str:
-        """What its slips begin with: 32 hexadecimal digits, a dot and a number."""
+        """Beginning of its slips: 32 hexadecimal digits, a dot and a number."""
 
     @abstractmethod
     def payload(self) -> Any:
-        """The request as JSON."""
+        """Return the request as JSON."""
 
     @classmethod
     @abstractmethod
     def of_payload(cls, given: Any) -> Self:
-        """The request that `payload` made.
+        """Return the request that `payload` made.
 
         Raises:
-            InvalidManifestError, InvalidTopicError, ValueError, KeyError, TypeError: it is none.
+            InvalidManifestError, InvalidTopicError, ValueError, KeyError, TypeError: it is no request.
         """
 
     @abstractmethod
     def done_by(self, owner: StoreWriter, check: Callable[[], None]) -> R:
-        """Do it, and return what comes of it. ``check`` is called now and then; what it raises ends the request."""
+        """Carry it out, and return the result. ``check`` is called now and then; its error ends the request."""
 
     def tidy(self, root: Directory, clock: Clock) -> None:
-        """Look for what was left behind, where nobody keeps house."""
+        """Remove files that were left behind, for a store without maintenance."""
         return
 
     @abstractmethod
     def answer(self, found: R) -> dict[str, Any]:
-        """What came of it, as JSON."""
+        """Return the result as JSON."""
 
     @abstractmethod
     def result(self, told: dict[str, Any]) -> R:
-        """What `answer` was given."""
+        """Return the value that `answer` was given."""
 
 
 @dataclass(frozen=True)
 class Intake(Request[Ingested]):
-    """Staged files are taken in."""
+    """Request to ingest staged files."""
 
     manifest: Manifest
 
@@ -152,12 +152,12 @@ class Intake(Request[Ingested]):
 
 @dataclass(frozen=True)
 class Commit(Request[None]):
-    """A group's offsets are stored; those of partitions with None are forgotten."""
+    """Request to store a group's offsets; those of partitions with None are deleted."""
 
     group: str
     offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
     ack: Ack | None
-    at_ms: int  #: when it was asked for; what was committed since stays, however late the letter is
+    at_ms: int  #: when it was asked for; later commits stay, however late the letter is
 
     kind = "commit"
 
@@ -197,7 +197,7 @@ class Commit(Request[None]):
 
 @dataclass(frozen=True)
 class Copy(Request[Snapshot]):
-    """The store is copied, by its owner and with the owner's rights."""
+    """Request to copy the store, by its owner and with the owner's rights."""
 
     path: str
     link: bool

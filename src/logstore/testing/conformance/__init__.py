@@ -1,6 +1,6 @@
-"""Suites that every implementation of one of our interfaces passes, ours and an embedder's alike.
+"""Conformance suites that every implementation of one of our interfaces passes, ours and an embedder's alike.
 
-Subclass a suite in a test module, say how your thing is made, and pytest runs its tests::
+Subclass a suite in a test module, define how your implementation is made, and pytest runs its tests::
 
     from logstore.testing.conformance import ClockConformance
 
@@ -8,8 +8,7 @@ Subclass a suite in a test module, say how your thing is made, and pytest runs i
         def make_clock(self):
             return OurClock()
 
-The suites are the interfaces' docstrings as tests; they need pytest and wait for nothing but threads of
-their own.
+The suites are the interfaces' docstrings as tests; they need pytest and wait only for their own threads.
 """
 
 from logstore.testing.conformance.clocks import ClockConformance

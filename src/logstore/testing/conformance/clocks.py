@@ -1,4 +1,4 @@
-"""What a `Clock` has to keep to."""
+"""Conformance suite of `Clock`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 
 from logstore.clock import Clock
 
-#: How long a thread may take that has nothing to wait for; only a clock that is wrong uses it up.
+#: How long a thread may take that has nothing to wait for; only a wrong clock reaches it.
 _PATIENCE_S = 30.0
 
 
@@ -16,7 +16,7 @@ class ClockConformance:
 
     @abstractmethod
     def make_clock(self) -> Clock:
-        """The clock to test, a new one for every test."""
+        """Return the clock to test, a new one for every test."""
 
     def test_the_wall_clock_gives_whole_milliseconds(self) -> None:
         now = self.make_clock().now_ms()
@@ -53,7 +53,7 @@ class ClockConformance:
         assert all(answers), "a wait without a timeout was over without having been notified"
 
     def _wake_a_waiter(self, timeout_s: float | None) -> list[bool]:
-        """What the waits of a thread have answered until it was told that there is something."""
+        """Return the results of a thread's waits until it was notified."""
         clock, condition = self.make_clock(), threading.Condition()
         ready, told = threading.Event(), threading.Event()
         answers: list[bool] = []
@@ -61,7 +61,7 @@ class ClockConformance:
         def wait() -> None:
             with condition:
                 ready.set()
-                # As every caller does: a wait may be over early, so what is waited for is looked at.
+                # A wait may end early: without a loop the thread would miss the notification.
                 while not told.is_set() and len(answers) < 100_000:
                     answers.append(clock.wait(condition, timeout_s))
 
@@ -88,7 +88,7 @@ class ClockConformance:
 
 
 def _can_be_taken(condition: threading.Condition) -> bool:
-    """Whether another thread gets the lock."""
+    """Return whether another thread can take the lock."""
     taken: list[bool] = []
 
     def take() -> None:

@@ -1,4 +1,4 @@
-"""What a database has to do for offsets to be kept in its transactions."""
+"""Conformance suite of databases that store offsets in their transactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACE = TopicPartition("t", 0)
 
 
 class DatabaseConformance:
-    """The suite for a DB-API connection under `DatabaseOffsets`: does its driver keep both or neither?
+    """The suite for a DB-API connection under `DatabaseOffsets`: its driver must store both or neither.
 
     Every test makes its own table, ``table``, and drops it.
     """
@@ -29,11 +29,11 @@ class DatabaseConformance:
 
     @abstractmethod
     def connect(self) -> Connection:
-        """A new connection to one database, with transactions (no autocommit); the suite closes it."""
+        """Return a new connection to one database, with transactions (no autocommit); the suite closes it."""
 
     @contextmanager
     def offsets(self) -> Iterator[tuple[DatabaseOffsets, Connection]]:
-        """Offsets of a group over a table that is there."""
+        """Yield offsets of a group over an existing table, and the connection."""
         connection = self.connect()
         try:
             offsets = DatabaseOffsets(connection, "g", table=self.table, paramstyle=self.paramstyle)

@@ -1,4 +1,4 @@
-"""What a table of file operations has to keep to, whatever lies behind it."""
+"""Conformance suite of tables of file operations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class FilesConformance:
 
     @abstractmethod
     def make_files(self) -> Files:
-        """The table to test, a new one for every test."""
+        """Return the table to test, a new one for every test."""
 
     @abstractmethod
     def make_directory(self, files: Files) -> str:
-        """An absolute path of an empty directory that is there, a new one for every test."""
+        """Return an absolute path of an existing, empty directory, a new one for every test."""
 
     @pytest.fixture
     def files(self) -> Files:
@@ -62,7 +62,7 @@ class FilesConformance:
             file.close()
         files.mkdir(f"{place}/sub")
         assert sorted(files.listdir(place)) == ["a", "b", "sub"]
-        files.rename(f"{place}/a", f"{place}/b")  # takes the place of what was there
+        files.rename(f"{place}/a", f"{place}/b")  # replaces the existing file
         files.link(f"{place}/b", f"{place}/sub/c")
         assert sorted(files.listdir(place)) == ["b", "sub"]
         files.unlink(f"{place}/b")

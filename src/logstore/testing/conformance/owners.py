@@ -1,4 +1,4 @@
-"""What an `HighWatermarkPolicy` of a log has to keep to."""
+"""Conformance suite of `HighWatermarkPolicy`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from logstore.testing.simdisk import SimDisk
 
 
 class OwnerConformance:
-    """The suite for `logstore.HighWatermarkPolicy`, who says how far consumers of a log may see."""
+    """The suite for `logstore.HighWatermarkPolicy`, which decides how far consumers of a log may read."""
 
     @abstractmethod
     def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
-        """The owner to test, for a log of these settings."""
+        """Return the policy to test, for a log of these settings."""
 
     def settle(self, log: Log) -> None:
-        """Whatever lets an owner of this kind show all that a log holds; by default a flush."""
+        """Make a policy of this kind show all records of a log; by default flush it."""
         log.flush()
 
     def open_log(self, files: SimDisk, **settings: object) -> Log:
-        """A log of the owner, on a disk in memory."""
+        """Open a log with the policy, on a disk in memory."""
         config = LogConfig.of(settings)  # type: ignore[arg-type]  # checked there
         owner = self.make_owner(config)
         return Log.open("/data/t-0", config, owner=owner, clock=ManualClock(), files=files)
@@ -89,6 +89,6 @@ class OwnerConformance:
         log.close()
         assert shown <= after <= 2
         if after == 2:
-            # An owner may show what is written only; this is what the setting asks not to do.
+            # A policy may show records that are only written; the setting forbids it.
             owner = self.make_owner(LogConfig(visible_after="flush"))
             assert owner.high_watermark(2, 1, 1) == 2, "the log showed more than its owner has said"

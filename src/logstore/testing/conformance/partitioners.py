@@ -1,4 +1,4 @@
-"""What a `Partitioner` has to keep to."""
+"""Conformance suite of `Partitioner`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _KEYS = [None, b"", b"a", b"AA 1141", b"\xff" * 100, bytearray(b"a"), memoryview
 
 
 class PartitionerConformance:
-    """The suite for `Partitioner`, the functions that take its place, and the words for the built-in ones."""
+    """The suite for `Partitioner`, functions in its place, and the names of the built-in ones."""
 
-    #: Whether records with the same key go to the same partition, as long as there are as many partitions.
+    #: Whether records with the same key go to the same partition while the number of partitions is the same.
     keys_decide: bool = True
 
     @abstractmethod
     def make_partitioner(self) -> Partitioner | Choice | str:
-        """The partitioner to test, a new one for every test."""
+        """Return the partitioner to test, a new one for every test."""
 
     def test_every_record_goes_to_a_partition_that_there_is(self) -> None:
         for count in (1, 2, 7):
@@ -54,7 +54,7 @@ class PartitionerConformance:
                     try:
                         for number in range(100):
                             producer.send("t", b"v", b"%d" % number)
-                    except BaseException as error:  # noqa: BLE001  told to the test, whose thread this is not
+                    except BaseException as error:  # noqa: BLE001  passed to the test's own thread
                         failures.append(error)
 
                 threads = [threading.Thread(target=send) for _ in range(4)]

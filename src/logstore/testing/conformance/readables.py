@@ -1,4 +1,4 @@
-"""What the reading half of a log has to keep to."""
+"""Conformance suite of the reading half of a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ReadableConformance:
 
     @abstractmethod
     def holding(self, values: list[list[bytes]]) -> AbstractContextManager[Readable]:
-        """An open log that holds these values from offset 0 on, each list in a batch of its own.
+        """Return an open log that holds these values from offset 0 on, each list in a batch of its own.
 
         The timestamp of a record is its offset.
         """

@@ -1,1 +1,1 @@
-"""What pipelines read that is no topic, and what in it cannot be taken."""
+"""Inputs of pipelines other than topics, and the handling of values that do not fit."""

@@ -1,8 +1,8 @@
 """CSV files of a stream, read by the names in their headers.
 
-Spark takes the columns of a stream of CSV files by place, and passes over their headers: a file with its columns in
-another order gives values under wrong names, without an error. So Spark's stream only says here which files a
-micro-batch has; they are read as a batch, those with the same header together. Driver only.
+Spark takes the columns of a stream of CSV files by position, and skips their headers: a file with its columns in
+another order gives values under wrong names, without an error. So Spark's stream is used only to list the files of
+a micro-batch. They are read as a batch, those with the same header together. Driver only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def files_of_batch(spark: SparkSession, checkpoint: str, number: int) -> list[str]:
-    """The files of a micro-batch, oldest first, as the checkpoint of the query lists them."""
+    """Return the files of a micro-batch, oldest first, from the checkpoint of the query."""
     first, last = _end_of(spark, checkpoint, number - 1) + 1, _end_of(spark, checkpoint, number)
     found: list[tuple[int, str]] = []
     for batch in range(first, last + 1):
@@ -36,7 +36,7 @@ def files_of_batch(spark: SparkSession, checkpoint: str, number: int) -> list[st
 
 
 def _end_of(spark: SparkSession, checkpoint: str, number: int) -> int:
-    """The newest entry of the source's own log that belongs to a micro-batch."""
+    """Return the newest entry of the source's own log that belongs to a micro-batch."""
     if number < 0:
         return -1
     last = hadoop.read_text(spark, f"{checkpoint}/offsets/{number}").splitlines()[-1]
@@ -44,10 +44,10 @@ def _end_of(spark: SparkSession, checkpoint: str, number: int) -> int:
 
 
 def header_of(spark: SparkSession, path: str) -> tuple[str, ...] | None:
-    """The names in the first line of a file that is not blank; None if there is none.
+    """Return the names in the first line of a file that is not blank; None if there is none.
 
     Raises:
-        SparkQueryError: a name is there twice, or there is none at some place.
+        SparkQueryError: a name occurs twice, or a column has none.
     """
     line = hadoop.first_line(spark, path)
     if line is None:
@@ -61,7 +61,7 @@ def header_of(spark: SparkSession, path: str) -> tuple[str, ...] | None:
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields of a line, however long they are."""
+    """Split a line into its fields, of any length."""
     before = csv.field_size_limit(max(len(line), 1))
     try:
         return next(csv.reader([line]), [])
@@ -70,10 +70,10 @@ def fields_of(line: str) -> list[str]:
 
 
 def read_by_name(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame | None:
-    """The rows of files with the columns of ``schema``, whatever their order in each file; None without a row.
+    """Read files with the columns of ``schema``, in any order in each file; None if no file has a header.
 
     Raises:
-        SparkQueryError: the header of a file has other names; both are said.
+        SparkQueryError: the header of a file has other names; the message names the differences.
     """
     from pyspark.sql.types import StructType
 
@@ -91,12 +91,12 @@ def read_by_name(spark: SparkSession, paths: Sequence[str], schema: StructType, 
     return found
 
 
-#: What is read beside the columns of a file: the line, if it does not fit, and where it is from.
+#: Columns read beside those of a file: the line, if it does not fit, and the file it is from.
 CORRUPT, FILE = EXTRA = ("_logstore_line", "_logstore_file")
 
 
 def rows_of(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame:
-    """Rows with the columns as they lie in the files, and `EXTRA`."""
+    """Read rows with the columns in the order of the files, and `EXTRA`."""
     from pyspark.sql import functions as F
 
     reader = spark.read.format("csv").options(**options, columnNameOfCorruptRecord=CORRUPT)
@@ -105,7 +105,7 @@ def rows_of(spark: SparkSession, paths: Sequence[str], schema: StructType, **opt
 
 
 def with_corrupt(schema: StructType) -> StructType:
-    """A schema with a column for lines that do not fit it."""
+    """Return a schema with a column for lines that do not fit it."""
     from pyspark.sql.types import StructType
 
     return StructType(schema.fields).add(CORRUPT, "string")

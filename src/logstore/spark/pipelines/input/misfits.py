@@ -1,7 +1,7 @@
-"""Lines of files that do not fit their columns: what ends the run, told with file, line and column.
+"""Lines of files that do not fit their columns: the error that ends the run, with file, line and column.
 
 Spark names the file at best, in the middle of its stack traces. Here a task raises the line itself, and the driver
-looks for its number and for the column that is wrong. Driver only, but for `raised`.
+finds its number and the column that is wrong. Driver only, except `raised`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
-#: By which what a task has raised is found in Spark's words.
+#: Marker by which an error raised in a task is found in Spark's message.
 _MARK = "logstore: a line that does not fit: "
 
 
 def raised(file: Column, line: Column) -> Column:
-    """Null where ``line``, what does not fit, is null; where it is not, the task fails."""
+    """Return null where ``line`` is null; a line that does not fit fails the task."""
     from pyspark.sql import functions as F
 
     told = F.concat(F.lit(_MARK), F.to_json(F.struct(file.alias("file"), line.alias("line"))))
@@ -35,7 +35,7 @@ def raised(file: Column, line: Column) -> Column:
 
 @contextlib.contextmanager
 def told(spark: SparkSession, format: str, schema: StructType) -> Iterator[None]:
-    """Say what is wrong with the line that `raised` has ended the run with.
+    """Raise an error about the line for which `raised` has ended the run.
 
     Raises:
         SparkQueryError: file, line, column, what was expected and found, and what to do.
@@ -57,7 +57,7 @@ def told(spark: SparkSession, format: str, schema: StructType) -> Iterator[None]
 
 
 def _found_in(text: str) -> tuple[str, str] | None:
-    """File and line in what Spark says of a task that `raised`."""
+    """Return file and line from Spark's message about a task that `raised`."""
     _, mark, rest = text.partition(_MARK)
     if not mark:
         return None
@@ -68,11 +68,11 @@ def _found_in(text: str) -> tuple[str, str] | None:
 
 
 def _number_of(spark: SparkSession, path: str, line: str) -> int | None:
-    """The number of the first such line of a file, from 1."""
+    """Return the number of the first such line of a file, from 1."""
     from pyspark.sql import functions as F
 
     with setting(spark, "spark.sql.files.maxPartitionBytes", str(1 << 50)):
-        # In one task, which numbers what it reads from 0.
+        # Row ids count from 0 without gaps only within one task.
         lines = spark.read.text(hadoop.without_patterns(path)).select(
             "value", F.monotonically_increasing_id().alias("n")
         )

@@ -1,6 +1,6 @@
-"""What a pipeline takes for a good value: text, JSON with the fields of a schema. Expressions over columns.
+"""Validation of a pipeline's values: text, or JSON with the fields of a schema; expressions over columns.
 
-A value that is none of these is refused and counted, as one that is broken: it becomes neither a null nor a zero.
+Any other value is refused and counted as broken: it becomes neither a null nor a zero.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-#: What is filled, beside the fields, of a value that does not fit them.
+#: Field that is filled, beside those of the schema, if a value does not fit them.
 _MISFIT = "_logstore_misfit"
 
 
 def is_text(name: str) -> Column:
-    """Whether a column of bytes is null, or text in UTF-8: Parquet's readers refuse a file with any other text."""
+    """Test whether bytes are null, or text in UTF-8: Parquet's readers refuse a file with any other text."""
     from pyspark.sql import functions as F
 
     return F.col(name).isNull() | F.is_valid_utf8(F.col(name).cast("string"))
 
 
 def fields_of(text: Column, schema: str) -> tuple[Column, Column]:
-    """The fields of JSON, a struct; and whether it is an object whose fields have their types, or are missing."""
+    """Parse JSON to a struct, and test whether it is an object whose fields have their types or are missing."""
     from pyspark.sql import functions as F
 
     found = F.from_json(text, f"{schema}, {_MISFIT} STRING", {"columnNameOfCorruptRecord": _MISFIT})
@@ -36,10 +36,10 @@ def fields_of(text: Column, schema: str) -> tuple[Column, Column]:
 
 
 def checked(schema: str) -> StructType:
-    """The columns of Spark's DDL. Needs a session.
+    """Parse the columns of Spark's DDL. Needs a session.
 
     Raises:
-        InvalidSettingError: it is none, or names a column twice.
+        InvalidSettingError: it is not valid DDL, or names a column twice.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
@@ -57,12 +57,12 @@ def checked(schema: str) -> StructType:
 
 
 def quoted(name: str) -> str:
-    """A column's name where an expression is expected."""
+    """Quote a column's name for use in an expression."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def names_of(schema: str) -> list[str]:
-    """The names of the columns in Spark's DDL, such as ``a INT, `b c` STRUCT<d: INT, e: INT>``; needs no Spark.
+    """Return the columns' names in Spark's DDL, such as ``a INT, `b c` STRUCT<d: INT, e: INT>``; needs no Spark.
 
     >>> names_of("a INT, `b c` STRUCT<d: INT, e: DECIMAL(3, 1)>, f STRING COMMENT 'x, y'")
     ['a', 'b c', 'f']

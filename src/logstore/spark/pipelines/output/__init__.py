@@ -1,1 +1,1 @@
-"""What pipelines fill: checked against the checkpoint before a query starts, and listed for other readers."""
+"""Outputs of pipelines: checked against the checkpoint before a query starts, and listed for other readers."""

@@ -1,13 +1,13 @@
-"""What an archive of topics consists of: three tables in a directory, written by `archive`, read by `restore`.
+"""Archive of topics: three tables in a directory, written by `archive`, read by `restore`.
 
 - ``records``: every visible record with ``key``, ``value``, ``headers``, ``timestamp``, ``timestampType`` and
-  ``offset``, in folders by ``topic`` and ``partition``. Spark's file sink writes it: the files that its log in
-  ``_spark_metadata`` names hold every record once; what else a killed run has left there counts for nothing;
-- ``ranges``: which offsets of which partition a run has archived (``start``, and ``end``, exclusive), and how many
-  ``records`` lie between: fewer where compaction or the markers of transactions leave gaps;
+  ``offset``, in folders by ``topic`` and ``partition``. Spark's file sink writes it. The files that its log in
+  ``_spark_metadata`` names hold every record once; other files that a killed run has left there are ignored;
+- ``ranges``: the offsets of each partition that a run has archived (``start``, and ``end``, exclusive), and the
+  number of ``records`` in them: fewer where compaction or the markers of transactions leave gaps;
 - ``topics``: the number of partitions and the own settings of each topic.
 
-``records`` is Parquet. The other two are JSON lines, a small file for each time that something was added::
+``records`` is Parquet. The other two are JSON lines, one small file for each addition::
 
     {"topic": "orders", "topic_id": "fvW5...", "partition": 0, "start": 0, "end": 100, "records": 55}
     {"topic": "orders", "topic_id": "fvW5...", "partitions": 2, "settings": {"cleanup.policy": "compact"}}
@@ -35,7 +35,7 @@ RECORDS = (
 
 
 class Archived(NamedTuple):
-    """What is archived of one partition: all visible records between two offsets."""
+    """Archived range of one partition: all visible records between two offsets."""
 
     topic_id: str
     start: int
@@ -44,7 +44,7 @@ class Archived(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What has to be known of a topic to make it again."""
+    """Properties of a topic that are needed to create it again."""
 
     topic_id: str
     partitions: int
@@ -52,12 +52,12 @@ class Described(NamedTuple):
 
 
 def read_records(spark: SparkSession, archive: str) -> DataFrame:
-    """The table ``records``. Its columns are said, not guessed: a topic may be called 2024."""
+    """Read the table ``records``. Guessing its columns would make a topic called 2024 a number."""
     return spark.read.schema(RECORDS).parquet(f"{archive}/records")
 
 
 def read_ranges(spark: SparkSession, archive: str) -> dict[TopicPartition, Archived]:
-    """What the table ``ranges`` says of each partition, all runs together."""
+    """Read the table ``ranges``: one range for each partition, all runs together."""
     found: dict[TopicPartition, Archived] = {}
     for row in _rows(spark, f"{archive}/ranges"):
         tp = TopicPartition(row["topic"], row["partition"])
@@ -76,7 +76,7 @@ def add_ranges(spark: SparkSession, archive: str, ranges: Mapping[TopicPartition
 
 
 def read_topics(spark: SparkSession, archive: str) -> dict[str, Described]:
-    """The table ``topics``; of each topic the row with most partitions, as they are only ever added."""
+    """Read the table ``topics``: for each topic the row with most partitions, since these are only added."""
     rows = sorted(_rows(spark, f"{archive}/topics"), key=lambda row: row["partitions"])
     return {row["topic"]: Described(row["topic_id"], row["partitions"], row["settings"]) for row in rows}
 
@@ -90,7 +90,7 @@ def add_topics(spark: SparkSession, archive: str, topics: Mapping[str, Described
 def count_records(
     spark: SparkSession, archive: str, ranges: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, int]:
-    """How many records lie in the archive within each of the ranges; reads the offsets only."""
+    """Count the archive's records within each of the ranges; reads the offsets only."""
     from pyspark.sql import functions as F
 
     if not ranges or not hadoop.exists(spark, f"{archive}/records/_spark_metadata"):

@@ -1,14 +1,14 @@
-"""What the queries of a pipeline fill, held against their checkpoints before they start.
+"""Outputs of a pipeline's queries, checked against their checkpoints before the queries start.
 
-Spark's file sink passes over a micro-batch whose number it has, and the sink of a topic does the same. That is what
-makes a killed run whole again; but with another checkpoint, or one of yesterday, it loses rows and says nothing. So
-an output belongs to the query that has begun to fill it, and a query is refused whose checkpoint
+Spark's file sink skips a micro-batch whose number it has, and the sink of a topic does the same. This completes a
+killed run correctly. But with another checkpoint, or an old copy, rows would be lost without an error. So an output
+belongs to the query that has begun to fill it, and a query is refused if its checkpoint
 
-- is new, where the output is not;
-- is another one than the output was filled with: a directory says in ``_logstore.json`` by which query it is;
+- is new, and the output is not;
+- is another one than the output was filled with: ``_logstore.json`` in a directory names its query;
 - is behind its output, or the output behind it: one of the two was restored from a copy, or emptied.
 
-This module alone compares checkpoints and outputs. Driver only.
+Only this module compares checkpoints and outputs. Driver only.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from logstore.store import commit_client
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What says by which query a directory is filled. Spark passes over names that begin so.
+#: File that names the query that fills a directory. Spark skips names that begin with ``_``.
 CLAIM = "_logstore.json"
 
 _IDENTITIES = uuid.UUID("1c8c2f7e-8a0c-4a0c-9f0b-6f1d6f1f8f5a")
 
 
 class Checkpoint(NamedTuple):
-    """How far a query has come, as its checkpoint says."""
+    """Progress of a query, read from its checkpoint."""
 
     path: str
     query: str  #: Spark's id of the query; "" before its first start
@@ -55,18 +55,18 @@ class Checkpoint(NamedTuple):
 
 
 def query_of(spark: SparkSession, checkpoint: str) -> str:
-    """Spark's id of the query that was started with a checkpoint."""
+    """Return Spark's id of the query that was started with a checkpoint."""
     return str(json.loads(hadoop.read_text(spark, f"{checkpoint}/metadata"))["id"])
 
 
 def newest(spark: SparkSession, log: str) -> int:
-    """The newest micro-batch that one of Spark's logs has, -1 if none."""
+    """Return the newest micro-batch that one of Spark's logs has, -1 if none."""
     found = (BATCH.fullmatch(name) for name in hadoop.names(spark, log))
     return max((int(match[1]) for match in found if match), default=-1)
 
 
 class Output(ABC):
-    """Something that one query fills."""
+    """Output that one query fills."""
 
     @abstractmethod
     def check(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
@@ -77,14 +77,14 @@ class Output(ABC):
         """
 
     def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
-        """What has to be done before the first start of a query that fills it."""
+        """Prepare the output for the first start of a query that fills it."""
         return
 
     def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
-        """Say that it belongs to a query, which has just been started.
+        """Record that the output belongs to a query, which has just been started.
 
         Raises:
-            CheckpointMismatchError: it belongs to another one, which was started in the same moment.
+            CheckpointMismatchError: it belongs to another one, which was started concurrently.
         """
         return
 
@@ -125,7 +125,7 @@ class Directory(Output):
     def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
         owner = self._owner(spark)
         if owner is not None and owner["query"] != query and newest(spark, f"{self.path}/{LOG}") < 0:
-            # Of a run that has found nothing to write.
+            # The claim of a run that found nothing to write would block this query for ever.
             hadoop.delete(spark, f"{self.path}/{CLAIM}")
             owner = None
         if owner is None:
@@ -137,7 +137,7 @@ class Directory(Output):
             raise CheckpointMismatchError(f"{self.path} is being filled by another run. {_advice(owner)}")
 
     def _owner(self, spark: SparkSession) -> dict[str, Any] | None:
-        """None: nobody has begun, or a run of an earlier version."""
+        """Return the directory's claim; None if no run has begun, or one of an earlier version has."""
         claim = f"{self.path}/{CLAIM}"
         found: dict[str, Any] | None = (
             json.loads(hadoop.read_text(spark, claim)) if hadoop.exists(spark, claim) else None
@@ -153,8 +153,8 @@ def _advice(owner: dict[str, Any] | None) -> str:
 class Topic(Output):
     """A topic of the pipeline's store.
 
-    ``source`` names what it is filled with where others may fill it too; by default one query fills it alone. With
-    ``again`` a new checkpoint may fill it once more: the newest record of a key is all that counts.
+    ``source`` names the source that fills it, where other queries may fill it too; by default only one query may.
+    With ``again`` a new checkpoint may fill it once more: only the newest record of a key counts.
     """
 
     def __init__(self, parameters: Parameters, name: str, source: str = "", *, again: bool = False) -> None:
@@ -173,8 +173,8 @@ class Topic(Output):
 
     def prepare(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
         if self.source and self.parameters.path and not checkpoint.query:
-            # Spark takes the id that it finds: so the query is known again when its checkpoint is lost.
-            with contextlib.suppress(FileExistsError):  # of two that are started at once
+            # Spark uses the id that it finds. With a random one, a query whose checkpoint is lost would be unknown.
+            with contextlib.suppress(FileExistsError):  # another run was started concurrently
                 hadoop.write_text(spark, f"{checkpoint.path}/metadata", json.dumps({"id": self._query()}))
 
     def _check_not_behind(self, checkpoint: Checkpoint) -> None:
@@ -197,7 +197,7 @@ class Topic(Output):
             )
 
     def _check_unknown(self, checkpoint: Checkpoint) -> None:
-        # A broker knows no queries.
+        # A broker does not record queries.
         done = commit_client.newest_batch(self.parameters.path, self._query()) if self.parameters.path else -1
         if done >= 0:
             raise CheckpointMismatchError(
@@ -207,7 +207,7 @@ class Topic(Output):
             )
 
     def _query(self) -> str:
-        """The id of the query that fills this topic from this source."""
+        """Return the id of the query that fills this topic from this source."""
         return str(
             uuid.uuid5(_IDENTITIES, f"{self.source}\n{backend(self.parameters, self.name).topic(self.name).id}")
         )

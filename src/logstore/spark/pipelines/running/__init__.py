@@ -1,4 +1,4 @@
-"""Queries started, watched and stopped."""
+"""Start, progress and stop of a pipeline's queries."""
 
 from logstore.spark.pipelines.running.queries import finish, start
 

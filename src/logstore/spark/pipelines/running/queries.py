@@ -1,6 +1,6 @@
 """Streaming queries of a pipeline: started with its trigger and checkpoint, watched, and counted.
 
-This module alone decides how a query of a pipeline begins and ends. Driver only; one thread a pipeline.
+Only this module decides how a query of a pipeline begins and ends. Driver only; one thread for each pipeline.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-#: How often a running query is asked for its progress; it keeps 100 micro-batches for us by default.
+#: Seconds between two looks at a query's progress; by default it keeps that of 100 micro-batches.
 _LOOK_S = 1.0
 
 
 class Counts:
-    """What a query has done since it was started: input records, late rows and observed metrics, added up.
+    """Counters of a query since it was started: input records, late rows and observed metrics, added up.
 
-    "late" is what Spark says of its stateful operators: rows that the watermark kept from them, behind the partial
-    aggregation before them.
+    "late" is Spark's metric of its stateful operators: rows that the watermark dropped before them, counted after
+    partial aggregation.
 
-    A micro-batch counts once, also where it was begun anew.
+    A micro-batch counts once, even if it was begun again.
     """
 
     def __init__(self, query: StreamingQuery) -> None:
@@ -37,7 +37,7 @@ class Counts:
         self._seen: dict[int, dict[str, int]] = {}
 
     def look(self) -> None:
-        """Take what the query has reported since the last look."""
+        """Read the progress that the query has reported since the last look."""
         for progress in self.query.recentProgress:
             observed = {
                 name: int(value or 0)
@@ -46,7 +46,7 @@ class Counts:
             }
             rows = {"in": int(progress.numInputRows)}
             rows["late"] = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
-            # A micro-batch without data reports again under the number of the next: the last one counts.
+            # A micro-batch without data reports under the next one's number: the last report with counts is kept.
             if any(observed.values()) or any(rows.values()) or progress.batchId not in self._seen:
                 self._seen[progress.batchId] = rows | observed
 
@@ -57,10 +57,10 @@ class Counts:
 def start(
     spark: SparkSession, writer: DataStreamWriter, parameters: Parameters, stage: str, fills: Output | None = None
 ) -> StreamingQuery:
-    """Start a query under the name of its stage, with a checkpoint of its own in the pipeline's.
+    """Start a query under the name of its stage, with its own checkpoint in the pipeline's.
 
     Raises:
-        CheckpointMismatchError: what it ``fills`` belongs to another checkpoint, or to another day of this one.
+        CheckpointMismatchError: the output it ``fills`` belongs to another checkpoint, or to another state of it.
     """
     trigger: dict[str, Any] = (
         {"processingTime": f"{round(parameters.interval_s * 1000)} milliseconds"}
@@ -83,7 +83,7 @@ def start(
 
 
 def finish(*queries: StreamingQuery) -> Sequence[Counts]:
-    """Wait until all the queries have ended, and say what they did.
+    """Wait until all the queries have ended, and return their counts.
 
     When one fails, or the wait is interrupted, the others are stopped.
 
@@ -104,8 +104,8 @@ def finish(*queries: StreamingQuery) -> Sequence[Counts]:
 
 
 def finish_in_turn(parameters: Parameters, *begins: Callable[[], StreamingQuery]) -> Sequence[Counts]:
-    """Start queries that feed one another and wait for them: each after the one before it has ended, or with
-    ``continuous`` all at once.
+    """Start queries that feed one another and wait for them: one after the other, or with ``continuous``
+    concurrently.
 
     Raises:
         StreamingQueryException: a query has failed; those after it were not started, or are stopped.
@@ -115,7 +115,7 @@ def finish_in_turn(parameters: Parameters, *begins: Callable[[], StreamingQuery]
     started: list[StreamingQuery] = []
     try:
         for begin in begins:
-            started.append(begin())  # what was started has to be known when the next one fails
+            started.append(begin())  # queries already started must be stopped if the next one fails
         return finish(*started)
     finally:
         _stop(started)
@@ -129,7 +129,7 @@ def _stop(queries: Iterable[StreamingQuery]) -> None:
 
 @contextlib.contextmanager
 def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    """A setting of Spark inside ``with``."""
+    """Change a setting of Spark inside ``with``."""
     before = spark.conf.get(key, None)
     spark.conf.set(key, value)
     try:
@@ -143,15 +143,15 @@ def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def plainly() -> Iterator[None]:
-    """Let the user read what failed a query in a line, instead of Spark's plans and stack traces.
+    """Show the user the reason of a failed query in one line, instead of Spark's plans and stack traces.
 
     Raises:
-        SparkQueryError: Spark has raised; what it raised is the cause.
+        SparkQueryError: Spark has raised an error, which is the cause.
     """
     try:
         yield
     except LogstoreError:
-        raise  # also that PySpark is missing
+        raise  # first: `is_of_spark` would fail where PySpark is missing
     except Exception as error:
         if not is_of_spark(error):
             raise

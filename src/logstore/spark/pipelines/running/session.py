@@ -1,6 +1,6 @@
-"""The Spark session of a pipeline that is run from the command line.
+"""Spark session of a pipeline that is run from the command line.
 
-This module alone decides its settings. Who has a session of his own passes that one to ``run`` instead.
+Only this module decides its settings. Callers with their own session pass that one to ``run`` instead.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from logstore.spark import jvm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What a pipeline wants of Spark, where nothing else is said. Sockets of the machine's own take rows from Python to
-#: the JVM for less than TCP. zstd: Spark's default codec needs a library that does not load on every machine, and
-#: packs less.
+#: Default settings of Spark for a pipeline. Unix sockets pass rows from Python to the JVM at less cost than TCP.
+#: zstd: Spark's default codec needs a library that does not load on every machine, and compresses less.
 SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -32,9 +31,9 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 @contextlib.contextmanager
 def speaking_into(log: str) -> Iterator[None]:
-    """Have what is started inside ``with`` write its standard error, and so Spark its log, to the end of a file.
+    """Append the standard error of processes started inside ``with``, and so Spark's log, to a file.
 
-    What this process writes there meanwhile goes with it.
+    What this process writes to standard error meanwhile is written to that file too.
     """
     sys.stderr.flush()
     before = os.dup(2)
@@ -57,15 +56,15 @@ def session(
     rocksdb: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with ``format("logstore")`` registered; the one there is, if there is one.
+    """Return a session with ``format("logstore")`` registered; the existing one, if there is one.
 
     ``master`` is where it runs, such as ``local[2]`` or ``spark://host:7077``; by default what Spark is
     configured for, else this machine. ``shuffle_partitions`` is the number of tasks after a shuffle, for
     a stream also of its state, fixed when its checkpoint begins; 0 leaves Spark's default. ``rocksdb`` keeps
-    the state of streams on the executors' disks instead of their memory. ``settings`` win over all of these.
+    the state of streams on the executors' disks instead of their memory. ``settings`` override all of these.
 
     Raises:
-        SparkNotReadyError: Java, PySpark or the workers' Python is missing or does not do.
+        SparkNotReadyError: Java, PySpark or the workers' Python is missing or unsuitable.
     """
     jvm.prepare()
     from pyspark.sql import SparkSession

@@ -1,9 +1,9 @@
-"""How a pipeline ends that is asked to: by Ctrl-C, or by the SIGTERM of whoever runs it as a service.
+"""Stop of a pipeline by a signal: Ctrl-C, or the SIGTERM of a service manager.
 
-Python answers a signal with an exception wherever the main thread is, which here is in the middle of a call to
-Spark's gateway: it is torn in two, and pages of stack traces follow. Here a signal has a second thread stop the
-queries, so that the pipeline itself comes to its end. This module alone touches signals; for the main thread of a
-process that runs one pipeline. A second signal does what it did before.
+Python answers a signal with an exception wherever the main thread is. Here that is inside a call to Spark's
+gateway, which would be interrupted, and print pages of stack traces. Instead a signal makes a second thread stop
+the queries, so that the pipeline ends by itself. Only this module handles signals; for the main thread of a process
+that runs one pipeline. A second signal has its previous effect.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ _logger = logging.getLogger(__name__)
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-#: So long a query may go on until it is between two micro-batches; what is cut off is done again by the next run.
+#: Seconds that a query may take to finish its micro-batch; the next run repeats an interrupted one.
 GRACE_S: Final = 5.0
 _LOOK_S: Final = 0.05
 
 
 @contextlib.contextmanager
 def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end what runs inside ``with``.
+    """Let Ctrl-C and SIGTERM end the pipeline that runs inside ``with``.
 
-    What is ``continuous`` has no other end: its queries are stopped, and it goes on to its report. Anything else is
-    cut off, and its jobs with it.
+    A ``continuous`` pipeline has no other end: its queries are stopped, and it continues to its report. Any other
+    pipeline is interrupted, and its jobs are cancelled.
 
     Raises:
-        KeyboardInterrupt: it was not continuous, and has been cut off.
+        KeyboardInterrupt: the pipeline was not continuous, and has been interrupted.
     """
     asked, ended = threading.Event(), threading.Event()
     words = (spark, asked, ended, continuous)
-    # Started now: a signal may come where the main thread has the locks that starting one takes.
+    # Starting it in the handler could deadlock: the main thread may hold the locks that starting a thread takes.
     stopping = threading.Thread(target=_stop, args=words, name="logstore-stop", daemon=True)
     stopping.start()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
-        # Of a gateway that goes away now, which nobody has to hear of.
+        # The gateway may close now: py4j would log errors about it to the user.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         asked.set()
 
@@ -56,7 +56,7 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # That its jobs were cancelled, most likely; or that Spark got the signal too, and is gone.
+        # Most likely its jobs were cancelled, or Spark received the signal too, and has exited.
         if not asked.is_set() or (continuous and not _is_gone(error)):
             raise
         continuous = False
@@ -72,14 +72,14 @@ def stoppable(spark: SparkSession, *, continuous: bool) -> Iterator[None]:
 
 
 def _is_gone(error: Exception) -> bool:
-    """Whether it says that nobody is there any more behind Spark's gateway."""
+    """Return whether the error says that Spark's gateway has lost its Java process."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     return isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
 
 
 def end(spark: SparkSession) -> None:
-    """Stop a session, also one whose Java has gone before."""
+    """Stop a session, even if its Java process has already exited."""
     try:
         spark.stop()
     except Exception as error:
@@ -88,7 +88,7 @@ def end(spark: SparkSession) -> None:
 
 
 def _stop(spark: SparkSession, asked: threading.Event, ended: threading.Event, continuous: bool) -> None:
-    """Once asked: stop every query that runs, and that is begun yet, until the pipeline has ended."""
+    """Wait for a signal, then stop every query, including those started later, until the pipeline has ended."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -102,7 +102,7 @@ def _stop(spark: SparkSession, asked: threading.Event, ended: threading.Event, c
             if not continuous:
                 spark.sparkContext.cancelAllJobs()
         except (PySparkException, Py4JError, ConnectionError) as error:
-            # A query that does not end in spark.sql.streaming.stopTimeout, or Spark is gone.
+            # A query has not ended within spark.sql.streaming.stopTimeout, or Spark has exited.
             _logger.warning("a pipeline is slow to stop: error=%s", error)
         ended.wait(_LOOK_S)
 
