@@ -2,7 +2,7 @@
 """Segment: a `.log` file of whole batches with its offset index and time index.
 
 This module appends, reads and truncates the bytes of one segment, and passes slices of it to sockets;
-`_indexed` finds batches, `_scan` checks them. `log/` decides when to roll, sync or remove a segment.
+`_segment_index` finds batches, `_segment_scan` checks them. `log/` decides when to roll, sync or remove a segment.
 The log's lock serialises every method that changes a segment; any thread may read at any time, up to
 `size`, which is published after the bytes below it.
 """
@@ -66,7 +66,7 @@ cdef int32_t skip_records(const uint8_t **cursor, const uint8_t *end, int32_t co
 cdef class Segment(Scanned):
     """Segment of a log: one `.log` file with its indexes.
 
-    Owns: its `File` and its index entries. The index files belong to `log.segments`.
+    Owns: its `File` and its index entries. The index files belong to `log.directory.segments`.
     """
 
     def __cinit__(self, *args, Growth growth=None, **options):

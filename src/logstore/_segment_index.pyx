@@ -3,7 +3,7 @@
 
 This module loads, checks, builds and uses the entries. An entry is only a hint: the batch at its
 position must have the last offset that the entry names, else the index is rebuilt from the batch
-headers. `_scan` and `_segment`, which build on this module, read the contents of batches.
+headers. `_segment_scan` and `_segment`, which build on this module, read the contents of batches.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -79,7 +79,7 @@ cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexce
 cdef class Indexed:
     """Segment's `.log` file with its index entries.
 
-    Owns: its `File` and its index entries. The index files belong to `log.segments`.
+    Owns: its `File` and its index entries. The index files belong to `log.directory.segments`.
     """
 
     def __cinit__(self, File file not None, int64_t base_offset, *, int32_t index_interval_bytes=4096,

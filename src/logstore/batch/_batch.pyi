@@ -140,7 +140,7 @@ def run_of(
     next_offset: int,
     marks: tuple[int, int, int],
 ) -> Batches:
-    """Return `Batches` of bytes that a segment has read and checked; for `log.reader`, once for every read."""
+    """Return `Batches` of bytes that a segment has read and checked; for a log's reader, once for every read."""
 
 @disjoint_base
 class Batches:

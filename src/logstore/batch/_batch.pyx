@@ -764,7 +764,7 @@ cdef class Batches:
 def run_of(bytes data not None, int64_t start_offset, int64_t end_offset, since_ms, until_ms, str topic not None,
            int32_t partition, str path, int64_t position, aborted, bint committed_only, int64_t limit,
            int64_t next_offset, tuple marks not None):
-    """Return `Batches` of bytes that a segment has read and checked; for `log.reader`, once for every read.
+    """Return `Batches` of bytes that a segment has read and checked; for a log's reader, once for every read.
 
     ``marks`` are log start offset, high watermark and last stable offset.
     """

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Slice of a file, as other compiled modules see it; `_slice.pyx` describes it."""
+"""A region of a file, as other compiled modules see it; `_file_region.pyx` describes it."""
 
 from libc.stdint cimport int64_t, uint8_t
 

@@ -5,7 +5,7 @@
 most `descriptor_limit` descriptors open. A `File` whose descriptor was evicted opens it again at its
 next use. A file with unsynced writes is synced before its descriptor is closed, because a failed
 write-back is reported to open descriptors only; the `File` then stores the failure and raises it
-at its next sync. This module never decides what to create, rename or remove: `log.files` does.
+at its next sync. This module never decides what to create, rename or remove: `log.directory.files` does.
 
 Every method may be called from any thread; system calls that may block run without the GIL.
 """

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Write strategies of a segment's file, as other compiled modules see them; `_growth.pyx` describes them."""
+"""Write strategies of a segment's file, as other compiled modules see them; `_preallocation.pyx` describes them."""
 
 from libc.stdint cimport int64_t, uint8_t
 

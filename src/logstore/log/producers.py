@@ -3,7 +3,7 @@
 Rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. `Producers.check`
 decides whether a batch may be written and changes nothing; `Producers.apply` records a written
 one. The caller holds the log's lock, calls in offset order, and leaves out batches without a
-producer id. No I/O and no clock; `log.snapshot` encodes the state.
+producer id. No I/O and no clock; `formats.producer_snapshot` encodes the state.
 
 Invariants: a producer's remembered batches are of its current epoch, oldest first, at most five;
 open transactions are in the order of their first offsets; completed ones that still hold the last

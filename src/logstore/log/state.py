@@ -123,7 +123,7 @@ class State:
         self.segments_mutex = threading.Lock()  # held to remove segments: by a truncation, deletion or swap
         self.closing = False
         self.mutation_depth = 0  # steps of a change that are in progress; see `change`
-        self.appending = False  # an append is in progress; see `cut.settle_locked`
+        self.appending = False  # an append is in progress; see `truncation.settle_locked`
         self.quota = quota
         self.sync_s = 0.0  #: time spent in syncs of appended batches
         self.reserved_bytes = 0  #: bytes that are reserved and not written yet

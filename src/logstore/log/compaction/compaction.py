@@ -1,7 +1,7 @@
 """Compaction: only the newest record of each key is kept, as by Kafka's log cleaner.
 
 One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of
-bounded memory (`_keymap`). Then it passes every segment, from the first to the end of the mapped offsets,
+bounded memory (`_offset_map`). Then it passes every segment, from the first to the end of the mapped offsets,
 through a filter (`_compaction_filter`) and replaces the old segments by the new ones (`segment_swap`).
 Offsets, sequences and the order of records stay. Tombstones, and markers of transactions without remaining
 records, are deleted once ``delete.retention.ms`` has passed since a compaction first met them.

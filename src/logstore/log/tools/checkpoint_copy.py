@@ -4,7 +4,7 @@ Sealed files are never changed in place, so they are hard linked; of the active 
 of the moment are copied. The recovery point of the copy is the end of its sealed part. Its first open recovers
 the rest, so that indexes and producers match the batches in the copy, whatever was written meanwhile.
 
-Called for backups of many logs (`store.snapshots`); any thread, without the log's lock.
+Called for backups of many logs (`store.admin.snapshots`); any thread, without the log's lock.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ are written into each topic, so that no later default deletes anything.
 `release_to_kafka`, on a closed store, removes every file of ours, the catalogue last: Kafka does not maintain
 them, so they would no longer be true. What is left is a directory that Kafka wrote, and may be adopted again.
 Kafka knows only the topics in its own metadata and moves others aside as ``-stray``, for good. So the ingested
-batches of the sinks, and the producer ids given out, are stored in a file that Kafka ignores (`store.kept`);
+batches of the sinks, and the producer ids given out, are stored in a file that Kafka ignores (`store.commit.kept`);
 the next adoption reads it.
 
 Kafka continues with the leader epochs of its own metadata. With an epoch of ours above them, its consumers would

@@ -3,7 +3,7 @@
 This module alone appends to that topic and reads it. It has one partition and is compacted, so that the newest
 record of each query is kept for ever; a record is the whole state of its query. Key: the query's name, UTF-8.
 Value: JSON with the fields of `SinkState`, ``{"version": 1, "phase": "done", ...}``; null once a query is
-forgotten. `store.ingest` is responsible for the meaning of a state, and for when each is written.
+forgotten. `store.commit.ingest` is responsible for the meaning of a state, and for when each is written.
 
 `Sinks` belongs to the process that writes the store, and to one thread at a time: the caller holds the lock.
 """
