@@ -625,7 +625,7 @@ cdef class FastSend:
         Raises:
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
                 cannot be written. It was not sent.
-                UnknownTopicError, UnknownPartitionError: there is no such partition. It was not sent.
+            UnknownTopicError, UnknownPartitionError: there is no such partition. It was not sent.
             BufferExhaustedError: ``max.block.ms`` has passed without room. It was not sent.
             StoreClosedError: the producer is closed. It was not sent.
             LogstoreError: an earlier record, whose future was dropped, could not be written. This one

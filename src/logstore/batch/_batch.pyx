@@ -4,10 +4,10 @@
 Bytes (Kafka protocol guide, "Record Batch"; all numbers big-endian)::
 
      0  base offset        i64    set by the log; outside the CRC
-     8  batch length       i32    bytes behind this field
-         8  batch length       i32    bytes after this field
+     8  batch length       i32    bytes after this field
+    12  leader epoch       i32    set by the log; outside the CRC
     16  magic              i8     2
-        17  CRC-32C            u32    over everything after it
+    17  CRC-32C            u32    over everything after it
     21  attributes         i16    bits 0-2 codec, 3 log-append time, 4 transactional, 5 control,
                                   6 delete horizon (the base timestamp is then the horizon)
     23  last offset delta  i32
@@ -311,7 +311,7 @@ cdef class BatchView:
     Threads: immutable after construction.
 
     Raises:
-            CorruptRecordError: the header is cut or impossible, or the batch ends after its bytes.
+        CorruptRecordError: the header is cut or impossible, or the batch ends after its bytes.
         UnsupportedFormatError: the magic byte is not 2.
     """
 

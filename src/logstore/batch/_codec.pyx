@@ -576,7 +576,7 @@ cpdef bytes compress(int codec, object data, int level=0):
     default, snappy has none. Other threads can run meanwhile.
 
     Raises:
-            UnsupportedCodecError: the number is not a codec's, or its package is not installed.
+        UnsupportedCodecError: the number is not a codec's, or its package is not installed.
         ValueError: there is no such level.
         TypeError, BufferError: ``data`` offers no buffer, or one that is not contiguous.
 
@@ -611,9 +611,9 @@ cpdef bytes decompress(int codec, object data, int64_t limit):
     Several gzip members, and several lz4 or zstd frames, are concatenated.
 
     Raises:
-            CorruptRecordError: the data is truncated, damaged, or has bytes after its end.
-            DecompressedTooLargeError: there are more than ``limit`` bytes.
-            UnsupportedCodecError: the number is not a codec's, or its package is not installed.
+        CorruptRecordError: the data is truncated, damaged, or has bytes after its end.
+        DecompressedTooLargeError: there are more than ``limit`` bytes.
+        UnsupportedCodecError: the number is not a codec's, or its package is not installed.
         ValueError: ``limit`` is negative.
         TypeError, BufferError: ``data`` offers no buffer, or one that is not contiguous.
 

@@ -38,7 +38,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     output.write(found(ctx.find_root().command, {}, "logstore", VARIABLE).source())
 
 
-# --- what a store has --------------------------------------------------------------------------
+# --- words of a store --------------------------------------------------------------------------
 
 
 def _of_the_store(words: Callable[[Store], Iterable[str]]) -> Completer:

@@ -150,7 +150,7 @@ def _quoted(text: str | None) -> str:
     return "" if text is None else '"' + text.replace('"', '""') + '"'
 
 
-# --- where -------------------------------------------------------------------------------------
+# --- destinations ------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

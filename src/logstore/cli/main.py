@@ -149,8 +149,8 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 def cli(verbose: int) -> None:
     """Kafka's log in a directory: look at it, write it, read it, mend it.
 
-    Data goes to standard output, talk to standard error. Commands that only read also work beside a
-    process that writes the directory; those that write then fail and name its pid.
+    Data is written to standard output, messages to standard error. Commands that only read also work
+    while a process writes the directory; commands that write then fail and name its pid.
     """
     if verbose:
         import logging

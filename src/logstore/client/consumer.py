@@ -104,11 +104,11 @@ class Consumer(Subscription):
         Raises:
             NotAssignedError: `assign` was not called.
             OffsetOutOfRangeError, NoOffsetError: ``auto.offset.reset`` is none, and that is needed.
-                CorruptRecordError: a stored batch is damaged; names file and position. The next call raises again.
+            CorruptRecordError: a stored batch is damaged; names file and position. The next call raises again.
             UnknownTopicError: an assigned topic was deleted.
             WakeupError: another thread has called `wakeup`.
             ConcurrentUseError: another thread is using this consumer.
-                and, with auto commit, the errors of `commit`.
+            and, with auto commit, the errors of `commit`.
         """
         limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
@@ -340,10 +340,10 @@ class Consumer(Subscription):
 
         Raises:
             InvalidGroupError: the consumer has no group.
-                UnknownTopicError: an assigned topic was deleted, or created again since. Nothing was stored.
+            UnknownTopicError: an assigned topic was deleted, or created again since. Nothing was stored.
             InvalidOffsetError, OffsetMetadataTooLargeError: nothing was stored.
             OwnerTimeoutError, ReadOnlyError: nothing was stored; see `CommittedOffsets.commit`.
-                DiskFullError: the disk is full; nothing was stored. Retry when there is space.
+            DiskFullError: the disk is full; nothing was stored. Retry when there is space.
         """
         with self._use():
             group = self._named_group()
@@ -453,7 +453,7 @@ class Consumer(Subscription):
         """Commit what was handed out, if auto commit is on, and close. May be called again.
 
         Raises:
-                the errors of `commit`; the consumer is closed all the same.
+            the errors of `commit`; the consumer is closed all the same.
         """
         self._close(processed=True)
 

@@ -142,7 +142,7 @@ class DatabaseOffsets:
         With a connection in autocommit mode, and no transaction open, it is committed on return.
 
         Raises:
-                NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
+            NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
             NotAssignedError: the consumer has no partitions.
             NoOffsetError: the consumer has no position, since ``auto.offset.reset`` is none; seek first.
         """
@@ -240,7 +240,7 @@ class DatabaseOffsets:
 
         Raises:
             NoTransactionError: the connection is in autocommit mode, and no transaction is known to be open.
-                GroupFencedError: a partition was never claimed here, or another consumer has claimed it since.
+            GroupFencedError: a partition was never claimed here, or another consumer has claimed it since.
             InvalidOffsetError: an offset is no whole number from 0 on.
         """
         if not self._in_own and _autocommits(self._connection) and not _in_transaction(self._connection):

@@ -140,7 +140,7 @@ class CommittedOffsets:
 
         Raises:
             InvalidGroupError: the group's name cannot be used.
-                CorruptRecordError: a record of ``__consumer_offsets`` cannot be read; names its position.
+            CorruptRecordError: a record of ``__consumer_offsets`` cannot be read; names its position.
         """
         check_group(group)
         with held(self._lock):
@@ -198,11 +198,11 @@ class CommittedOffsets:
 
         Raises:
             InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError: nothing is stored.
-                UnknownTopicError, UnknownPartitionError: there is no such partition. Nothing is stored.
-                OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
-                ReadOnlyError: read-only here, without a writer; this process may not write. Nothing is stored.
-                DiskFullError: the disk is full. Nothing is stored; retry when there is space.
-                StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
+            UnknownTopicError, UnknownPartitionError: there is no such partition. Nothing is stored.
+            OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
+            ReadOnlyError: read-only here, without a writer; this process may not write. Nothing is stored.
+            DiskFullError: the disk is full. Nothing is stored; retry when there is space.
+            StorageFailedError: the log of ``__consumer_offsets`` takes no more writes.
         """
         check_group(group)
         now = self._source.clock.now_ms()

@@ -140,7 +140,7 @@ def checked(topic: str, chosen: Any, partition_count: int, *, by: Partitioner | 
 
     Raises:
         UnknownPartitionError: it was named, and there is none of that number.
-            InvalidPartitionsError: a partitioner chose a value that is no partition of the topic.
+        InvalidPartitionsError: a partitioner chose a value that is no partition of the topic.
     """
     if isinstance(chosen, int) and not isinstance(chosen, bool) and 0 <= chosen < partition_count:
         return chosen

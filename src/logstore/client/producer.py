@@ -285,7 +285,7 @@ class Producer(FastSend):
         """Return the numbers of a topic's partitions.
 
         Raises:
-                UnknownTopicError: there is no topic of that name.
+            UnknownTopicError: there is no topic of that name.
         """
         self._check_usable()
         return set(range(self._store.topic(topic).partition_count))
@@ -299,9 +299,9 @@ class Producer(FastSend):
         the disk full are retried until ``delivery.timeout.ms`` is over.
 
         Raises:
-                DeliveryTimeoutError: ``timeout_s`` has passed; the remaining records are kept and retried.
-                LogstoreError: records that were sent without keeping their futures were not written: the
-                    first such error. Every future was answered.
+            DeliveryTimeoutError: ``timeout_s`` has passed; the remaining records are kept and retried.
+            LogstoreError: records that were sent without keeping their futures were not written: the
+                first such error. Every future was answered.
         """
         self._check_process()
         self._flush(self._clock.deadline_s(timeout_s), timeout_s)
@@ -370,7 +370,7 @@ class Producer(FastSend):
         """Refuse further records, flush, and answer every future. May be called again.
 
         Raises:
-                DeliveryTimeoutError: ``timeout_s`` has passed; futures of the remaining records have this error.
+            DeliveryTimeoutError: ``timeout_s`` has passed; futures of the remaining records have this error.
             LogstoreError: as `flush`.
         """
         shielded(self._end, timeout_s)

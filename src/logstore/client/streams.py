@@ -129,8 +129,8 @@ class ConsumerConnector:
         turn and read from offset 0.
 
         Raises:
-                UnknownTopicError: there is no such topic. No stream was created.
-                InvalidPartitionsError: a number is below 1. No stream was created.
+            UnknownTopicError: there is no such topic. No stream was created.
+            InvalidPartitionsError: a number is below 1. No stream was created.
             ConsumerClosedError: after `shutdown`.
         """
         if self._closed:

@@ -184,7 +184,7 @@ class Subscription:
 
         Raises:
             NotAssignedError: the partition is not assigned.
-                NoOffsetError: there is neither a committed offset nor a rule where to begin.
+            NoOffsetError: there is neither a committed offset nor a rule where to begin.
         """
         with self._use():
             (place,) = self._chosen((partition,), one=True)

@@ -10,7 +10,7 @@ imported. The columns are named and ordered as in Spark's Kafka source::
     offset          int64
     timestamp       timestamp[ms, UTC]; -1 where the producer gave none
     timestampType   int32: 0 given by the producer, 1 by the log
-        headers         list<struct<key: utf8, value: binary, nullable>>       only when requested
+    headers         list<struct<key: utf8, value: binary, nullable>>       only when requested
 
 With ``spark`` they have exactly the types that Spark's own Arrow conversion requires: the timestamp is
 timestamp[us, UTC], and every column, the headers' parts too, is nullable. As in its Kafka source, a record
@@ -372,8 +372,8 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
 
     Raises:
         ValueError: a column is unknown, or named twice.
-            PayloadError: a value does not fit the decoder's schema.
-            CorruptRecordError: a record, or a requested header, is not whole.
+        PayloadError: a value does not fit the decoder's schema.
+        CorruptRecordError: a record, or a requested header, is not whole.
         OverflowError: the records do not fit one array.
 
     >>> from logstore.batch._batch import Batches
@@ -452,7 +452,7 @@ cdef class _Source:
             self._stream.error = error
         self._chunks = self._filler = None
         if isinstance(error, KeyboardInterrupt) and get_ident() == main_thread().ident:
-            # The consumer replaces the interrupt by an error of its own. It is raised again as soon as Python runs.
+            # The consumer turns it into an error of its own. The interrupt is raised again as soon as Python runs.
             PyErr_SetInterrupt()
         return self._errno
 

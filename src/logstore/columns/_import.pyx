@@ -652,7 +652,7 @@ def add_arrow(Encoder encoder not None, data):
     After an error the records before the one at fault are in the encoder: begin it again.
 
     Raises:
-            RecordTypeError: there is no Arrow data, or of a type that cannot be records.
+        RecordTypeError: there is no Arrow data, or of a type that cannot be records.
         InvalidRecordError: an offset falls, or a view points outside its buffer.
         InvalidTimestampError: a timestamp is before 1970.
         RecordTooLargeError: one record alone passes the limit of a batch.
@@ -683,7 +683,7 @@ def add_numpy(Encoder encoder not None, array):
     the NULs at the end of an 'S' item and cannot tell them from data, so they are kept.
 
     Raises:
-            RecordTypeError: any other array; an array of objects, for one, holds no bytes itself.
+        RecordTypeError: any other array; an array of objects, for one, holds no bytes itself.
         RecordTooLargeError: one record alone passes the limit of a batch.
     """
     cdef Py_buffer view

@@ -73,7 +73,7 @@ def library(name: str, needed_by: str) -> Any:
     """Import a library of the extra ``[tables]``.
 
     Raises:
-            MissingLibraryError: it cannot be imported; says what to install.
+        MissingLibraryError: it cannot be imported; says what to install.
     """
     try:
         return importlib.import_module(name)

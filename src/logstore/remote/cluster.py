@@ -213,7 +213,7 @@ class Cluster:
             backoff_max_ms=self.config.retry_backoff_max_ms,
         )
 
-    # -- what is known -----------------------------------------------------------------------------
+    # -- metadata ----------------------------------------------------------------------------------
 
     @property
     def known(self) -> ClusterMetadata:
@@ -334,7 +334,7 @@ class Cluster:
             )
         return found.leader, found
 
-    # -- calls that find their way -----------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     def at_any(self, what: str, ask: Callable[[Connection], _T], timeout_ms: int | None = None) -> _T:
         """Ask any broker, and retry after a retriable error."""

@@ -81,7 +81,7 @@ class IdempotentProducer:
         """The newest id of this producer; -1 before the first batch, and without idempotence."""
         return self._newest[0]
 
-    # -- what a caller does ------------------------------------------------------------------------
+    # -- calls -------------------------------------------------------------------------------------
 
     def submit(self, tp: TopicPartition, batches: Encoder | Buffer) -> Delivery:
         """Send batches without waiting for their acknowledgement.

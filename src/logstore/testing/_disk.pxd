@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The bytes and names of a simulated disk in C; `_disk.pyx` says what they mean."""
+"""Bytes and names of a simulated disk in C; see `_disk.pyx`."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -43,11 +43,11 @@ cdef struct Entries:
 
 cdef struct Inode:
     bint is_directory
-    int links           # names that it has now
+    int links           # number of its names now
     int opens           # descriptors
-    int64_t reserved    # bytes that fallocate has set aside
+    int64_t reserved    # bytes reserved by fallocate
     int64_t modified    # order of the last change
-    bint is_stale       # holds bytes that the kernel calls clean and the disk does not have
+    bint is_stale       # holds bytes that the kernel marks clean and the disk does not have
     Bytes now
     Bytes synced
     Changes changes     # of its bytes, since the last sync

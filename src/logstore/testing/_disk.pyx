@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""A disk in memory that knows what is synced: bytes and names, each as (synced, changes since).
+"""Disk in memory that tracks synced state: bytes and names, each as (synced, changes since).
 
-What a running system sees is `now`: the synced bytes with every change applied. A sync of a file
-takes over its bytes and its size, not its name; a sync of a directory takes over its names. A power
-cut keeps what is synced and a part of the changes, chosen by a policy. A sync that fails drops the
-file's changes: they stay in `now`, and no later sync writes them, as kernels do. `_powercut` has the policies.
+A running system sees `now`: the synced bytes with every change applied. A sync of a file covers its bytes and its
+size, not its name; a sync of a directory covers its names. A power cut keeps the synced state and a part of the
+changes, chosen by a policy of `_powercut`. A failed sync drops the file's changes: they stay in `now`, and no
+later sync writes them, as in kernels.
 
 All in C without the GIL, and without a lock: the caller has one. A status is 0, an inode's number, or a
 negative errno. Invariant: `links` counts the names of an inode in all `names`; `order` only rises.
@@ -18,7 +18,7 @@ from libc.string cimport memcpy, memset, strcmp, strdup, strlen, strncmp
 # --- runs of bytes and lists -------------------------------------------------------------------
 
 cdef int bytes_resize(Bytes *run, int64_t size) noexcept nogil:
-    """Cut, or fill with zeros."""
+    """Truncate, or extend with zeros."""
     cdef uint8_t *grown
     cdef int64_t room
     if size > run.room:
@@ -60,7 +60,7 @@ cdef void change_clear(Change *change) noexcept nogil:
 
 
 cdef Change *changes_add(Changes *changes) noexcept nogil:
-    """A new, empty change at the end, or NULL."""
+    """Append an empty change and return it, or NULL."""
     cdef Change *grown
     cdef int64_t room
     if changes.count == changes.room:
@@ -103,7 +103,7 @@ cdef int changes_copy(Changes *to, const Changes *changes) noexcept nogil:
 
 
 cdef int entry_at(const Entries *names, const char *name) noexcept nogil:
-    """Place of a name in a directory, or -1."""
+    """Return the index of a name in a directory, or -1."""
     cdef int i
     for i in range(names.count):
         if strcmp(names.items[i].name, name) == 0:
@@ -239,7 +239,7 @@ cdef Disk *copy_inodes(const Disk *disk, bint synced_only) noexcept nogil:
 
 
 cdef Disk *disk_copy(const Disk *disk) noexcept nogil:
-    """The same disk without its descriptors: what is left when a process is killed."""
+    """Copy the disk without its descriptors, as after a process is killed."""
     cdef Disk *copied = copy_inodes(disk, False)
     if copied != NULL:
         if changes_copy(&copied.names, &disk.names) < 0:
@@ -259,7 +259,7 @@ cdef uint64_t mix(uint64_t hashed, const uint8_t *data, int64_t size) noexcept n
 
 
 cdef uint64_t hash_directory(const Disk *disk, const Inode *inode) noexcept nogil:
-    # A sum: the order of names in a directory does not count.
+    # Anything but a sum would depend on the order of names in a directory.
     cdef uint64_t hashed = 0x9E37, one
     cdef int i
     cdef const Inode *child
@@ -276,12 +276,12 @@ cdef uint64_t hash_directory(const Disk *disk, const Inode *inode) noexcept nogi
 
 
 cdef uint64_t disk_hash(const Disk *disk) noexcept nogil:
-    """Of all names and bytes as they are now."""
+    """Hash all names and bytes as they are now."""
     return hash_directory(disk, disk.inodes[0])
 
 
 cdef int64_t disk_pending(const Disk *disk) noexcept nogil:
-    """How many changes are not synced."""
+    """Return the number of changes that are not synced."""
     cdef int64_t count = disk.names.count
     cdef int i
     for i in range(disk.inode_count):
@@ -291,7 +291,7 @@ cdef int64_t disk_pending(const Disk *disk) noexcept nogil:
 
 
 cdef int64_t disk_used(const Disk *disk) noexcept nogil:
-    """Bytes that files take: those set aside, and those of files that have no name any more but are open."""
+    """Return the bytes that files use, including reserved ones, and files that are open without a name."""
     cdef int64_t used = 0
     cdef int i
     cdef Inode *inode
@@ -305,9 +305,9 @@ cdef int64_t disk_used(const Disk *disk) noexcept nogil:
 # --- names -------------------------------------------------------------------------------------
 
 cdef int find(const Disk *disk, const char *path, int *parent, const char **name) noexcept nogil:
-    """The inode of a path. `name` is its last part, to the end of the path, and `parent` where that is.
+    """Return the inode of a path. `name` is its last part, to the end of the path, `parent` its directory.
 
-    -ENOENT with a parent of -1 if a directory on the way is missing.
+    Returns -ENOENT with a parent of -1 if a directory of the path is missing.
     """
     cdef int at = 0, i
     cdef size_t length
@@ -342,7 +342,7 @@ cdef int find(const Disk *disk, const char *path, int *parent, const char **name
 
 
 cdef int make_inode(Disk *disk, bint is_directory) noexcept nogil:
-    """A new inode without a name."""
+    """Make an inode without a name."""
     cdef Inode **grown
     cdef int room
     if disk.inode_count == disk.inode_room:
@@ -388,7 +388,7 @@ cdef Change *note_name(Disk *disk, int kind, int directory, const char *name, in
 
 
 cdef int set_name(Disk *disk, int directory, const char *name, int inode) noexcept nogil:
-    """Give an inode a name that is free."""
+    """Give an inode an unused name."""
     if note_name(disk, CHANGE_SET, directory, name, inode) == NULL:
         return -ENOMEM
     link_inode(disk, inode)
@@ -408,7 +408,7 @@ cdef int remove_name(Disk *disk, int directory, const char *name) noexcept nogil
 
 
 cdef int move_name(Disk *disk, int directory, const char *name, int to, const char *to_name) noexcept nogil:
-    """Rename, over a name that may be taken: one change, so that a power cut keeps it whole or not at all."""
+    """Rename, replacing an existing name: one change, so that a power cut keeps all of it or nothing."""
     cdef Entries *names = &disk.inodes[directory].names
     cdef Entries *targets = &disk.inodes[to].names
     cdef int inode, at = entry_at(names, name)
@@ -429,7 +429,7 @@ cdef int move_name(Disk *disk, int directory, const char *name, int to, const ch
 
 
 cdef int apply_name(Disk *disk, const Change *change) noexcept nogil:
-    """Bring a change of names to the disk itself."""
+    """Apply a change of names to the synced names."""
     cdef Entries *names = &disk.inodes[change.directory].synced_names
     if change.kind == CHANGE_SET:
         return entries_set(names, change.name, change.inode)
@@ -440,7 +440,7 @@ cdef int apply_name(Disk *disk, const Change *change) noexcept nogil:
 
 
 cdef uint8_t *joined(const Disk *disk, int directory) noexcept nogil:
-    """The directory, and those that a move between two of them has tied to it, marked by number."""
+    """Mark, by number, the directory and those connected to it by moves between directories."""
     cdef uint8_t *marked = <uint8_t *>calloc(<size_t>disk.inode_count, 1)
     cdef const Change *change
     cdef bint grows = True
@@ -484,12 +484,12 @@ cdef int sync_names(Disk *disk, int directory) noexcept nogil:
 
 
 cdef int lose_names(Disk *disk, int directory) noexcept nogil:
-    """A failed sync of a directory: the changes are seen, and never reach the disk."""
+    """Simulate a failed sync of a directory: the changes stay visible, and never reach the disk."""
     return settle_names(disk, directory, False)
 
 
 cdef void sweep(Disk *disk) noexcept nogil:
-    """Free the inodes that nothing can lead to any more, neither now nor after a power cut."""
+    """Free the inodes that are unreachable now and after any power cut."""
     cdef int i, k
     cdef int64_t n
     cdef uint8_t *needed = <uint8_t *>calloc(<size_t>disk.inode_count, 1)
@@ -563,7 +563,7 @@ cdef int apply_bytes(Bytes *run, const Change *change) noexcept nogil:
 
 
 cdef int sync_bytes(Disk *disk, int number) noexcept nogil:
-    """The changes reach the disk, in their order. Those that an earlier sync has lost do not."""
+    """Sync a file's changes to the disk, in order, except those lost by an earlier failed sync."""
     cdef Inode *inode = disk.inodes[number]
     cdef int64_t i
     cdef int status = 0
@@ -574,7 +574,7 @@ cdef int sync_bytes(Disk *disk, int number) noexcept nogil:
 
 
 cdef void lose_bytes(Disk *disk, int number) noexcept nogil:
-    """A failed sync: the pages are called clean, and what is in them is not on the disk."""
+    """Simulate a failed sync: the pages are marked clean, and their bytes are not on the disk."""
     cdef Inode *inode = disk.inodes[number]
     if inode.changes.count:
         inode.is_stale = True
@@ -582,7 +582,7 @@ cdef void lose_bytes(Disk *disk, int number) noexcept nogil:
 
 
 cdef int reread(Disk *disk, int number) noexcept nogil:
-    """The clean pages of a file are dropped, and read from the disk when they are needed again."""
+    """Drop the clean pages of a file, so that they are read from the disk again."""
     cdef Inode *inode = disk.inodes[number]
     cdef int64_t i
     cdef int status = bytes_copy(&inode.now, &inode.synced)

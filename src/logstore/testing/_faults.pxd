@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Faults on order, as other compiled tests see them; `_faults.pyx` says what they mean."""
+"""Planned faults, for other compiled tests; see `_faults.pyx`."""
 
 from libc.stdint cimport int64_t
 
@@ -21,10 +21,10 @@ cdef enum:
 
 cdef struct Plan:
     int op                      # an OP_ number, or ANY_CHANGE
-    int error                   # 0: nothing but a short count
+    int error                   # 0: only a short count
     int64_t first               # the call that fails, counted from 1 over the matching ones
-    int64_t times               # how many fail from there on; -1: all
-    int64_t part                # bytes that are transferred all the same; -1: none
+    int64_t times               # how many calls fail from that one on; -1: all
+    int64_t part                # bytes that are transferred anyway; -1: none
     bint torn                   # the part is not reported: the same call fails
     bint owed                   # the part was reported: the next matching call fails
     int64_t seen
@@ -48,7 +48,7 @@ cdef struct Faults:
     Plan plans[PLAN_COUNT]
     char **paths                # of the open descriptors, by number
     int path_room
-    pthread_mutex_t quota        # shut while syncs of paths that contain `held` are to wait
+    pthread_mutex_t quota        # locked while syncs of paths that contain `held` must wait
     bint is_held
     int64_t waiting
     char held[PATH_ROOM]
@@ -56,10 +56,10 @@ cdef struct Faults:
     Event *events
     int64_t event_count
     int64_t event_room
-    # Told of a sync that was made to fail, where the table behind can lose what was not on its disk.
+    # Called after a planned failure of a sync, if the table behind can lose unsynced bytes.
     void (*lose)(void *context, int fd) noexcept nogil
     void (*lose_names)(void *context, const char *path) noexcept nogil
-    int64_t delays_ns[32]       # how long each operation takes at least
+    int64_t delays_ns[32]       # the least duration of each operation
     bint is_watched
     pthread_t watched           # a thread whose calls are counted
     int64_t watched_calls

@@ -8,7 +8,7 @@ CHANGES: Final[frozenset[str]]
 
 @disjoint_base
 class FaultyFiles(Files):
-    """`Files` that fail on order. Hand it to `Log.open(..., files=FaultyFiles())`."""
+    """`Files` with planned faults. Pass it to `Log.open(..., files=FaultyFiles())`."""
 
     def __new__(cls, *, descriptor_limit: int | None = None) -> FaultyFiles: ...
     def fail(
@@ -22,29 +22,29 @@ class FaultyFiles(Files):
         short: int = -1,
         torn: int = -1,
     ) -> None:
-        """Fail the ``nth`` call of an operation from now on, and ``times - 1`` after it (-1: all)."""
+        """Fail the ``nth`` call of an operation from now on, and the ``times - 1`` calls after it (-1: all)."""
     def heal(self) -> None:
         """Forget all plans."""
     def delay(self, op: str, delay_ms: float) -> None:
-        """Let every call of an operation take so much longer from now on, as on a slow disk; 0 ends it."""
+        """Delay every call of an operation from now on, as on a slow disk; 0 ends it."""
     def watch_thread(self) -> None:
-        """Count from now on the calls that the calling thread makes itself; a loop that never blocks has none."""
+        """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
     def watched_calls(self) -> int:
-        """How many calls that thread has made."""
+        """Return how many calls that thread has made."""
     def hold_syncs(self, path_contains: str = "") -> None:
-        """Let every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
+        """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
     def held_syncs(self) -> int:
-        """How many syncs have come to `hold_syncs`."""
+        """Return how many syncs have reached `hold_syncs`."""
     def release_syncs(self) -> None:
-        """Let them go on, and hold no more."""
+        """Release the waiting syncs, and hold no more."""
     def fired(self) -> list[tuple[str, str, int]]:
-        """(operation, path, how often) of each plan that has failed a call."""
+        """Return (operation, path, how often) of each plan that has failed a call."""
     def counts(self) -> dict[str, int]:
-        """How many calls of each operation have reached the table, those that failed among them."""
+        """Return how many calls of each operation have reached the table, including failed ones."""
     @property
     def changes(self) -> int:
-        """How many calls have changed files or names, or made a change durable, or were to."""
+        """The number of calls that changed files or names, made a change durable, or failed to."""
     def record(self) -> None:
-        """Write every call down from now on, and forget what was written down before."""
+        """Record every call from now on, and forget the earlier record."""
     def recorded(self) -> list[tuple[str, str, int, int, int]]:
-        """(operation, path, position, size, status) of each call, in order; stat, list and map are left out."""
+        """Return (operation, path, position, size, status) of each call in order, without stat, list and map."""

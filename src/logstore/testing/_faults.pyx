@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""A table of file operations that fails on order: for tests of what a full or broken disk does.
+"""Table of file operations with planned faults, for tests of full or broken disks.
 
-`FaultyFiles` stands before another table (libc), counts every call that reaches it, can write the
-calls down, and fails those that a test has named. Unlike `Files.call_counts`, which counts what an
-edge asked for, it sees each system call: a write that is continued after a short count is two.
+`FaultyFiles` wraps another table (libc), counts every call that reaches it, can record the calls, and
+fails those that a test has named. Unlike `Files.call_counts`, which counts requested operations, it
+sees each system call: a write that is continued after a short count is two.
 
 Plans, counts and events are kept in C under a mutex, since the callbacks run without the GIL.
 """
@@ -71,14 +71,14 @@ _NAMES = (
 )
 assert len(_NAMES) == OP_COUNT
 
-#: Operations that change files or names, or make a change durable; of `open`, those that create or empty.
+#: Operations that change files or names, or make a change durable; calls of `open` if they create or truncate.
 CHANGES = frozenset({
     "open", "pwrite", "pwritev", "fdatasync", "ftruncate", "fallocate", "rename", "unlink", "link", "mkdir",
     "rmdir", "fsync_dir",
 })
 
 
-# --- deciding ----------------------------------------------------------------------------------
+# --- decisions ---------------------------------------------------------------------------------
 
 cdef inline bint _changes(int op, int flags) noexcept nogil:
     if op == OP_OPEN:
@@ -100,7 +100,7 @@ cdef inline bint _matches(Plan *plan, int op, bint changes, const char *path, co
 
 cdef int _decide(Faults *faults, int op, int flags, const char *path, const char *other, int64_t *part,
                  int *error) noexcept nogil:
-    """Count one call and say what becomes of it: PASS, FAIL with error, or PART with both."""
+    """Count one call and return its outcome: PASS, FAIL with error, or PART with both."""
     cdef bint changes = _changes(op, flags)
     cdef int i, verdict = PASS
     cdef Plan *plan
@@ -148,7 +148,7 @@ cdef void _dawdle(Faults *faults, int op) noexcept nogil:
 
 
 cdef int _ask(Faults *faults, int op, int fd, int64_t *part, int *error) noexcept nogil:
-    """`_decide` for an operation on a descriptor."""
+    """Call `_decide` for an operation on a descriptor."""
     cdef int verdict
     _dawdle(faults, op)
     pthread_mutex_lock(&faults.guard)
@@ -158,7 +158,7 @@ cdef int _ask(Faults *faults, int op, int fd, int64_t *part, int *error) noexcep
 
 
 cdef int _ask_path(Faults *faults, int op, int flags, const char *path, const char *other) noexcept nogil:
-    """0, or the negative errno that an operation on names fails with."""
+    """Return 0, or the negative errno with which an operation on names fails."""
     cdef int64_t part = -1
     cdef int error = 0, verdict
     _dawdle(faults, op)
@@ -170,7 +170,7 @@ cdef int _ask_path(Faults *faults, int op, int flags, const char *path, const ch
 
 cdef void _note(Faults *faults, int op, const char *path, int fd, int64_t position, int64_t size,
                 int64_t status) noexcept nogil:
-    """Write a call down, after it was made."""
+    """Record a call after it was made."""
     cdef Event *grown
     cdef int64_t room
     if not faults.recording:
@@ -226,7 +226,7 @@ cdef int f_open(void *context, const char *path, int flags, int mode) noexcept n
 
 
 cdef int f_close(void *context, int fd) noexcept nogil:
-    # Always closed, whatever is reported: a test that leaks descriptors proves nothing.
+    # A planned failure that did not close the descriptor would leak it.
     cdef Faults *faults = <Faults *>context
     cdef int64_t part = -1
     cdef int error = 0, status
@@ -308,7 +308,7 @@ cdef int64_t f_preadv(void *context, int fd, const iovec *parts, int count, int6
 
 
 cdef void _wait_at_gate(Faults *faults, int fd) noexcept nogil:
-    """Let a sync stand still while it is held, as on a slow disk."""
+    """Block a sync while it is held, as on a slow disk."""
     cdef const char *path
     cdef bint held
     pthread_mutex_lock(&faults.guard)
@@ -487,10 +487,10 @@ cdef int64_t f_sendfile(void *context, int out_fd, int in_fd, int64_t position, 
     return status
 
 
-# --- the edge ----------------------------------------------------------------------------------
+# --- the Python class --------------------------------------------------------------------------
 
 cdef class FaultyFiles(Files):
-    """`Files` that fail on order. Hand it to `Log.open(..., files=FaultyFiles())`.
+    """`Files` with planned faults. Pass it to `Log.open(..., files=FaultyFiles())`.
 
     Owns: the plans, counts, events and paths of open descriptors.
     Threads: any.
@@ -531,15 +531,15 @@ cdef class FaultyFiles(Files):
 
     def fail(self, str op not None, int64_t nth=1, int errno=_errno.EIO, *, int64_t times=1, path_contains=None,
              int64_t short=-1, int64_t torn=-1):
-        """Fail the ``nth`` call of an operation from now on, and ``times - 1`` after it (-1: all).
+        """Fail the ``nth`` call of an operation from now on, and the ``times - 1`` calls after it (-1: all).
 
         ``op`` is a name of the table, or "change" for every call that changes files or names or
-        makes a change durable. ``path_contains`` lets only calls on such paths count. The call
+        makes a change durable. With ``path_contains`` only calls on such paths count. The call
         fails with ``errno`` and does nothing. With ``short=n`` a write (or read) first transfers n
-        bytes and says so, as on a disk that runs full, and the call that would go on fails (errno 0:
-        it goes on). With ``torn=n`` n bytes are written by the very call that fails.
+        bytes and reports them, as on a disk that runs full, and the call that continues it fails
+        (errno 0: succeeds). With ``torn=n`` n bytes are written by the call that fails.
 
-        A sync that fails here fails once, unless ``times`` says more: the next one reports success
+        A sync that fails here fails once, unless ``times`` is greater: the next one reports success
         for pages that never reached the disk, as kernels do.
         """
         cdef Faults *faults = self._faults
@@ -569,7 +569,7 @@ cdef class FaultyFiles(Files):
         pthread_mutex_unlock(&self._faults.guard)
 
     def delay(self, str op not None, double delay_ms):
-        """Let every call of an operation take so much longer from now on, as on a slow disk; 0 ends it.
+        """Delay every call of an operation from now on, as on a slow disk; 0 ends it.
 
         The calling thread sleeps without the GIL. The operations are those of `counts`.
         """
@@ -580,7 +580,7 @@ cdef class FaultyFiles(Files):
         self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
 
     def watch_thread(self):
-        """Count from now on the calls that the calling thread makes itself; a loop that never blocks has none."""
+        """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
         pthread_mutex_lock(&self._faults.guard)
         self._faults.watched = pthread_self()
         self._faults.is_watched = True
@@ -588,11 +588,11 @@ cdef class FaultyFiles(Files):
         pthread_mutex_unlock(&self._faults.guard)
 
     def watched_calls(self):
-        """How many calls that thread has made."""
+        """Return how many calls that thread has made."""
         return self._faults.watched_calls
 
     def hold_syncs(self, path_contains=""):
-        """Let every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
+        """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
         cdef bytes path = os.fsencode(path_contains)
         if self._faults.is_held or len(path) >= PATH_ROOM:
             raise ValueError(f"syncs are held already, or the path has {PATH_ROOM} bytes and more")
@@ -604,17 +604,17 @@ cdef class FaultyFiles(Files):
         pthread_mutex_unlock(&self._faults.guard)
 
     def held_syncs(self):
-        """How many syncs have come to `hold_syncs`."""
+        """Return how many syncs have reached `hold_syncs`."""
         return self._faults.waiting
 
     def release_syncs(self):
-        """Let them go on, and hold no more."""
+        """Release the waiting syncs, and hold no more."""
         if self._faults.is_held:
             self._faults.is_held = False
             pthread_mutex_unlock(&self._faults.quota)
 
     def fired(self):
-        """(operation, path, how often) of each plan that has failed a call."""
+        """Return (operation, path, how often) of each plan that has failed a call."""
         found = []
         for i in range(self._faults.plan_count):
             if self._faults.plans[i].fired:
@@ -624,23 +624,23 @@ cdef class FaultyFiles(Files):
         return found
 
     def counts(self):
-        """How many calls of each operation have reached the table, those that failed among them."""
+        """Return how many calls of each operation have reached the table, including failed ones."""
         return {name: self._faults.counts[op] for op, name in enumerate(_NAMES)}
 
     @property
     def changes(self):
-        """How many calls have changed files or names, or made a change durable, or were to."""
+        """The number of calls that changed files or names, made a change durable, or failed to."""
         return self._faults.changes
 
     def record(self):
-        """Write every call down from now on, and forget what was written down before."""
+        """Record every call from now on, and forget the earlier record."""
         pthread_mutex_lock(&self._faults.guard)
         self._forget_events()
         self._faults.recording = True
         pthread_mutex_unlock(&self._faults.guard)
 
     def recorded(self):
-        """(operation, path, position, size, status) of each call, in order; stat, list and map are left out.
+        """Return (operation, path, position, size, status) of each call in order, without stat, list and map.
 
         A rename has its new path. The position of an `open` holds its flags.
         """

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""A power cut on a simulated disk; `_powercut.pyx` says what it keeps."""
+"""Power cut on a simulated disk; see `_powercut.pyx`."""
 
 from libc.stdint cimport int64_t, uint64_t
 
 from logstore.testing._disk cimport Disk
 
-cdef enum:              # what a power cut keeps of the changes that were not synced
+cdef enum:              # the unsynced changes that a power cut keeps
     POLICY_NONE
     POLICY_ALL
     POLICY_PREFIX

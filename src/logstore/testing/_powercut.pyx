@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""What a power cut leaves of a simulated disk: the synced part, and what a policy keeps of the changes.
+"""State of a simulated disk after a power cut: the synced part, and the changes that a policy keeps.
 
-Assumed of real disks: a change of names, a rename too, is kept whole or not at all, and the changes of one
-directory in their order, as a journal keeps them. Nothing else: a write may be kept in part, a later one
-without an earlier one, and names without the bytes that they lead to. All in C without the GIL.
+Assumptions about real disks: a change of names, including a rename, is kept whole or not at all, and the changes
+of one directory in their order, as in a journal. Nothing else is assumed: a write may be kept in part, a later one
+without an earlier one, and names without the bytes of their files. All in C without the GIL.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -18,10 +18,10 @@ cdef enum:
     SECTOR = 512
 
 
-# --- chance ------------------------------------------------------------------------------------
+# --- random numbers ----------------------------------------------------------------------------
 
 cdef uint64_t draw(Chance *chance) noexcept nogil:
-    """The next number of a splitmix64 sequence."""
+    """Return the next number of a splitmix64 sequence."""
     cdef uint64_t z
     chance.state += <uint64_t>0x9E3779B97F4A7C15
     z = chance.state
@@ -47,7 +47,7 @@ cdef int by_order(const void *a, const void *b) noexcept nogil:
 
 
 cdef Pending *list_pending(const Disk *disk, int64_t count) noexcept nogil:
-    """All changes that are not synced, oldest first."""
+    """Return all changes that are not synced, oldest first."""
     cdef Pending *pending = <Pending *>calloc(<size_t>(count + 1), sizeof(Pending))
     cdef int64_t n, at = 0
     cdef int i
@@ -68,7 +68,7 @@ cdef Pending *list_pending(const Disk *disk, int64_t count) noexcept nogil:
 
 
 cdef int keep_torn(Disk *after, const Pending *torn, Chance *chance) noexcept nogil:
-    """A part of one change: a write cut at a byte or at the end of a sector; a name is made or not."""
+    """Keep a part of one change: a write up to a byte or the end of a sector; names change whole or not at all."""
     cdef int64_t cut
     cdef const Change *change = torn.change
     if torn.inode < 0 or change.kind == CHANGE_RESIZE:
@@ -80,7 +80,7 @@ cdef int keep_torn(Disk *after, const Pending *torn, Chance *chance) noexcept no
 
 
 cdef int keep_pages(Disk *after, const Pending *written, int64_t page, Chance *chance) noexcept nogil:
-    """Each page of a write reaches the disk, or does not."""
+    """Keep each page of a write, or not, at random."""
     cdef const Change *change = written.change
     cdef Bytes *run = &after.inodes[written.inode].synced
     cdef int64_t at = 0, size
@@ -94,14 +94,14 @@ cdef int keep_pages(Disk *after, const Pending *written, int64_t page, Chance *c
 
 
 cdef int leave_zeros(Bytes *run, const Change *change, int64_t synced_size) noexcept nogil:
-    """The file has grown by a write whose bytes never came; what it was to overwrite is as it was."""
+    """Extend the file by a write whose bytes were lost, with zeros; existing bytes are not changed."""
     cdef int64_t start = max(change.position, synced_size)
     cdef int64_t size = change.position + change.size - start
     return bytes_write(run, NULL, size, start) if size > 0 else 0
 
 
 cdef bint keeps_name(const Disk *disk, int directory, int64_t order, uint64_t salt) noexcept nogil:
-    """Whether a change lies in the part of its directory's changes that is kept: up to one of them."""
+    """Return whether a change is in the kept prefix of its directory's changes."""
     cdef Chance chance
     cdef int64_t last
     chance.state = salt ^ (<uint64_t>directory << 32)
@@ -117,7 +117,7 @@ cdef bint keeps_names(const Disk *disk, const Change *change, uint64_t salt) noe
 
 cdef int keep_some(const Disk *disk, Disk *after, const Pending *pending, int64_t count, int policy,
                    int64_t page, Chance *chance) noexcept nogil:
-    """The policies by which any part of the changes may be missing."""
+    """Keep changes by the policies that may drop any part of them."""
     cdef uint64_t odds = 1 + draw(chance) % 3       # of four that are kept
     cdef uint64_t salt = draw(chance)
     cdef int64_t i
@@ -142,7 +142,7 @@ cdef int keep_some(const Disk *disk, Disk *after, const Pending *pending, int64_
 
 
 cdef Disk *disk_crash(const Disk *disk, int policy, int64_t keep, int64_t page, Chance *chance) noexcept nogil:
-    """The disk after a power cut, on a new start: what is there is synced, nothing is open.
+    """Return the disk after a power cut and a restart: all of it is synced, nothing is open.
 
     `keep` is the number of changes that a prefix (and a torn one) holds; -1 draws it.
     """
@@ -189,7 +189,7 @@ cdef Disk *disk_crash(const Disk *disk, int policy, int64_t keep, int64_t page, 
 
 
 cdef void count_links(Disk *disk) noexcept nogil:
-    """After a power cut: what no directory leads to from the root is gone."""
+    """Count links after a power cut: inodes unreachable from the root are removed."""
     cdef int i
     reach(disk, 0)
     disk.orphans = 0

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A simulated disk as other compiled tests see it; `_simdisk.pyx` says what it means."""
+"""Simulated disk, for other compiled tests; see `_simdisk.pyx`."""
 
 from libc.stdint cimport int64_t
 

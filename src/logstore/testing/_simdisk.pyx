@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""One simulated machine as Python objects see it: its disk, power cuts, and moments of before.
+"""Simulated machine as a Python object: its disk, power cuts, and earlier moments.
 
-`_simtable` serves the operations, `_powercut` decides what survives; `simdisk.SimDisk` is what a test
-uses. Any thread; the disk is looked at under the machine's lock.
+`_simtable` implements the operations, `_powercut` decides what survives; tests use `simdisk.SimDisk`. Any
+thread; the disk is accessed under the machine's lock.
 """
 
 import errno as _errno
@@ -20,7 +20,7 @@ from logstore.testing._faults cimport (
 from logstore.testing._powercut cimport POLICY_COUNT, Chance, disk_crash, draw
 from logstore.testing._simtable cimport set_simulated
 
-#: What `SimDisk.crash` may be asked for, in the order of the enum in `_disk.pxd`.
+#: Policies of `SimDisk.crash`, in the order of the enum in `_powercut.pxd`.
 POLICIES = ("none", "all", "prefix", "torn", "lost", "zeroed", "reordered")
 assert len(POLICIES) == POLICY_COUNT
 
@@ -41,7 +41,7 @@ cdef class SimFiles(FaultyFiles):
         self._machine.disk = disk_new()
         if self._machine.disk == NULL:
             raise MemoryError
-        # Locks and the like tell disks apart by this; a disk that named itself would never be freed.
+        # Identifies the disk, for locks and others; a disk that referred to itself would never be freed.
         self.namespace = object()
         set_simulated(self._faults, self._machine)
 
@@ -56,7 +56,7 @@ cdef class SimFiles(FaultyFiles):
         free(self._machine)
 
     cdef int _take(self, Disk *disk) except -1:
-        """Hold this disk from now on, in the place of the one before."""
+        """Replace the disk by this one."""
         if disk == NULL:
             raise MemoryError("no room for another disk")
         disk_free(self._machine.disk)
@@ -67,7 +67,7 @@ cdef class SimFiles(FaultyFiles):
         self._chance.state = <uint64_t>(seed & 0xFFFF_FFFF_FFFF_FFFF)
 
     def begin_as_copy_of(self, SimFiles other not None, int64_t moment=-1):
-        """Hold a copy of another disk as it is, or as it was at a moment that it has kept."""
+        """Replace this disk by a copy of another, as it is or as it was at a kept moment."""
         cdef Disk *disk
         if moment >= other._machine.moment_count:
             raise IndexError(f"moment {moment} of {other._machine.moment_count}")
@@ -78,7 +78,7 @@ cdef class SimFiles(FaultyFiles):
 
     def begin_after_crash_of(self, SimFiles other not None, str policy not None, seed, int64_t keep,
                              int64_t page_bytes):
-        """Hold what a power cut leaves of another disk."""
+        """Replace this disk by another after a power cut."""
         cdef Disk *disk
         cdef Chance chance
         cdef int number
@@ -86,7 +86,7 @@ cdef class SimFiles(FaultyFiles):
             raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy!r}")
         if page_bytes < 1:
             raise ValueError(f"page_bytes: expected at least 1, found {page_bytes}")
-        # Without a seed each draw begins where the last one has ended.
+        # Without a seed each draw continues the sequence of the last one.
         chance.state = draw(&other._chance) if seed is None else <uint64_t>(seed & 0xFFFF_FFFF_FFFF_FFFF)
         number = POLICIES.index(policy)
         pthread_mutex_lock(&other._machine.guard)
@@ -95,7 +95,7 @@ cdef class SimFiles(FaultyFiles):
         self._take(disk)
 
     def keep_moments(self):
-        """From now on keep a copy of the disk after each operation; forget those kept before."""
+        """Keep a copy of the disk after each operation from now on; forget those kept before."""
         pthread_mutex_lock(&self._machine.guard)
         self._forget_moments()
         self._machine.is_keeping = True
@@ -109,17 +109,17 @@ cdef class SimFiles(FaultyFiles):
 
     @property
     def moment_count(self):
-        """How many moments are kept."""
+        """The number of kept moments."""
         return self._machine.moment_count
 
     @property
     def operations(self):
-        """How many operations have changed something, or made a change durable."""
+        """The number of operations that changed something, or made a change durable."""
         return self._machine.operations
 
     @property
     def pending(self):
-        """How many changes of bytes and names are not synced."""
+        """The number of changes of bytes and names that are not synced."""
         return disk_pending(self._machine.disk)
 
     @property
@@ -128,7 +128,7 @@ cdef class SimFiles(FaultyFiles):
 
     @property
     def capacity(self):
-        """Bytes that the files may take together; None: there is no end."""
+        """Bytes that all files together may use; None: no limit."""
         return None if self._machine.capacity < 0 else self._machine.capacity
 
     @capacity.setter
@@ -137,7 +137,7 @@ cdef class SimFiles(FaultyFiles):
 
     @property
     def rereads(self):
-        """Whether a file that nobody has open is read from the disk again once a sync of it has failed."""
+        """Whether a file that is not open is read from the disk again after a sync of it has failed."""
         return self._machine.rereads
 
     @rereads.setter
@@ -145,11 +145,11 @@ cdef class SimFiles(FaultyFiles):
         self._machine.rereads = value
 
     def state_hash(self):
-        """64 bits over all names and bytes as they are now."""
+        """Return a 64-bit hash of all names and bytes as they are now."""
         return disk_hash(self._machine.disk)
 
     def drop_caches(self):
-        """Forget all clean pages: what a failed sync has lost is gone for readers too."""
+        """Drop all clean pages: readers no longer see the bytes lost by a failed sync."""
         cdef int i
         cdef Disk *disk = self._machine.disk
         pthread_mutex_lock(&self._machine.guard)
@@ -159,7 +159,7 @@ cdef class SimFiles(FaultyFiles):
         pthread_mutex_unlock(&self._machine.guard)
 
     def flip(self, str path not None, int64_t bit):
-        """Turn one bit of a file, counted from the first, in the page cache and on the disk.
+        """Flip one bit of a file, counted from the first, in the page cache and on the disk.
 
         Raises:
             IndexError: the file is shorter.

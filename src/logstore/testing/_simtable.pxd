@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The table of file operations over a simulated disk; `_simtable.pyx` says what it means."""
+"""Table of file operations over a simulated disk; see `_simtable.pyx`."""
 
 from libc.stdint cimport int64_t
 
@@ -15,9 +15,9 @@ cdef struct Machine:
     Disk *disk
     Descriptor *open
     int open_room
-    int64_t capacity    # -1: no end
+    int64_t capacity    # -1: no limit
     bint rereads
-    int64_t operations  # that have changed something or made it durable
+    int64_t operations  # those that changed something or made it durable
     bint is_keeping
     Disk **moments
     int64_t moment_count

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The table of file operations over a simulated disk: descriptors, a capacity, and what was before.
+"""Table of file operations over a simulated disk: descriptors, a capacity, and kept moments.
 
-`_disk` knows what is synced; here its operations get the shape and the errors of system calls. The
-machine can keep a copy of its disk after every operation that changed something, so that a test can
-cut the power at each. Faults are those of `FaultyFiles`, before which this table stands.
+`_disk` tracks the synced state; this module gives its operations the form and the errors of system calls.
+The machine can keep a copy of its disk after every operation that changed something, so that a test can
+cut the power at each. Faults are those of `FaultyFiles`, which wraps this table.
 
 Paths are absolute; a file has bytes, a directory has names, and there are no owners, modes or links
 to names. One process owns the machine, so a lock is always granted.
@@ -65,7 +65,7 @@ cdef inline int leave(Machine *machine, int status) noexcept nogil:
 
 
 cdef int done(Machine *machine, int status) noexcept nogil:
-    """The end of an operation that changed something: its moment is kept."""
+    """End an operation that changed something, and keep its moment."""
     cdef Disk **grown
     cdef int64_t room
     if status >= 0:
@@ -86,7 +86,7 @@ cdef int done(Machine *machine, int status) noexcept nogil:
 
 
 cdef inline Inode *inode_of(Machine *machine, int fd) noexcept nogil:
-    """The inode of an open descriptor, or NULL."""
+    """Return the inode of an open descriptor, or NULL."""
     if fd < 0 or fd >= machine.open_room or machine.open[fd].inode < 0:
         return NULL
     return machine.disk.inodes[machine.open[fd].inode]
@@ -101,7 +101,7 @@ cdef inline bint is_readable(Machine *machine, int fd) noexcept nogil:
 
 
 cdef int grant(Machine *machine, int inode, int flags) noexcept nogil:
-    """The lowest free descriptor."""
+    """Open the lowest free descriptor for an inode."""
     cdef Descriptor *grown
     cdef int fd, room
     for fd in range(machine.open_room):
@@ -125,7 +125,7 @@ cdef int grant(Machine *machine, int inode, int flags) noexcept nogil:
 
 
 cdef int64_t room_for(Machine *machine, Inode *inode, int64_t end) noexcept nogil:
-    """How far a file may reach now, if somebody wants to write up to `end`."""
+    """Return how far a write up to `end` may extend a file now."""
     cdef int64_t taken, left
     if machine.capacity < 0:
         return end
@@ -170,7 +170,7 @@ cdef int64_t read_at(Machine *machine, int fd, uint8_t *data, int64_t size, int6
 
 
 cdef bint lies_below(Machine *machine, int directory, int ancestor) noexcept nogil:
-    """Whether a directory is in another, at any depth, or is it."""
+    """Return whether a directory is in another, at any depth, or is the same."""
     cdef Entries *names
     cdef int i
     if directory == ancestor:
@@ -252,7 +252,7 @@ cdef int64_t s_pwrite(void *context, int fd, const void *data, size_t size, int6
 
 
 cdef int64_t s_pwritev(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil:
-    # Gathered first: one call is one change, torn as a whole.
+    # One call must be one change, torn as a whole: the parts are copied together first.
     cdef int64_t size = 0, status
     cdef int i
     cdef uint8_t *whole
@@ -302,7 +302,7 @@ cdef int s_ftruncate(void *context, int fd, int64_t size) noexcept nogil:
     if size < 0 or not is_writable(machine, fd):
         return leave(machine, -EINVAL)
     if size == inode.now.size:
-        # Nothing to see; what fallocate has set aside behind it is given back.
+        # The content is the same, but space reserved by fallocate after the end must be released.
         inode.reserved = min(inode.reserved, size)
         return leave(machine, 0)
     if size > inode.now.size and room_for(machine, inode, size) < size:
@@ -431,7 +431,7 @@ cdef int s_rmdir(void *context, const char *path) noexcept nogil:
 
 
 cdef int s_listdir(void *context, const char *path, name_sink emit, void *sink) noexcept nogil:
-    # Copied first: `emit` takes the GIL, whose holder may be waiting for the machine's lock.
+    # `emit` takes the GIL, whose holder may wait for the machine's lock: calling it here would deadlock.
     cdef Machine *machine = enter(context)
     cdef int parent, i, count = 0, status = 0
     cdef const char *name
@@ -486,13 +486,13 @@ cdef int s_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nog
 
 
 cdef int s_writeback(void *context, int fd, int64_t position, int64_t size) noexcept nogil:
-    # Promises nothing, and a power cut may have kept any of it anyway.
+    # No effect: it promises nothing, and a power cut may keep any of the bytes anyway.
     cdef Machine *machine = enter(context)
     return leave(machine, -EBADF if inode_of(machine, fd) == NULL else 0)
 
 
 cdef int s_mmap_ro(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil:
-    # A copy: who maps a file here never sees it change, and only whole files are mapped.
+    # A copy: a mapping here never sees later changes, and only whole files are mapped.
     cdef Machine *machine = enter(context)
     cdef Inode *inode = inode_of(machine, fd)
     cdef uint8_t *data
@@ -521,7 +521,7 @@ cdef int s_lock(void *context, int fd, int *owner_pid) noexcept nogil:
 
 
 cdef int64_t s_sendfile(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil:
-    # Outwards to a real descriptor, and not under the lock: a socket may block.
+    # `out_fd` is a real descriptor: a socket may block, so it must not happen under the lock.
     cdef Machine *machine
     cdef int64_t got, sent
     cdef uint8_t *data
@@ -539,7 +539,7 @@ cdef int64_t s_sendfile(void *context, int out_fd, int in_fd, int64_t position, 
     return got
 
 
-# --- what a failed sync does -------------------------------------------------------------------
+# --- failed syncs ------------------------------------------------------------------------------
 
 cdef void s_lose(void *context, int fd) noexcept nogil:
     cdef Machine *machine = enter(context)
@@ -563,7 +563,7 @@ cdef void s_lose_names(void *context, const char *path) noexcept nogil:
 
 
 cdef void set_simulated(Faults *faults, Machine *machine) noexcept:
-    """Put the machine behind a table of faults."""
+    """Make a table of faults wrap the machine."""
     faults.inner = FileOps(
         context=<void *>machine, open=s_open, close=s_close, fstat=s_fstat, pwrite=s_pwrite, pwritev=s_pwritev,
         preadv=s_preadv, fdatasync=s_fdatasync, ftruncate=s_ftruncate, fallocate=s_fallocate, rename=s_rename,

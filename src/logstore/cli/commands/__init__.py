@@ -1,1 +1,1 @@
-"""The commands, one module for each noun; `main` imports a module when its command is called."""
+"""Commands, one module for each noun; `main` imports a module when its command is called."""

@@ -1,6 +1,6 @@
-"""``logstore bench``: what this machine and this disk give, in a few seconds.
+"""``logstore bench``: speed of this machine and this disk, in a few seconds.
 
-For a feeling, and to compare two disks: no measurement to be quoted. Those are in `benchmarks/`.
+For a rough idea, and to compare two disks, not to be quoted. Proper benchmarks are in `benchmarks/`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``logstore config``: which settings hold, where they come from, what they mean, and what is dangerous."""
+"""``logstore config``: settings, their sources and meanings, and dangerous combinations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def config() -> None:
 
     Settings have Kafka's names. They come from the command line (--set), the environment
     (LOGSTORE_RETENTION_MS is retention.ms), a file (--config: TOML or a server.properties), and the
-    defaults, the first of these that says something.
+    defaults; the first of these that has a value is used.
     """
 
 
@@ -119,7 +119,7 @@ def explain(keys: tuple[str, ...], as_json: bool) -> None:
 
 
 def explained(key: str) -> list[dict[str, Any]]:
-    """What is to be said of a key, one entry for each scope that knows it."""
+    """Return the facts about a key, one entry for each scope that has it."""
     dotted = key if "." in key else key.replace("_", ".")
     canonical_key = SYNONYMS.get(dotted) or (SCALED[dotted][0] if dotted in SCALED else dotted)
     rules = {"topic": keys_of(LogConfig), "broker": keys_of(StoreConfig)}
@@ -198,7 +198,7 @@ def _every_key() -> list[str]:
 
 
 def _settings_of(client: str) -> Callable[[F], F]:
-    """``--producer`` or ``--consumer``."""
+    """Add ``--producer`` or ``--consumer``."""
     return click.option(
         f"--{client}",
         multiple=True,
@@ -227,7 +227,7 @@ def check_settings(
 ) -> int:
     """List the combinations that lose data or do not do what they promise, the worst first.
 
-    With a directory its topics, groups and disk are looked at, too. Each finding names the row of
+    With a directory its topics, groups and disk are checked, too. Each finding names the row of
     docs/rows.md whose tests show what happens. Status 1 if one is a danger.
 
     JSON: name, severity, row, where, keys, meaning, advice.
@@ -248,7 +248,7 @@ def check_settings(
 
 
 def _together(found: list[Finding]) -> list[Finding]:
-    """One line for what is the same of several topics."""
+    """Merge equal findings of several topics."""
     places: dict[Finding, list[str]] = {}
     for finding in found:
         places.setdefault(finding._replace(where=""), []).append(finding.where)
@@ -257,13 +257,13 @@ def _together(found: list[Finding]) -> list[Finding]:
 
 def _has_store(place: Place, settings: StoreConfig) -> bool:
     if place.directory is not None:
-        place.existing()  # named outright, it has to be there
+        place.existing()  # a missing directory that was named must be an error
         return True
     return bool(settings.log_dirs) and os.path.isdir(settings.directory())
 
 
 def _facts(place: Place, groups: tuple[str, ...]) -> dict[str, Any]:
-    """What the directory says: the settings of its topics, how far groups lag, the size of its disk."""
+    """Return facts of the directory: the settings of its topics, the lag of groups, the size of its disk."""
     with place.open(read_only=True) as store:
         total, _free = store.files.space(store.path)
         topics = {name: store.topic_config(name) for name in store.topics()}
@@ -288,14 +288,14 @@ def convert(file: str, form: str) -> None:
     """Print the settings of a file in another form, by their topic names.
 
     Keys of Kafka without effect here are left out and named on standard error. Unknown keys are
-    refused. A server.properties speaks of retention for topics that are made with it, and means
-    Kafka's 7 days where it is silent; the other forms speak for every topic without settings of its own.
+    refused. Retention in a server.properties applies to topics created with it, by default Kafka's
+    7 days; in the other forms it applies to every topic without settings of its own.
     """
     loaded = StoreConfig.load(file)
     values = {key: value for key, value in loaded.items() if key in loaded.sources}
     keeping: list[str] = []
     if loaded.broker_file and form != "properties":
-        # Left unsaid, it would be "for ever".
+        # Without the key, the other forms would keep records for ever.
         values.setdefault("retention.ms", loaded.log.retention_ms)
         keeping = [f"{key}={_plain(values[key])}" for key in store_config.KEEPING if key in values]
     with open(file, "rb") as opened:
@@ -320,7 +320,7 @@ def convert(file: str, form: str) -> None:
 
 
 def _overruled(given: Mapping[str, Any]) -> set[str]:
-    """Names of settings that another name in the same file has overruled."""
+    """Return names of settings that another name in the same file overrides."""
     known = {*SYNONYMS, *SCALED, *store_config.DEFAULTS}
     return {key for key in given if key in known}
 

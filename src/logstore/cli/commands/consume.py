@@ -1,4 +1,4 @@
-"""``logstore consume``: the records of a topic, as they come."""
+"""``logstore consume``: the records of a topic, as they arrive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logstore.store import Store
 from logstore.store.admin.transfer import record_to_json
 
 POLL_S = 0.5
-#: Of each poll, and so of each commit, which may be another process's work.
+#: Largest number of records of a poll, and so of a commit, which may be a request to another process.
 POLL_RECORDS = 5_000
 
 _TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
@@ -99,11 +99,11 @@ def consume(
 ) -> int:
     """Print the records of TOPIC, and go on with those that come, until Ctrl-C.
 
-    Records of one partition are in their order; those of several come as they are found.
+    Records of one partition are in order; those of several are printed as they arrive.
     """
     show = printer(form, zone, as_json=as_json)
     commits = group is not None and not no_commit
-    # Offsets are committed by whoever writes the store, which is not locked meanwhile.
+    # Opening for writing would lock out the store's writer, which also commits the offsets.
     with place.open(read_only=True) as store:
         if group is not None and commits:
             store.offsets.check_writable(group)
@@ -116,7 +116,7 @@ def consume(
             "isolation.level": isolation,
         }
         with store.consumer(group, settings) as consumer:
-            # A topic is followed as it grows; what is read until its end has the partitions of now.
+            # A topic that is followed may get more partitions; one read until its end keeps those of now.
             consumer.assign(names if partitions or until_end else [topic])
             if begin is not None:
                 seek(store, consumer, names, begin)
@@ -127,7 +127,7 @@ def consume(
 
 
 class _Skipping:
-    """`Consumer.poll`, which passes over what is damaged and says so."""
+    """A `Consumer.poll` that skips damaged records and reports them."""
 
     def __init__(self, store: Store, consumer: Consumer, names: Sequence[TopicPartition]) -> None:
         self._consumer = consumer
@@ -150,7 +150,7 @@ class _Skipping:
 
 
 def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begin: Begin) -> None:
-    """Put every partition where a word of the command line says."""
+    """Seek every partition to a position of the command line."""
     now_ms = store.clock.now_ms()
     for name in names:
         log = store.partition(*name)
@@ -160,7 +160,7 @@ def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begi
 def follow(
     store: Store, starts: dict[TopicPartition, int], show: Callable[[Record], bytes], isolation: Isolation
 ) -> None:
-    """Print what comes in some partitions, each from an offset on, until an interrupt."""
+    """Print the records of some partitions, each from an offset on, until an interrupt."""
     settings: dict[str, Setting] = {"enable.auto.commit": False, "isolation.level": isolation.value}
     with store.consumer(None, settings) as consumer:
         consumer.assign(list(starts))
@@ -195,15 +195,15 @@ def _print(
                 left = None if left is None else left - 1
         output.flush()
         if commits and records:
-            # Behind the flush: what a reader of our output has not got is not said to be done.
+            # A commit before the flush would lose records that the reader of the output never received.
             consumer.commit()
 
 
 def printer(form: str | None, zone: tzinfo, *, as_json: bool) -> Callable[[Record], bytes]:
-    """What prints a record as `printing_options` say.
+    """Return a function that prints a record as `printing_options` ask.
 
     Raises:
-        click.UsageError: both say something, or the format has a letter that is none.
+        click.UsageError: both options are given, or the format has an unknown letter.
     """
     if as_json and form is not None:
         raise click.UsageError("--json and --format exclude each other")
@@ -215,10 +215,10 @@ def json_line(record: Record) -> bytes:
 
 
 def formatter(form: str, zone: tzinfo = UTC) -> Callable[[Record], bytes]:
-    """What prints a record in a format like kcat's.
+    """Return a function that prints a record in a format like kcat's.
 
     Raises:
-        click.BadParameter: the format has a letter that is none.
+        click.BadParameter: the format has an unknown letter.
     """
     parts: list[Callable[[Record], bytes]] = []
     fields = {**_FIELDS, "I": lambda record: iso(record.timestamp_ms, zone).encode()}

@@ -1,4 +1,4 @@
-"""``logstore adopt``, ``hand-back``, ``rebuild``, ``snapshot``, ``housekeep``: a store's directory as a whole."""
+"""``logstore adopt``, ``hand-back``, ``rebuild``, ``snapshot``, ``housekeep``: commands for a whole store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 
     Only the list of topics is written. Their settings come from Kafka's own metadata in the
     directory, else from --config (the broker's server.properties) and --set; without any, records are
-    kept for ever. `logstore hand-back` is the way back.
+    kept for ever. `logstore hand-back` reverses it.
 
     JSON: topic, partitions, settings.
     """
@@ -58,7 +58,7 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
     """Make a directory ready for Kafka to start on it. It is Kafka's again; `logstore adopt` takes it back.
 
-    Topics that Kafka's own metadata do not know are refused, unless --leave-stray says otherwise.
+    Topics that Kafka's own metadata do not have are refused, unless --leave-stray is given.
 
     JSON: topic, known.
     """
@@ -79,7 +79,7 @@ def rebuild(as_json: bool, place: Place) -> int:
     """Make the list of topics of a store, lost or damaged, again from the directories. The store must be closed.
 
     Topics keep their ids and partitions. Their settings are lost: every record is kept until
-    `logstore topic alter` says otherwise. A damaged list is kept beside the new one. Status 1 if a
+    `logstore topic alter` changes them. A damaged list is kept beside the new one. Status 1 if a
     partition is missing or damaged.
 
     JSON: topic, partitions, id, settings, missing, damaged.
@@ -120,7 +120,7 @@ def rebuild(as_json: bool, place: Place) -> int:
 def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place) -> None:
     """Copy the whole store to TARGET, which must not exist yet. Durable when the command ends.
 
-    Where a process writes the store, that one takes the snapshot, with its own rights.
+    If a process writes the store, that process takes the snapshot, with its own rights.
 
     JSON: path, topics, partitions, linked_bytes, copied_bytes, verified_bytes.
     """

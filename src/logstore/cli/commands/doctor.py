@@ -1,4 +1,4 @@
-"""``logstore doctor``: what is wrong with a directory, and what to do."""
+"""``logstore doctor``: problems of a directory, and how to fix them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from logstore.store.admin.diagnosis import Level, diagnose
 def doctor(deep: bool, everything: bool, as_json: bool, place: Place) -> int:
     """Say what is wrong with a store's DIRECTORY (else --dir), without changing anything.
 
-    Who writes it, whose it is, what a crash has left, whether files and catalogue agree, how much
-    room there is, dangerous settings. Status 1 if there is a problem.
+    It checks the writing process, the owner, leftovers of a crash, whether files and catalogue agree,
+    free space, and dangerous settings. Status 1 if there is a problem.
 
     JSON: level, name, where, what, advice.
     """

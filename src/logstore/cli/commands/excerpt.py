@@ -1,4 +1,4 @@
-"""``logstore count``, ``head`` and ``tail``: how many records a topic has, the oldest and the newest of them."""
+"""``logstore count``, ``head`` and ``tail``: the number of records of a topic, the oldest and the newest."""
 
 from __future__ import annotations
 
@@ -130,12 +130,12 @@ def tail(
 
 
 def _merged(runs: Iterable[Iterable[Record]]) -> Iterator[Record]:
-    """Records of several partitions by timestamp; those of one stay in their order."""
+    """Merge records of several partitions by timestamp; those of one stay in order."""
     return heapq.merge(*runs, key=lambda record: record.timestamp_ms)
 
 
 def _last(log: Readable, end: int, number: int, isolation: Isolation) -> list[Record]:
-    """The last records below an offset. Offsets may have none: compaction and transactions leave gaps."""
+    """Return the last records below an offset. Compaction and transactions leave offsets without a record."""
     back = number
     while True:
         start = max(end - back, log.log_start_offset)

@@ -1,4 +1,4 @@
-"""``logstore offsets``: how far groups have come."""
+"""``logstore offsets``: committed offsets and lag of groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logstore.store import Store
 def offsets() -> None:
     """List, set and delete committed offsets; show lag.
 
-    A committed offset is that of the next record that a group will read.
+    A committed offset is the offset of the next record that a group will read.
     """
 
 
@@ -93,7 +93,7 @@ def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zo
 
 
 def known_group(store: Store, group: str) -> str:
-    """A group's name, if it has committed something: of a misspelt one nothing is known, which is not "no lag".
+    """Return a group's name if it has committed offsets: a misspelt group would seem to have no lag.
 
     Raises:
         ConsumerError: it has committed nothing.

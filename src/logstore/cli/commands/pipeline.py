@@ -1,4 +1,4 @@
-"""``logstore pipeline``: the pipelines that come with the Spark data source."""
+"""``logstore pipeline``: the pipelines included with the Spark data source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logstore.cli.store_option import json_option
 from logstore.errors import LogstoreError, SparkQueryError
 from logstore.spark.pipelines import Parameter, Pipeline, get, names, parameters_of
 
-#: Options that are not a parameter of the pipeline, but of the session that it runs in.
+#: Options of the session, not parameters of the pipeline.
 _SESSION = ("master", "shuffle_partitions", "rocksdb", "spark_settings", "spark_log")
 
 
@@ -40,8 +40,8 @@ def pipeline() -> None:
 def run() -> None:
     """Run a pipeline: NAME, and its parameters as options.
 
-    It does what there is to do and ends; with --continuous it runs until it is stopped. A run with the
-    --checkpoint of an earlier one goes on where that one ended, also where it was killed.
+    It processes the existing records and ends; with --continuous it runs until it is stopped. A run with
+    the --checkpoint of an earlier one continues where that one ended, also if it was killed.
     """
 
 
@@ -61,7 +61,7 @@ def list_pipelines(as_json: bool) -> None:
 def written(directory: str) -> None:
     """The files of Parquet in DIRECTORY that count, a line each, for readers that do not know Spark's own list.
 
-    What a killed run has left in the directory is not among them.
+    Files that a killed run left in the directory are not listed.
     """
     from logstore.spark.pipelines.output.written import files_of
 
@@ -164,7 +164,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
     master, shuffle_partitions, rocksdb, words, log = (given.pop(name) for name in _SESSION)
     settings = {key: str(value) for key, value in parse_settings(words).items()}
     if given.get("bootstrap") and given.get("path"):
-        # The directory may come from the environment; what is said on the command line wins.
+        # A directory from the environment would conflict with --bootstrap on the command line.
         context = click.get_current_context()
         if context.get_parameter_source("path") is click.core.ParameterSource.ENVIRONMENT:
             given["path"] = ""
@@ -192,10 +192,10 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Where Spark's own log goes, to be held open while it is started; named where Spark has failed.
+    """Send Spark's own log to a file; the context it yields is held while Spark starts.
 
     Raises:
-        SparkQueryError: with the name of the log behind what failed it.
+        SparkQueryError: the failure of Spark, with the name of the log after its cause.
     """
     if wanted == "-":
         yield contextlib.nullcontext()
@@ -207,7 +207,7 @@ def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager
         os.close(file)
     else:
         log = wanted
-    # What PySpark says of errors besides raising them.
+    # PySpark would also log the errors that it raises.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     is_needed = True
     try:
@@ -225,7 +225,7 @@ def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager
 
 
 def _why_not_started(log: str) -> str:
-    """What Java has said last before it ended; "" if nothing."""
+    """Return Java's last message before it ended; "" if there is none."""
     with open(log, errors="replace") as file:
         said = re.findall(r"^(?:Exception in thread \S+ |Error: |Caused by: )(.+)$", file.read(), re.MULTILINE)
     return f"Spark did not start: {said[-1]}" if said else ""

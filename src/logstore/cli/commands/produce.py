@@ -18,7 +18,7 @@ _READ_BYTES = 1 << 16
 
 
 def delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -> bytes | None:
-    r"""A delimiter with ``\t``, ``\n``, ``\0`` and ``\xHH`` as they are written in C."""
+    r"""Parse a delimiter with ``\t``, ``\n``, ``\0`` and ``\xHH`` as in C."""
     if value is None:
         return None
     try:
@@ -73,7 +73,7 @@ def produce(
 ) -> None:
     """Append each line of standard input to TOPIC as a record.
 
-    A line that cannot be taken ends the command with its number; those before it are written, which is said.
+    A line that is not accepted ends the command with its number; a message says which lines before it are written.
     """
     if as_json and (key_delimiter is not None or end != b"\n"):
         raise click.UsageError("--json lines have their keys in them, and end with a newline")
@@ -110,7 +110,7 @@ def produce(
 
 
 def bad_line(number: int, error: LogstoreError, count: int, *, source: str = "", lines: bool = True) -> str:
-    """What is wrong with a line, what of the input is written, and how to go on without writing that twice."""
+    """Return a message: the error of a line, the input written so far, and how to continue without duplicates."""
     what = "line" if lines else "record"
     said = f"{source + ' ' if source else ''}{what} {number}: {error}"
     if not count:
@@ -120,7 +120,7 @@ def bad_line(number: int, error: LogstoreError, count: int, *, source: str = "",
 
 
 def split(stream: BinaryIO, end: bytes) -> Iterator[bytes]:
-    """What lies between delimiters; nothing behind the last one is no record."""
+    """Split a stream at delimiters; an empty rest after the last one is not a record."""
     if end == b"\n":
         for line in stream:
             yield line.removesuffix(b"\n")

@@ -1,4 +1,4 @@
-"""``logstore segment``: a partition's files, without opening its log; Kafka's as well as ours."""
+"""``logstore segment``: files of a partition, Kafka's or ours, without opening its log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def segment() -> None:
     """List, dump, verify and mend the files of partitions.
 
     A PATH is a partition's directory or one of its files, written by logstore or by Kafka. Without
-    any, all partitions of the store are meant. Only rebuild-index and repair change anything, and
+    a PATH the command is for all partitions of the store. Only rebuild-index and repair change files;
     they refuse to while a process writes the directory.
     """
 
@@ -46,7 +46,7 @@ def _places(paths: tuple[str, ...], where: Where) -> list[Place]:
 
 
 def _entry_of(directory: Directory) -> TopicEntry | None:
-    """The entry of a partition's topic, if a catalogue above it has one."""
+    """Return the entry of a partition's topic, if a catalogue above it has one."""
     root = Directory(os.path.dirname(directory.path), directory.files)
     try:
         topics = Catalogue.load(root)
@@ -56,7 +56,7 @@ def _entry_of(directory: Directory) -> TopicEntry | None:
 
 
 def _config_of(directory: Directory) -> LogConfig:
-    """The settings of a partition's topic, as far as a catalogue above it tells."""
+    """Return the settings of a partition's topic, if a catalogue above it has them."""
     entry = _entry_of(directory)
     return StoreConfig().topic_config(None if entry is None else dict(entry.settings))
 
@@ -97,7 +97,7 @@ def dump(
 ) -> None:
     """What stands in the files: batches, index entries, producers, aborted transactions.
 
-    The file's name says which. The lines of batches are those of Kafka's DumpLogSegments. Checksums are
+    The file's name decides which. The lines of batches are those of Kafka's DumpLogSegments. Checksums are
     compared; damage ends the dump with status 1.
     """
     lines = (line for path in _files(paths, place) for line in _lines(path, deep, from_offset))
@@ -112,7 +112,7 @@ def _files(paths: tuple[str, ...], where: Where) -> Iterator[str]:
             for base in found.bases:
                 yield found.directory.join(files.segment_file(base, files.LOG))
         else:
-            verification.find(path)  # a name that is none is refused before anything is printed
+            verification.find(path)  # an invalid name is refused before anything is printed
             yield path
 
 
@@ -238,7 +238,7 @@ def _size(data: bytes | None) -> int:
 
 
 def _shown(data: bytes) -> str:
-    """Bytes on one line of text; what is no text is written as an escape."""
+    """Return bytes as one line of text, with escapes for bytes that are not text."""
     return data.decode("utf-8", "backslashreplace").replace("\n", "\\n").replace("\r", "\\r")
 
 
@@ -255,7 +255,7 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
     """Compare every checksum, offset and index entry; name what is wrong with file, position and offset.
 
     Status 1 if there is any problem. Kinds: damage (records are lost), tail (an end that was never
-    promised, which the next open cuts), index and state (can be made anew).
+    synced, which the next open truncates), index and state (can be rebuilt).
 
     JSON: kind, path, position, offset, what.
     """
@@ -277,7 +277,7 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
 
 
 def _lost(paths: tuple[str, ...], where: Where) -> Iterator[verification.Problem]:
-    """Partitions of the store of which every segment is gone."""
+    """Yield a problem for each partition of the store whose segments are all missing."""
     if paths:
         return
     root = Directory(where.existing())
@@ -299,14 +299,14 @@ def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[verifica
 
 
 def _kind_of(directory: Directory, *, compacted: bool) -> LogKind:
-    """What gaps between segments mean, where the partition's own files do not say so."""
+    """Return the kind of log, which decides about gaps between segments if its own files do not."""
     entry = _entry_of(directory)
     if compacted:
         return LogKind.GAPPED
     return LogKind.UNRECORDED if entry is None else entry.kind
 
 
-# --- mending -----------------------------------------------------------------------------------
+# --- repair ------------------------------------------------------------------------------------
 
 
 @segment.command("rebuild-index")
@@ -330,15 +330,15 @@ def repair_damage(
 ) -> int:
     """End a partition's log in front of its first damage, so that it opens again.
 
-    Everything from there on is taken out of the log, good batches behind the damage too, and kept in
+    All data from there on is removed from the log, including undamaged batches after the damage, and kept in
     PARTITION/.repaired. Restoring the file from a copy is better, if there is one. Without
-    --yes-cut-damage it only says what it would do, with status 1.
+    --yes-cut-damage it only reports what it would do, with status 1.
 
-    --accept-gaps takes nothing away. Where a segment, or the end of one, is lost between others, reading stops in
-    front of it with an error; from then on it passes over it. It is for good: a later loss between segments of
-    this partition is named by doctor only.
+    --accept-gaps removes nothing. If a segment, or the end of one, is lost between others, reading stops before
+    it with an error; with this option it skips the gap. This is permanent: only doctor reports a later loss
+    between segments of this partition.
 
-    JSON: offset (where the log ends now), path, position, size (bytes taken away), kept.
+    JSON: offset (where the log ends now), path, position, size (bytes removed), kept.
     """
     status = output.OK
     for path in paths:

@@ -152,7 +152,7 @@ def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
     """Delete topics with all their records, for good."""
     with place.open(read_only=False) as store:
         for name in names:
-            store.topic(name)  # an unknown one is refused before any is deleted
+            store.topic(name)  # an unknown name must be refused before any topic is deleted
         _confirm(f"delete {', '.join(names)} with all records?", yes)
         for name in names:
             store.delete_topic(name)

@@ -1,4 +1,4 @@
-"""``logstore export`` and ``logstore import``: records out as JSON lines, and in from these or a directory."""
+"""``logstore export`` to JSON lines, CSV or Parquet; ``logstore import`` from JSON lines or a directory."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def export_records(
     """Print the records of TOPIC as JSON lines, CSV or Parquet, one partition after the other.
 
     Fields: topic, partition, offset, timestamp (ms), key, value, headers. In JSON, bytes that are not UTF-8 are
-    written as {"base64": "..."}, and `logstore import` reads the lines back. In CSV a null is nothing, an empty
-    text is "", and headers are in JSON. In Parquet keys and values are binary.
+    written as {"base64": "..."}, and `logstore import` reads the lines back. In CSV a null is an empty field, an
+    empty text is "", and headers are in JSON. In Parquet keys and values are binary.
     """
     if as_base64 and form != "csv":
         raise click.UsageError("--base64 is for csv: the other formats hold any bytes")
@@ -211,10 +211,10 @@ def _import_logs(
 
 
 def _partitions_of(source: str, topic: str) -> dict[int, str]:
-    """The directories of partitions that a source means, by number.
+    """Return the directories of the partitions of a source, by number.
 
     Raises:
-        NotALogError: it is neither a partition nor a root with partitions of the topic.
+        NotALogError: the source is neither a partition nor a root with partitions of the topic.
     """
     directory = Directory(source)
     if files.base_offsets(directory.names()):

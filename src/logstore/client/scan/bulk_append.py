@@ -53,9 +53,9 @@ def append_spread(
     ``records`` are those of `Log.append`; those without a key go to the partition ``keyless``.
 
     Raises:
-            RecordError: a record cannot be written. None is.
-            PartialAppendError: the disk failed after some partitions were written; it names them.
-            and as `Log.append`.
+        RecordError: a record cannot be written. None is.
+        PartialAppendError: the disk failed after some partitions were written; it names them.
+        and as `Log.append`.
     """
     settled = None if ack is None else Ack(ack)
     # The log's own settings: those of a topic are computed for each request.

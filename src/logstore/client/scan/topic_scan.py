@@ -124,7 +124,7 @@ class TopicScan(Tabular):
         Raises:
             UnknownPartitionError: the topic has no such partition.
             OffsetOutOfRangeError: a start or end lies outside of its partition.
-                InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
+            InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
             ValueError: a column, a word for an offset or a part of the schema is unknown, or ``limit`` no count.
         """
         check_limit(limit)
