@@ -117,6 +117,17 @@ class Side:
             self.close_one(0)
 
 
+def test_a_rename_into_what_is_no_directory_is_refused_as_by_libc(tmp_path):
+    """Found by the test below: the directories of both names are looked at before the file."""
+    create = {"create": True, "writable": True, "exclusive": False, "truncate": False}
+    real, simulated = Side(Files(), str(tmp_path)), Side(SimDisk(), "/r")
+    simulated.files.mkdir("/r")
+    for step in [("open", "d", create), ("rename", "a", "d/a"), ("rename", "d/a", "b"), ("rename", "b", "c/a")]:
+        assert simulated.ask(step) == real.ask(step), step
+    for side in (real, simulated):
+        side.close()
+
+
 @settings(max_examples=300)
 @given(steps=st.lists(STEPS, max_size=40))
 def test_the_same_calls_have_the_same_answers_as_on_libc(tmp_path_factory, steps):

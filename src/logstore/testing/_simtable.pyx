@@ -352,10 +352,13 @@ cdef int s_rename(void *context, const char *old, const char *new) noexcept nogi
     cdef const char *to_name
     cdef int at = find(disk, old, &parent, &name)
     cdef int target = find(disk, new, &to, &to_name)
-    if at < 0:
+    # As Linux: the directories of both names first, and only then the file that is renamed.
+    if at < 0 and parent < 0:
         return leave(machine, at)
     if to < 0:
         return leave(machine, target if target < 0 else -EINVAL)
+    if at < 0:
+        return leave(machine, at)
     if at == target:
         return leave(machine, 0)
     if disk.inodes[at].is_directory and lies_below(machine, to, at):
