@@ -430,16 +430,14 @@ def test_a_second_index_decides_by_the_number_alone(indexes: tuple[Path, str], t
 
 
 @needs_pip
-def test_on_a_python_without_ours_the_strangers_is_taken_in_silence(
-    indexes: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_a_python_without_ours_takes_the_strangers_in_silence(indexes: tuple[Path, str], tmp_path: Path) -> None:
     """Why the index must not have the stranger's at all, as the page says: the higher version is no help there."""
     root, url = indexes
     publish(root, "private", "1.0.0")
     write_wheel(root / "private" / "logstore", "2026.11.0", python=">=99")
     assert taken(tmp_path, "--index-url", f"{url}/private") == "1.0.0"
     page = (ROOT / "docs" / "howto" / "private-index.md").read_text()
-    assert "takes the stranger's 1.0.0 in silence" in page
+    assert "silently installs the other 1.0.0" in " ".join(page.split())
 
 
 def test_no_command_of_ours_names_a_second_index() -> None:
