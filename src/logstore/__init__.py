@@ -16,6 +16,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from logstore.batch._batch import Batches, BatchView, Record
     from logstore.batch._key_hash import partition_of
     from logstore.client.consumer import Consumer
@@ -166,7 +168,7 @@ class _Renamed:
     """Finder of modules by their old names: it imports `logstore.renamed` only when Python finds no other."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> object:
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not name.startswith("logstore."):
             return None
         from logstore.renamed import Renamed
@@ -174,4 +176,4 @@ class _Renamed:
         return Renamed.find_spec(name)
 
 
-sys.meta_path.append(_Renamed)  # type: ignore[arg-type]
+sys.meta_path.append(_Renamed)

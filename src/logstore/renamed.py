@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -51,22 +52,17 @@ def warn(old: str, new: str) -> None:
     warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, 3)
 
 
-class Renamed:
-    """Finder and loader of modules by their old names."""
+class Renamed(Loader):
+    """Loader of modules by their old names."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(name: str) -> ModuleSpec | None:
         if name not in NAMES:
             return None
         # Python imports `logstore.wire.client` and others only below a package.
-        return ModuleSpec(name, Renamed, is_package=name == "logstore.wire")  # type: ignore[arg-type]
+        return ModuleSpec(name, Renamed(), is_package=name == "logstore.wire")
 
-    @staticmethod
-    def create_module(spec: ModuleSpec) -> None:
-        """Leave it to Python to make the module."""
-
-    @staticmethod
-    def exec_module(module: ModuleType) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         old = module.__name__
         warn(old, NAMES[old])
         found = importlib.import_module(NAMES[old])

@@ -45,7 +45,7 @@ COMMANDS = {
     "pipeline": ("commands.pipeline", "pipeline", "Run, list and describe the data pipelines for Spark."),
     "produce": ("commands.produce", "produce", "Append records from standard input."),
     "rebuild": ("commands.dir_commands", "rebuild", "Make the lost list of topics again from the directories."),
-    "segment": ("commands.segments", "segment", "List, dump, verify and mend the files of partitions."),
+    "segment": ("commands.segments", "segment", "List, dump, verify and repair the files of partitions."),
     "snapshot": ("commands.dir_commands", "snapshot", "Copy the whole store."),
     "tail": ("commands.excerpt", "tail", "Print the newest records of a topic."),
     "topic": ("commands.topics", "topic", "Create, list, describe, alter, delete and trim topics."),

@@ -124,13 +124,7 @@ class Consumer(Subscription):
 
     def _take(self, limit: int) -> list[Record]:
         records: list[Record] = []
-        turns = self._turns
-        for at, place in enumerate(turns, 1):
-            # An idle partition costs a poll no more than this.
-            if place.end is not None and place.run is None and place.end.value == place.offset:
-                continue
-            # In one step: an interrupt between two would leave a partition out for good.
-            self._turns = [*turns[at:], *turns[:at]]
+        for place in self._in_turn():
             try:
                 while len(records) < limit:
                     run = self._reading.run_of(place, self._read_bytes())
@@ -147,12 +141,16 @@ class Consumer(Subscription):
                 break
         return records
 
-    def _next_turn(self) -> PartitionPosition:
-        """Return the partition whose turn it is, and put it last."""
-        place, *others = self._turns
-        # One assignment: an interrupt between two would leave a partition out for good.
-        self._turns = [*others, place]
-        return place
+    def _in_turn(self) -> Iterator[PartitionPosition]:
+        """Yield each position that may have records, beginning with the next turn; it then has the last turn."""
+        turns = self._turns
+        for at, place in enumerate(turns, 1):
+            # The whole cost of an idle partition.
+            if place.end is not None and place.run is None and place.end.value == place.offset:
+                continue
+            # In one step: an interrupt between two would leave a partition out for good.
+            self._turns = [*turns[at:], *turns[:at]]
+            yield place
 
     def _read_bytes(self) -> int:
         """Return the most bytes of one read: all partitions together hold at most fetch.max.bytes."""
@@ -246,8 +244,7 @@ class Consumer(Subscription):
                 deadline = self._clock.deadline_s(timeout_s)
 
     def _next_run(self) -> RecordIterator | None:
-        for _ in range(len(self._turns)):
-            place = self._next_turn()
+        for place in self._in_turn():
             run = self._reading.run_of(place, self._read_bytes())
             if run is not None:
                 # Offsets are committed between two turns; without automatic commits a turn is all that was read.
@@ -267,7 +264,7 @@ class Consumer(Subscription):
             self._settle_and_commit()
             self._check_woken()
             self._look_for_partitions()
-            self._next_turn()
+            self._turns = [*self._turns[1:], *self._turns[:1]]
             runs: list[RecordIterator] = []
             for number, place in enumerate(self._turns):
                 try:

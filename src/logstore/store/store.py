@@ -402,7 +402,7 @@ class Store(Consuming, Administering):
     def disk_usage(self) -> DiskUsage:
         """Measure the disk space of the logs, and return it with their limit; -1 where there is no budget."""
         self._check_writable()
-        self._disk_quota.measure(anew=True)
+        self._disk_quota.measure(all_files=True)
         limited = self._disk_quota.limits.is_set
         return DiskUsage(self._disk_quota.used_bytes, self._disk_quota.limit_bytes if limited else -1)
 

@@ -123,9 +123,9 @@ def test_nothing_is_mended_under_a_live_owner(tmp_path):
     with open_log(tmp_path) as log:
         log.append(VALUES, ack="synced")
         before = tree(tmp_path)
-        for mend in (cut, lambda path: repair.rebuild_indexes(verify.find(path))):
+        for fix in (cut, lambda path: repair.rebuild_indexes(verify.find(path))):
             with pytest.raises(DirectoryLockedError):
-                mend(tmp_path / "t-0")
+                fix(tmp_path / "t-0")
         assert tree(tmp_path) == before
 
 

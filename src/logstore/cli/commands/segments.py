@@ -29,7 +29,7 @@ PATHS = click.argument("paths", nargs=-1, type=LocalPath())
 
 @click.group()
 def segment() -> None:
-    """List, dump, verify and mend the files of partitions.
+    """List, dump, verify and repair the files of partitions.
 
     A PATH is a partition's directory or one of its files, written by logstore or by Kafka. Without
     a PATH the command is for all partitions of the store. Only rebuild-index and repair change files;

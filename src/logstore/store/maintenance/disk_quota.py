@@ -203,18 +203,18 @@ class DiskQuota:
 
     # -- counting
 
-    def measure(self, *, anew: bool = False) -> None:
-        """Measure taken and free space; with ``anew`` also files that no longer change."""
+    def measure(self, *, all_files: bool = False) -> None:
+        """Measure taken and free space; with ``all_files`` also files that no longer change."""
         with held(self._making):
-            self._measure_locked(anew=anew)
+            self._measure_locked(all_files=all_files)
 
-    def _measure_locked(self, *, anew: bool = False) -> None:
+    def _measure_locked(self, *, all_files: bool = False) -> None:
         with held(self._lock):
             self._granted = 0
         root = self._holdings.root
         # Before the files: bytes written meanwhile are counted twice then, instead of not at all.
         rooms = sum(log.reserved_bytes for log in self._holdings.opened())
-        known = {} if anew else self._sizes
+        known = {} if all_files else self._sizes
         self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
         taken = sum(sum(sizes.values()) for sizes in self._sizes.values())
         total, free = root.files.space(root.path)
@@ -238,7 +238,7 @@ class DiskQuota:
         except StorageError:
             return found
         bases = files.base_offsets(names)
-        # Sealed files keep their size, except where a compaction replaces them; `anew` finds that.
+        # Sealed files keep their size, except where a compaction replaces them; `all_files` finds that.
         active = files.segment_file(bases[-1], "") if bases else ""
         for file_name in names:
             size = known.get(file_name)
@@ -294,7 +294,7 @@ class DiskQuota:
 
     def keep_house(self) -> None:
         """Measure everything, and reclaim space ahead of need: for rare calls."""
-        self.measure(anew=True)
+        self.measure(all_files=True)
         self.keep_slack()
 
     def keep_slack(self) -> None:
@@ -312,7 +312,7 @@ class DiskQuota:
         if self.left() >= wanted:
             return
         self._holdings.retain()
-        self._measure_locked(anew=True)
+        self._measure_locked(all_files=True)
         active_bytes = max(self._limit // _SLACK_SHARE, 1)
         heap: list[tuple[int, TopicPartition, Log]] = []
         # Records written from here on are left: a fast writer would keep this loop busy for ever.
