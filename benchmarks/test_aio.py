@@ -44,7 +44,7 @@ async def use_everything(place: Path, files: FaultyFiles) -> None:
             for future in futures:
                 await future
         async with store.consumer("g", auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["race"])
+            await consumer.assign_topics(["race"])
             count = 0
             while found := await consumer.poll(timeout_s=0.05):
                 count += len(found)
@@ -131,7 +131,7 @@ def test_awaited_beside_not_awaited(benchmark: Any, places: Any, how: str) -> No
                 return len(values)
             count = 0
             async with store.consumer(auto_offset_reset="earliest") as consumer:
-                await consumer.assign(["race"])
+                await consumer.assign_topics(["race"])
                 async for _record in consumer.records(timeout_s=0):
                     count += 1
             return count
@@ -147,7 +147,7 @@ def test_awaited_beside_not_awaited(benchmark: Any, places: Any, how: str) -> No
             if how == "sent":
                 return len(values)
             with store.consumer(auto_offset_reset="earliest") as consumer:
-                consumer.assign(["race"])
+                consumer.assign_topics(["race"])
                 return sum(1 for _record in consumer.records(timeout_s=0))
 
     def check(place: Path, count: int) -> None:

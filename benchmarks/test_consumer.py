@@ -22,20 +22,20 @@ SIZE, PER_BATCH, BATCHES, PARTITIONS = 100, 1_000, 200, 4
 def iterate_with_value(consumer: Consumer) -> int:
     for record in consumer.records(timeout_s=0):
         record.value  # noqa: B018
-    return sum(consumer.positions().values())
+    return sum(map(consumer.position, consumer.assignment))
 
 
 def iterate(consumer: Consumer) -> int:
     for _ in consumer.records(timeout_s=0):
         pass
-    return sum(consumer.positions().values())
+    return sum(map(consumer.position, consumer.assignment))
 
 
 def poll_with_value(consumer: Consumer) -> int:
     while found := consumer.poll():
         for record in found:
             record.value  # noqa: B018
-    return sum(consumer.positions().values())
+    return sum(map(consumer.position, consumer.assignment))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_consume(benchmark: Any, places: Any, how: str, work: Callable[[Consumer
 
         def begin() -> Consumer:
             consumer = store.consumer(auto_offset_reset="earliest")
-            consumer.assign(["race"])
+            consumer.assign_topics(["race"])
             return consumer
 
         race(

@@ -25,7 +25,7 @@ def consume(store: logstore.Store, process: Callable[[Record], None], *, max_rec
     """Process what the group has not committed yet, up to the end; how many records."""
     count = 0
     with store.consumer(GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
-        consumer.assign([TOPIC])
+        consumer.assign_topics([TOPIC])
         while records := consumer.poll(max_records=max_records):
             for record in records:
                 process(record)

@@ -25,7 +25,7 @@ def consume(store: logstore.Store, process: Callable[[Record], None], *, max_rec
     count = 0
     # By itself it would commit behind the processing.
     with store.consumer(GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
-        consumer.assign([TOPIC])
+        consumer.assign_topics([TOPIC])
         while records := consumer.poll(max_records=max_records):
             consumer.commit(ack="synced")
             for record in records:

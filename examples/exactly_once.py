@@ -36,7 +36,7 @@ def consume(
     offsets = DatabaseOffsets(database, GROUP)
     offsets.create_table()
     with store.consumer(auto_offset_reset="earliest") as consumer:
-        consumer.assign([TOPIC])
+        consumer.assign_topics([TOPIC])
         offsets.claim(consumer)
         database.commit()
         while records := consumer.poll(max_records=max_records):

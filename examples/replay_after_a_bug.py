@@ -39,7 +39,7 @@ def run(store: logstore.Store, output: Output, minutes_of: Callable[[Record], in
     """One run of the job, from the group's offsets to the end; how many records."""
     count = 0
     with store.consumer(GROUP, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TOPIC])
+        consumer.assign_topics([TOPIC])
         for record in consumer.records(timeout_s=0):
             place = (record.timestamp_ms // HOUR_MS, record.key or b"")
             output[place] = output.get(place, 0) + minutes_of(record)
@@ -57,7 +57,7 @@ def go_back(store: logstore.Store, output: Output, timestamp_ms: int) -> None:
     for place in [place for place in output if place[0] >= hour]:
         del output[place]
     with store.consumer(GROUP, enable_auto_commit=False) as consumer:
-        consumer.assign([TOPIC])
+        consumer.assign_topics([TOPIC])
         consumer.seek_to_time(hour * HOUR_MS)
         consumer.commit(ack="synced")
 

@@ -75,7 +75,7 @@ class Service:
         self._store.close()
 
     def _bill(self) -> None:
-        self._consumer.assign([TOPIC])
+        self._consumer.assign_topics([TOPIC])
         try:
             while True:
                 records = self._consumer.poll(timeout_s=1)

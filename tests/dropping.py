@@ -85,7 +85,7 @@ class Load:
 
     def _read(self, mine: set[bytes], turn: int) -> None:
         with self.store.consumer("readers", auto_offset_reset="latest") as consumer:
-            consumer.assign(["load"])
+            consumer.assign_topics(["load"])
             consumer.poll(0.01)
 
     def _collect(self, mine: set[bytes], turn: int) -> None:
@@ -173,7 +173,7 @@ class Kinds:
 
     def make_consumer(self, n: int) -> object:
         consumer = self.store.consumer(f"group {n % 7}", auto_offset_reset="earliest")
-        consumer.assign(["load"])
+        consumer.assign_topics(["load"])
         records = consumer.records(0)
         return consumer, next(records), records
 
@@ -226,7 +226,7 @@ class Kinds:
             producer = await self._twin.producer(linger_ms=60_000)
             future = await producer.send("dropped", f"awaited {n}".encode())
             consumer = await self._twin.consumer(auto_offset_reset="latest")
-            await consumer.assign(["load"])
+            await consumer.assign_topics(["load"])
             waiting = consumer.records()
             task = asyncio.ensure_future(anext(waiting))  # type: ignore[arg-type]
             await asyncio.sleep(0)

@@ -55,7 +55,7 @@ def test_every_call_that_waits_refuses_what_is_no_number(tmp_path: Path, value: 
         topic.append(b"AA")
         log = topic[0]
         consumer = store.consumer(auto_offset_reset="latest")
-        consumer.assign(["flights"])
+        consumer.assign_topics(["flights"])
         producer = store.producer({"linger.ms": 60_000})
         future = producer.send("flights", b"UA")
         with logstore.open(tmp_path / "data", read_only=True) as beside:
@@ -91,7 +91,7 @@ def test_an_asynchronous_call_refuses_what_is_no_number(tmp_path: Path, value: A
         async with aio.open(tmp_path / "data") as store:
             await store.create_topic("flights")
             async with store.consumer(auto_offset_reset="latest") as consumer:
-                await consumer.assign(["flights"])
+                await consumer.assign_topics(["flights"])
                 with pytest.raises(ConfigError, match="timeout_s"):
                     await consumer.poll(timeout_s=value)
                 with pytest.raises(ConfigError, match="timeout_s"):
@@ -153,7 +153,7 @@ def test_infinity_waits_without_end_and_a_negative_time_does_not_wait(tmp_path: 
     with logstore.open(tmp_path / "data") as store:
         topic = store.create_topic("flights")
         consumer = store.consumer(auto_offset_reset="earliest")
-        consumer.assign(["flights"])
+        consumer.assign_topics(["flights"])
         assert consumer.poll(timeout_s=-1) == []
         assert not topic[0].wait_for(0, timeout_s=-float("inf"))
         began = threading.Event()

@@ -181,7 +181,7 @@ KEPT: dict[str, tuple[Callable[[logstore.Store], Any], Callable[[Any], int]]] = 
     "scan of a log": (lambda store: store["flights"][0].scan(), lambda scan: len(list(scan))),
     "consumer": (
         lambda store: store.consumer(auto_offset_reset="earliest"),
-        lambda consumer: consumer.assign("flights") or len(consumer.poll()),
+        lambda consumer: consumer.assign_topics("flights") or len(consumer.poll()),
     ),
 }
 

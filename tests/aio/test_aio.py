@@ -78,7 +78,7 @@ async def test_what_is_sent_is_read(tmp_path):
         await topic.append_many([(b"k", b"many")] * 10)
         assert await topic.append_many([]) == {}
         async with store.consumer("g", auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             found = []
             while records := await consumer.poll(timeout_s=0.05):
                 found += records
@@ -268,7 +268,7 @@ async def test_a_consumer_that_waits_is_told_and_occupies_no_thread(tmp_path):
         topic = await store.create_topic("flights")
         consumers = [await store.consumer(auto_offset_reset="earliest") for _ in range(20)]
         for consumer in consumers:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
         polls = [asyncio.create_task(consumer.poll(timeout_s=60)) for consumer in consumers]
         await asyncio.sleep(0.01)
         assert not any(poll.done() for poll in polls)
@@ -286,7 +286,7 @@ async def test_a_reader_beside_another_store_sees_what_it_writes(tmp_path):
         topic = await store.create_topic("flights")
         async with aio.open(tmp_path / "data", read_only=True) as reader:
             async with reader.consumer(auto_offset_reset="earliest") as consumer:
-                await consumer.assign(["flights"])
+                await consumer.assign_topics(["flights"])
                 poll = asyncio.create_task(consumer.poll(timeout_s=60))
                 await topic.append(b"news")
                 assert [record.value for record in await poll] == [b"news"]
@@ -297,7 +297,7 @@ async def test_iterating_follows_the_log_until_the_consumer_is_closed(tmp_path):
     async with aio.open(tmp_path / "data") as store:
         topic = await store.create_topic("flights", partitions=2)
         consumer = await store.consumer(auto_offset_reset="earliest", max_poll_records=7)
-        await consumer.assign(["flights"])
+        await consumer.assign_topics(["flights"])
         found = []
 
         async def follow():
@@ -321,7 +321,7 @@ async def test_records_end_once_there_is_nothing_new(tmp_path):
         topic = await store.create_topic("flights", partitions=3)
         await topic.append_many([(b"%d" % n, b"v") for n in range(50)])
         async with store.consumer(auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             assert len([record async for record in consumer.records(timeout_s=0)]) == 50
             assert [record async for record in consumer.records(timeout_s=0)] == []
 
@@ -332,7 +332,7 @@ async def test_a_position_moves_with_each_record_that_is_handed_out(tmp_path):
         topic = await store.create_topic("flights")
         await topic.append_many([b"%d" % n for n in range(100)])
         async with store.consumer("g", auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             async for record in consumer:
                 assert await consumer.position(("flights", 0)) == record.offset + 1
                 if record.offset == 40:
@@ -350,7 +350,7 @@ async def test_wakeup_ends_a_poll(tmp_path):
     async with aio.open(tmp_path / "data") as store:
         await store.create_topic("flights")
         async with store.consumer() as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             poll = asyncio.create_task(consumer.poll(timeout_s=60))
             await asyncio.sleep(0.01)
             consumer.wakeup()
@@ -366,7 +366,7 @@ async def test_calls_of_several_tasks_take_turns(tmp_path):
         topic = await store.create_topic("flights")
         await topic.append_many([b"%d" % n for n in range(200)])
         async with store.consumer(auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             polls = [consumer.poll(max_records=10) for _ in range(20)]
             positions = [consumer.position(("flights", 0)) for _ in range(20)]
             results = await asyncio.gather(*polls, *positions)
@@ -390,7 +390,7 @@ async def test_the_loops_own_thread_makes_no_file_operation(tmp_path, files):
             await asyncio.gather(*futures)
             await producer.metrics()
         async with store.consumer("g", auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             assert sum([len(await consumer.poll(timeout_s=60)) for _ in range(2)])
             await consumer.seek_to_beginning()
             assert len([record async for record in consumer.records(timeout_s=0)]) == 1_000
@@ -438,7 +438,7 @@ async def test_a_cancelled_poll_loses_no_record_and_leaves_no_thread_behind(tmp_
     async with aio.open(tmp_path / "data", threads=2) as store:
         topic = await store.create_topic("flights", partitions=2)
         async with store.consumer(auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             found, sent = [], 0
             for turn in range(300):
                 poll = asyncio.create_task(consumer.poll(timeout_s=60, max_records=3))
@@ -464,7 +464,7 @@ async def test_a_cancelled_call_keeps_the_next_one_out_until_its_thread_has_left
         topic = await store.create_topic("flights")
         await topic.append(b"v")
         async with store.consumer("g", auto_offset_reset="earliest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             assert await consumer.poll()
             await consumer.commit()
             files.hold_syncs("__consumer_offsets")

@@ -45,9 +45,7 @@ WITHOUT = {
     Topic: {"partitions", "log", "store"},
     # What an asynchronous producer is made of.
     Producer: {"append", "pause", "resume", "use", "forget", "known", "offer"},
-    # What an asynchronous consumer is made of.
-    # And an old name.
-    Consumer: {"ready", "listen", "look_around", "has_grown", "assign_share", "end_with_store", "seek_to_stored"},
+    Consumer: set(),
     TopicScan: set(),
 }
 

@@ -40,7 +40,7 @@ async def one_round(store: aio.Store, rng: random.Random) -> None:
     """Empty polls, polls with news, cancelled ones; producers and consumers that come and go; a loop left early."""
     async with store.producer(linger_ms=1) as producer:
         async with store.consumer(auto_offset_reset="latest") as consumer:
-            await consumer.assign(["flights"])
+            await consumer.assign_topics(["flights"])
             assert await consumer.poll(max_records=1) == []
             found, sent = [], 0
             for turn in range(200):

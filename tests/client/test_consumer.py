@@ -55,7 +55,10 @@ def fill(store, count, partition=0, topic="flights", **options):
 
 def earliest(store, group=None, partitions=("flights",), **settings):
     consumer = store.consumer(group, auto_offset_reset="earliest", **settings)
-    consumer.assign(partitions)
+    if all(isinstance(each, str) for each in partitions):
+        consumer.assign_topics(partitions)
+    else:
+        consumer.assign(partitions)
     return consumer
 
 
@@ -84,7 +87,7 @@ def test_a_rule_may_be_a_time_ago(store, clock):
         store.topic("flights").append(b"%d" % clock.now_ms(), partition=0)
         clock.advance(3_600_000)
     consumer = store.consumer(auto_offset_reset="by_duration:PT2H30M")
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     assert (consumer.position(A), consumer.position(B)) == (1, 0)
 
 
@@ -312,7 +315,7 @@ def test_chunks_are_bounded_by_the_settings(store):
         fill(store, 100)
     consumer = earliest(store, fetch_max_bytes=20_000, max_partition_fetch_bytes=10_000)
     consumer.poll(max_records=1)
-    (place,) = [place for place in consumer._places.values() if place.run is not None]
+    (place,) = [place for place in consumer._subscription.partitions.values() if place.run is not None]
     # The whole run is one read; asking for its end tells how large it was.
     assert sum(1 for _ in place.run.allow(10_000)) < 1000
     one_batch = earliest(store, max_partition_fetch_bytes=1)
@@ -435,14 +438,14 @@ def test_a_wakeup_while_a_batch_is_decompressed_ends_the_loop_there(store, decom
 def test_a_wakeup_before_the_first_record_of_a_run_ends_the_loop_there(store, monkeypatch):
     fill(store, 400)
     consumer = earliest(store)
-    run_of = consumer._reading.run_of
+    run_of = consumer._fetcher.run_of
 
     def woken(*arguments):
         monkeypatch.undo()
         consumer.wakeup()
         return run_of(*arguments)
 
-    monkeypatch.setattr(consumer._reading, "run_of", woken)
+    monkeypatch.setattr(consumer._fetcher, "run_of", woken)
     loop = consumer.records()
     with pytest.raises(WakeupError):
         next(loop)
@@ -695,7 +698,7 @@ def test_who_comes_late_gets_everything_of_one_topic_or_many(store):
     assert len(early.poll()) == 5
     store.create_topic("trains")
     fill(store, 3, topic="trains")
-    early.assign(["flights", "trains"])
+    early.assign_topics(["flights", "trains"])
     assert values(early.poll()) == [b"0-0", b"0-1", b"0-2"]
     late = earliest(store, "late", ["trains", "flights"])
     assert sorted((record.topic, record.value) for record in late.poll()) == sorted(
@@ -769,13 +772,16 @@ def test_a_consumer_without_partitions_says_so(store):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error"),
-    [([A, ("flights", 2)], UnknownPartitionError), (["flights", "nowhere"], UnknownTopicError)],
+    ("method", "wanted", "error"),
+    [
+        ("assign", [A, ("flights", 2)], UnknownPartitionError),
+        ("assign_topics", ["flights", "nowhere"], UnknownTopicError),
+    ],
 )
-def test_a_wrong_assignment_changes_nothing(store, wanted, error):
+def test_a_wrong_assignment_changes_nothing(store, method, wanted, error):
     consumer = earliest(store, partitions=[B])
     with pytest.raises(error):
-        consumer.assign(wanted)
+        getattr(consumer, method)(wanted)
     assert consumer.assignment == {B}
 
 
@@ -872,7 +878,7 @@ def test_an_empty_poll_of_a_hundred_partitions_makes_few_calls(tmp_path):
     with logstore.open(tmp_path / "many", environ={}) as many:
         many.create_topic("flights", 100)
         with many.consumer(auto_offset_reset="earliest") as consumer:
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             assert consumer.poll() == []
             calls = 0
 
@@ -888,3 +894,44 @@ def test_an_empty_poll_of_a_hundred_partitions_makes_few_calls(tmp_path):
             assert calls <= 300
             many.topic("flights").append(b"there")
             assert [record.value for record in consumer.poll()] == [b"there"]
+
+
+# --- names of the last release ---------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_assigned_by_its_name_warns_and_is_followed(store):
+    consumer = store.consumer(auto_offset_reset="earliest")
+    with pytest.warns(DeprecationWarning, match=r"Consumer\.assign_topics"):
+        consumer.assign(["flights"])
+    assert consumer.assignment == {A, B}
+    store.add_partitions("flights", 3)
+    consumer.poll()
+    assert len(consumer.assignment) == 3
+
+
+def test_former_names_of_methods_warn_and_work(store):
+    fill(store, 3)
+    consumer = earliest(store, partitions=[A])
+    for name, given, found in (
+        ("positions", (), {A: 0}),
+        ("topic_id", (A,), store.topic_id("flights")),
+        ("was_added", (A,), False),
+        ("leader_epoch", (A, 2), 0),
+        ("seek_to_stored", (A, 2, 0), 2),
+        ("seek_to_committed", (A, 1, 0), 1),
+    ):
+        with pytest.warns(DeprecationWarning, match=rf"Consumer\.{name} is "):
+            assert getattr(consumer, name)(*given) == found
+    assert consumer.position(A) == 1
+    with pytest.raises(AttributeError, match="no attribute 'sek'"):
+        consumer.sek()
+
+
+def test_an_offset_that_was_committed_can_be_sought(store):
+    fill(store, 3)
+    consumer = earliest(store, "crew", partitions=[A])
+    consumer.poll()
+    consumer.commit()
+    consumer.seek_to_beginning()
+    consumer.seek(A, consumer.committed()[A])
+    assert consumer.position(A) == 3

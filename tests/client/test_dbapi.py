@@ -62,7 +62,7 @@ def database(tmp_path):
 
 def consumer_of(store, **settings):
     consumer = store.consumer(auto_offset_reset="earliest", **settings)
-    consumer.assign(["payments"])
+    consumer.assign_topics(["payments"])
     return consumer
 
 
@@ -191,12 +191,12 @@ def test_a_topic_that_was_made_anew_begins_anew(store, database):
 def test_where_a_group_begins_is_written_down_by_the_claim(store, database):
     fill(store, 5)
     consumer = store.consumer(auto_offset_reset="latest")
-    consumer.assign(["payments"])
+    consumer.assign_topics(["payments"])
     DatabaseOffsets(database, "late").claim(consumer)
     database.commit()
     fill(store, 2)  # after the claim, and before anything was saved
     again = store.consumer(auto_offset_reset="latest")
-    again.assign(["payments"])
+    again.assign_topics(["payments"])
     assert DatabaseOffsets(database, "late").claim(again) == {A: 5, B: 5}
     assert len(again.poll()) == 4
 
@@ -323,7 +323,7 @@ _VICTIM = """
     database = sqlite3.connect(path)
     with logstore.open(data, read_only=True) as store:
         consumer = store.consumer(auto_offset_reset="earliest")
-        consumer.assign(["payments"])
+        consumer.assign_topics(["payments"])
         offsets = DatabaseOffsets(database, "billing")
         offsets.claim(consumer)
         database.commit()

@@ -145,7 +145,7 @@ def consumer(tmp_path):
     with logstore.open(tmp_path / "data") as store:
         store.create_topic("payments").append_many([b"%d" % n for n in range(6)])
         consumer = store.consumer(auto_offset_reset="earliest")
-        consumer.assign(["payments"])
+        consumer.assign_topics(["payments"])
         yield consumer
 
 

@@ -73,7 +73,8 @@ def test_a_stream_waits_for_what_comes(store):
         assert {topic: len(streams) for topic, streams in made.items()} == {"flights": 2, "gates": 1}
         # The rule is "latest": a position is settled before anything comes.
         for stream in made["flights"]:
-            stream._consumer.positions()
+            for partition in stream.partitions:
+                stream._consumer.position(partition)
         threads = read_all(made["flights"], seen, enough)
         store.topic("flights").append(b"late", partition=4)
         assert enough[1].wait(300)

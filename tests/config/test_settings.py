@@ -344,7 +344,7 @@ def consumed(look: Callable[[World, Any], Any], **options: Any) -> Probe:
             world.fill(30)
             given = {**{k.replace("__", "."): v for k, v in options.items()}, **settings}
             with world.store.consumer(None, given) as consumer:
-                consumer.assign(["t"])
+                consumer.assign_topics(["t"])
                 return look(world, consumer)
 
     return probe
@@ -366,7 +366,7 @@ def committed_ever(path: Path, settings: dict[str, Any]) -> bool:
         world.fill(3)
         given = {"auto.offset.reset": "earliest", "group.id": "g", **settings}
         with world.store.consumer(None, given) as consumer:
-            consumer.assign(["t"])
+            consumer.assign_topics(["t"])
             consumer.poll()
         return bool(world.store.committed("g"))
 

@@ -215,7 +215,7 @@ class StoreCase:
         self.store = logstore.open(self.path, housekeeping="manual")
         self.store.create_topic("t").append(b"0")
         self.consumer = self.store.consumer("g", auto_offset_reset="earliest", enable_auto_commit=False)
-        self.consumer.assign(["t"])
+        self.consumer.assign_topics(["t"])
         self.consumer.poll()
         self.consumer.commit()
         self.producer = self.store.producer(linger_ms=0)
@@ -490,7 +490,7 @@ def whole_store(path: Path, storm: Storm, until_s: float) -> None:
         store.create_topic("t", if_not_exists=True)
         producer = store.producer(linger_ms=0)
         consumer = store.consumer("g", auto_offset_reset="earliest", enable_auto_commit=False)
-        consumer.assign(["t"])
+        consumer.assign_topics(["t"])
         others = Writers(store.partition("t", 0), next(numbers))  # type: ignore[arg-type]
         for _ in range(rng.randrange(5, 40)):
             value = b"sent/%d" % next(numbers)

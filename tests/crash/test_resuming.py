@@ -36,7 +36,7 @@ def seen_after_a_power_cut():
     store = open_store(disk)
     read_ahead_of_the_disk(store)
     consumer = store.consumer("g", auto_offset_reset="earliest")
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     assert len(values(consumer)) == 10
     consumer.commit(ack="synced")
     after = disk.crash("none")
@@ -44,7 +44,7 @@ def seen_after_a_power_cut():
     with open_store(after) as store:
         store["flights"].append_many(NEW, ack="synced")
         with store.consumer("g", auto_offset_reset="latest") as consumer:
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             return values(consumer)
 
 
@@ -70,7 +70,7 @@ def test_offsets_in_a_database_go_back_too():
     store = open_store(disk)
     read_ahead_of_the_disk(store)
     consumer = store.consumer(auto_offset_reset="earliest")
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     offsets.claim(consumer)
     with offsets.transaction(consumer):
         assert len(values(consumer)) == 10
@@ -80,7 +80,7 @@ def test_offsets_in_a_database_go_back_too():
     with open_store(after) as store:
         store["flights"].append_many(NEW, ack="synced")
         with store.consumer(auto_offset_reset="latest") as consumer:
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             assert offsets.claim(consumer) == {FLIGHTS: 4}
             assert values(consumer) == NEW
     database.close()
@@ -93,7 +93,7 @@ def test_after_a_kill_nothing_is_read_twice(tmp_path):
     store = open_store(disk)
     read_ahead_of_the_disk(store)
     consumer = store.consumer("g", auto_offset_reset="earliest")
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     assert len(values(consumer)) == 10
     consumer.commit()
     after = disk.kill()
@@ -101,5 +101,5 @@ def test_after_a_kill_nothing_is_read_twice(tmp_path):
     with open_store(after) as store:
         store["flights"].append_many(NEW)
         with store.consumer("g", auto_offset_reset="earliest") as consumer:
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             assert values(consumer) == NEW

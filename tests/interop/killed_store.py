@@ -34,7 +34,7 @@ def main(root: str, topic: str, group: str, count: str, first: str, *more: str) 
     for number in range(int(first), int(first) + int(count)):
         store[topic].append(b"%d" % number, ack="synced")
     with store.consumer(group=group, auto_offset_reset="earliest") as consumer:
-        consumer.assign([topic])
+        consumer.assign_topics([topic])
         while records := consumer.poll(timeout_s=0):
             for record in records:
                 print(bytes(record.value).decode())

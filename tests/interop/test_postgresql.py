@@ -99,7 +99,7 @@ def store(tmp_path):
 
 def consumer_of(store):
     consumer = store.consumer(auto_offset_reset="earliest")
-    consumer.assign(["payments"])
+    consumer.assign_topics(["payments"])
     return consumer
 
 

@@ -94,7 +94,7 @@ def scan_of_a_closed_store(place: Place) -> object:
 def records_of_a_closed_store(place: Place) -> object:
     """A loop that waits for more while another thread closes the store."""
     consumer = place.store.consumer(auto_offset_reset="earliest")
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     at_the_end = threading.Event()
     ended: list[BaseException] = []
 
@@ -311,7 +311,7 @@ def test_a_variable_that_is_nearly_a_setting_is_refused(variable: str, tmp_path:
 def test_a_closed_store_ends_a_wait_with_its_own_error(place: Place) -> None:
     """Whichever thread comes first, the waiting one never hears of a `wakeup` that it has not called."""
     consumer = place.store.consumer()
-    consumer.assign(["flights"])
-    consumer.end_with_store()
+    consumer.assign_topics(["flights"])
+    consumer._end_with_store()
     with pytest.raises(StoreClosedError, match="the store was closed"):
         consumer.poll(0)

@@ -20,7 +20,7 @@ returned come again, and a store that a cancelled `open` has opened is closed.
 ...         async with store.producer() as producer:
 ...             await producer.send("flights", b"AA 1141")
 ...         async with store.consumer(auto_offset_reset="earliest") as consumer:
-...             await consumer.assign(["flights"])
+...             await consumer.assign_topics(["flights"])
 ...             return [record.value for record in await consumer.poll()]
 >>> asyncio.run(main())
 [b'AA 1141']

@@ -105,14 +105,10 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         return self.sync.paused
 
     assign = async_method(_consumer.Consumer.assign)
+    assign_topics = async_method(_consumer.Consumer.assign_topics)
     pause = async_method(_consumer.Consumer.pause)
     resume = async_method(_consumer.Consumer.resume)
     position = async_method(_consumer.Consumer.position)
-    positions = async_method(_consumer.Consumer.positions)
-    topic_id = async_method(_consumer.Consumer.topic_id)
-    was_added = async_method(_consumer.Consumer.was_added)
-    leader_epoch = async_method(_consumer.Consumer.leader_epoch)
-    seek_to_committed = async_method(_consumer.Consumer.seek_to_committed)
     seek = async_method(_consumer.Consumer.seek)
     seek_to_beginning = async_method(_consumer.Consumer.seek_to_beginning)
     seek_to_end = async_method(_consumer.Consumer.seek_to_end)
@@ -161,7 +157,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         until = None if timeout_s is None else loop.time() + timeout_s
         while True:
             self._news.clear()
-            runs: list[Any] = await self._call(self.sync.ready)
+            runs: list[Any] = await self._call(self.sync._ready)
             if runs:
                 return runs
             left = None if until is None else until - loop.time()
@@ -179,10 +175,10 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
             except RuntimeError:
                 pass  # a closed loop has no task left that waits
 
-        listening = self.sync.listen(notify)
+        listening = self.sync._listen(notify)
         listening.begin()
         try:
-            if listening.is_there() or self.sync.has_grown():
+            if listening.is_there() or self.sync._has_grown():
                 return
             if listening.must_look:
                 left = listening.LOOK_S if left is None else min(left, listening.LOOK_S)
@@ -204,10 +200,9 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         await self._call(self.sync.close)
         self._news.set()
 
-    @document_as(_consumer.Consumer.abandon)
-    async def abandon(self) -> None:
-        await self._call(self.sync.abandon)
-        self._news.set()
-
     async def __aexit__(self, kind: type[BaseException] | None, *_exc_info: object) -> None:
-        await (self.close() if kind is None else self.abandon())
+        if kind is None:
+            await self.close()
+        else:
+            await self._call(self.sync._abandon)
+            self._news.set()

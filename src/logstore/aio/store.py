@@ -93,7 +93,7 @@ class Store(AsyncFacade[_store.Store], Closing):
     @document_as(_store.Store.consumer)
     def consumer(self, *args: Any, **kwargs: Any) -> Pending[Consumer]:
         async def opening() -> Consumer:
-            made = await self._threads.make(self.sync.consumer, _consumer.Consumer.abandon, *args, **kwargs)
+            made = await self._threads.make(self.sync.consumer, _consumer.Consumer._abandon, *args, **kwargs)
             return Consumer(made, self._threads)
 
         return Pending(opening, "store.consumer")

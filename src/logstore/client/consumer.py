@@ -1,8 +1,8 @@
 """An embedded consumer: it reads assigned partitions in turn and keeps its position in each of them.
 
-This module is responsible for the order of partitions, waiting for several of them, and automatic commits;
-positions belong to `subscription`. Records are read through the store's logs, so a consumer without a group
-stores nothing.
+Responsible for the order of partitions, for waiting on several of them, and for one thread at a time; positions
+belong to `subscription`, what is committed and when to `commits`. Records are read through the store's logs, so a
+consumer without a group stores nothing.
 
 Delivery is at least once. With a group and ``enable.auto.commit`` an offset is committed once the
 records below it have been handed out *and* the next ones are asked for, at the earliest every
@@ -15,10 +15,14 @@ One thread at a time: concurrent use is detected. `wakeup` may be called by anot
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
-from logstore.client.backend import Source
+from logstore.client.backend import Opened, Source
+from logstore.client.commits import Commits
 from logstore.client.offsets import CommittedOffsets
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Subscription, Wanted
@@ -27,18 +31,22 @@ from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
 from logstore.config.schema import INT64_MAX
 from logstore.errors import (
+    ConcurrentUseError,
+    ConsumerClosedError,
     InvalidGroupError,
     InvalidOffsetError,
     LogstoreError,
     StoreClosedError,
-    UnknownTopicError,
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
-from logstore.io._interrupts import shielded
+from logstore.groups.resume import not_behind_its_epoch
+from logstore.io._interrupts import held, shielded
+from logstore.log.moments import When, moment_of
 from logstore.log.read.wait import OffsetListener, wait_for_any
 from logstore.log.watermark import Notifier
-from logstore.records import Ack, TopicPartition
+from logstore.records import Ack, TimestampOffset, TopicPartition
+from logstore.renamed import warn
 
 _logger = logging.getLogger(__name__)
 
@@ -50,14 +58,14 @@ READ_BYTES = 256 << 10
 LOOK_AROUND_S = 1.0
 
 
-class Consumer(Subscription):
+class Consumer:
     """A consumer that reads partitions of a store from any position and keeps the positions of its group.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=2)
     ...     at = flights.append(b"AA 1141", key=b"AA")
-    ...     with store.consumer("billing", auto_offset_reset="earliest") as consumer:
-    ...         consumer.assign(["flights"])
+    ...     with store.consumer(group="billing", auto_offset_reset="earliest") as consumer:
+    ...         consumer.assign_topics(["flights"])
     ...         [record.value for record in consumer.poll()]
     [b'AA 1141']
 
@@ -71,25 +79,174 @@ class Consumer(Subscription):
         *,
         offsets: CommittedOffsets,
     ) -> None:
-        super().__init__(store, ConsumerConfig() if config is None else config, offsets)
+        self.config = ConsumerConfig() if config is None else config
+        self._store = store
         self._clock = store.clock
+        self._isolation = self.config.isolation
+        self._subscription = Subscription(store, self.config, offsets)
+        self._fetcher = self._subscription.fetcher
+        self._commits = Commits(store, self.config, offsets, self._subscription)
         self._offsets = offsets
-        self._group = self.config.group_id
-        self._commits_itself = bool(self._group) and self.config.enable_auto_commit
-        if self._group:
-            check_group(self._group)
-            if self._commits_itself:
-                offsets.check_writable(self._group)
-            offsets.hold(self._group, self)
+        if self._commits.group:
+            offsets.hold(self._commits.group, self)
+        self._in_use = threading.Lock()
+        self._closed = False
         self._handed: RecordIterator | None = None  # the run that a loop is reading
         self._notifier = Notifier(clock=self._clock)
         self._notify: Callable[[], None] | None = None
         self._woken = False
         self._store_ends = False
-        self._committed_s = self._clock.monotonic_s()
-        self._renew_s = self._committed_s + offsets.retention_ms / 4000
-        self._look_again_s = self._committed_s + LOOK_AROUND_S
+        self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
         self._found_there: object = None  #: what was known of topics when every assigned one was there
+
+    # -- partitions
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Read these partitions from now on, and no others.
+
+        A partition that was assigned before keeps its position. The others begin at their group's committed
+        offset, else where ``auto.offset.reset`` says. On an error nothing has changed. A topic's name among them
+        is taken as in `assign_topics`, with a DeprecationWarning.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+        given: Any = partitions
+        wanted: list[Wanted] = [given] if isinstance(given, str) else list(given)
+        topics = [each for each in wanted if isinstance(each, str)]
+        if topics:
+            warn("Consumer.assign with the name of a topic", "Consumer.assign_topics")
+        self._assign(wanted, topics)
+
+    def assign_topics(self, topics: str | Iterable[str]) -> None:
+        """Read all partitions of these topics from now on, those that they get later included, and no others.
+
+        Partitions begin as in `assign`; one that is added later begins at offset 0.
+
+        Raises:
+            UnknownTopicError: one of them does not exist.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        self._assign(names, names)
+
+    def _assign(self, wanted: Iterable[Wanted], topics: Iterable[str]) -> None:
+        with self._use():
+            subscription = self._subscription
+            followed = subscription.topics(topics)
+            partitions = subscription.prepare(subscription.named(wanted))
+            self._commits.settle_now()
+            subscription.replace(partitions, followed)
+
+    def _assign_share(self, topic: str, partition_count: int, turn: int, shares: int) -> None:
+        """Read one of ``shares`` shares of a topic, and no others, also if the topic has fewer partitions.
+
+        The first ``partition_count`` partitions are assigned in ranges, those that are added later in turn.
+        """
+        share = range(turn * partition_count // shares, (turn + 1) * partition_count // shares)
+        with self._use():
+            subscription = self._subscription
+            followed = subscription.share(topic, partition_count, turn, shares)
+            partitions = subscription.prepare(TopicPartition(topic, number) for number in share)
+            self._commits.settle_now()
+            subscription.replace(partitions, followed)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        return frozenset(self._subscription.partitions)
+
+    def pause(self, *partitions: Wanted) -> None:
+        """Return no records of these partitions (default: of all) until `resume`; positions are kept."""
+        with self._use():
+            for partition in self._subscription.chosen(partitions):
+                partition.paused = True
+                partition.stop()
+
+    def resume(self, *partitions: Wanted) -> None:
+        """End `pause`, for these partitions or for all."""
+        with self._use():
+            for partition in self._subscription.chosen(partitions):
+                partition.paused = False
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(name for name, each in self._subscription.partitions.items() if each.paused)
+
+    # -- positions
+
+    def position(self, partition: Wanted) -> int:
+        """Return the offset of the next record that will be handed out.
+
+        Raises:
+            NotAssignedError: the partition is not assigned.
+            NoOffsetError: there is neither a committed offset nor a rule where to begin.
+        """
+        with self._use():
+            found = self._subscription.one(partition)
+            self._fetcher.find(found)
+            return found.position
+
+    def seek(self, partition: Wanted, offset: int | OffsetAndMetadata) -> None:
+        """Seek to the record at ``offset``, or the next one after it if there is none.
+
+        An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
+        An `OffsetAndMetadata` with the epoch of the record before it, as `committed` returns them and programs
+        store them elsewhere, is held against the log: the position is below it if the records before it are lost,
+        since a power cut removed records acknowledged as written only, and others have their offsets now.
+
+        Raises:
+            NotAssignedError: the partition is not assigned.
+            InvalidOffsetError: the offset is no whole number from 0 on.
+        """
+        to = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        if not is_whole(to.offset) or to.offset < 0:
+            raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {to.offset!r}")
+        with self._use():
+            found = self._subscription.one(partition)
+            found.go_to(not_behind_its_epoch(found.log, to.offset, to.leader_epoch))
+
+    def seek_to_beginning(self, *partitions: Wanted) -> None:
+        """Seek to the oldest record that is kept, in these partitions or in all."""
+        with self._use():
+            for partition in self._subscription.chosen(partitions):
+                partition.go_to(partition.log.log_start_offset)
+
+    def seek_to_end(self, *partitions: Wanted) -> None:
+        """Seek past the last record, in these partitions or in all."""
+        with self._use():
+            for partition in self._subscription.chosen(partitions):
+                partition.go_to(partition.log.end_offset(self._isolation))
+
+    def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
+        """Seek to the first record of this time or later, else to the end.
+
+        ``timestamp`` is milliseconds, an aware datetime, or an age: a timedelta, or a text such as ``"-2h"``.
+        """
+        wanted = moment_of(timestamp, self._clock)
+        with self._use():
+            for partition in self._subscription.chosen(partitions):
+                partition.go_to(self._fetcher.offset_at(partition, wanted))
+
+    def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
+        """Return the oldest offsets that are kept; the partitions need not be assigned."""
+        return {name: log.log_start_offset for name, log in self._logs(partitions)}
+
+    def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
+        """Return the offsets that the next visible records will get; the partitions need not be assigned."""
+        return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
+
+    def offsets_for_times(self, times: Mapping[Wanted, When]) -> dict[TopicPartition, TimestampOffset | None]:
+        """Return the first record of each partition that has this time or a later one, or None."""
+        return {
+            name: log.offset_for_time(when, isolation=self._isolation)
+            for wanted, when in times.items()
+            for name, log in self._logs([wanted])
+        }
+
+    def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
+        self._check_open()
+        return [(name, self._store._log_of(*name)) for name in self._subscription.named(partitions)]
 
     # -- reading
 
@@ -113,8 +270,8 @@ class Consumer(Subscription):
         limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
         with self._use():
-            self._check_assigned()
-            self._settle_and_commit()
+            self._subscription.check_assigned()
+            self._commits.settle()
             while True:
                 self._check_woken()
                 self._look_for_partitions()
@@ -124,10 +281,10 @@ class Consumer(Subscription):
 
     def _take(self, limit: int) -> list[Record]:
         records: list[Record] = []
-        for place in self._in_turn():
+        for partition in self._in_turn():
             try:
                 while len(records) < limit:
-                    run = self._reading.run_of(place, self._read_bytes())
+                    run = self._fetcher.run_of(partition, self._read_bytes())
                     if run is None:
                         break
                     records.extend(run.allow(limit - len(records)))
@@ -135,7 +292,7 @@ class Consumer(Subscription):
                 # Records of other partitions are past their positions, so they are returned before the error.
                 if not records:
                     raise
-                self._turns = [place, *self._turns[:-1]]
+                self._subscription.turns = [partition, *self._subscription.turns[:-1]]
                 break
             if len(records) >= limit:
                 break
@@ -143,42 +300,42 @@ class Consumer(Subscription):
 
     def _in_turn(self) -> Iterator[PartitionPosition]:
         """Yield each position that may have records, beginning with the next turn; it then has the last turn."""
-        turns = self._turns
-        for at, place in enumerate(turns, 1):
+        subscription = self._subscription
+        turns = subscription.turns
+        for at, partition in enumerate(turns, 1):
             # The whole cost of an idle partition.
-            if place.end is not None and place.run is None and place.end.value == place.offset:
+            if partition.end is not None and partition.run is None and partition.end.value == partition.offset:
                 continue
             # In one step: an interrupt between two would leave a partition out for good.
-            self._turns = [*turns[at:], *turns[:at]]
-            yield place
+            subscription.turns = [*turns[at:], *turns[:at]]
+            yield partition
 
     def _read_bytes(self) -> int:
         """Return the most bytes of one read: all partitions together hold at most fetch.max.bytes."""
-        share = self.config.fetch_max_bytes // max(len(self._places), 1)
+        share = self.config.fetch_max_bytes // max(len(self._subscription.partitions), 1)
         return max(1, min(self.config.max_partition_fetch_bytes, share, READ_BYTES))
 
     def _wait(self, deadline: float | None) -> bool:
         """Wait until there may be new records; return False at the deadline."""
-        self._check_there()
+        self._check_exists()
         left = None if deadline is None else deadline - self._clock.monotonic_s()
         if left is not None and left <= 0:
             return False
         if self._store.read_only:
             left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
-        waiting = [(place.log, place.position) for place in self._places.values() if not place.paused]
         return (
-            wait_for_any(waiting, self._isolation, self._notifier, self._clock, left)
+            wait_for_any(self._waiting(), self._isolation, self._notifier, self._clock, left)
             or deadline is None
             or self._clock.monotonic_s() < deadline
         )
 
-    def _check_there(self) -> None:
+    def _check_exists(self) -> None:
         """Raise if a topic was deleted, whose log would never get another record."""
         known = self._store._topics_known()
         # One is still asked for where nothing has changed: the store may have been closed.
-        turns = self._turns[:1] if known is self._found_there else self._turns
-        for place in turns:
-            self._reading.check_there(place)
+        turns = self._subscription.turns[:1] if known is self._found_there else self._subscription.turns
+        for partition in turns:
+            self._fetcher.check_exists(partition)
         self._found_there = known
 
     def _look_for_partitions(self) -> None:
@@ -186,13 +343,13 @@ class Consumer(Subscription):
         if self._store.read_only and self._clock.monotonic_s() >= self._look_again_s:
             self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
             self._store.topics()
-            self._may_have_grown = True
-        if self._may_have_grown:
-            self._follow()
+            self._subscription.may_have_grown = True
+        if self._subscription.may_have_grown:
+            self._subscription.follow()
 
-    def look_around(self) -> None:
+    def _look_around(self) -> None:
         """Make a waiting call check its topics for new partitions. For another thread."""
-        self._may_have_grown = True
+        self._subscription.may_have_grown = True
         self._notifier.notify()
         notify = self._notify
         if notify is not None:
@@ -211,7 +368,7 @@ class Consumer(Subscription):
         >>> with logstore.open(tmp / "data") as store:
         ...     at = store.create_topic("flights").append(b"AA 1141")
         ...     consumer = store.consumer(auto_offset_reset="earliest")
-        ...     consumer.assign(["flights"])
+        ...     consumer.assign_topics(["flights"])
         ...     [record.value for record in consumer.records(timeout_s=0)]
         [b'AA 1141']
 
@@ -226,8 +383,8 @@ class Consumer(Subscription):
         while not self._closed:
             with self._use():
                 self._handed = None
-                self._check_assigned()
-                self._settle_and_commit()
+                self._subscription.check_assigned()
+                self._commits.settle()
                 self._check_woken()
                 self._look_for_partitions()
                 run = self._next_run()
@@ -244,56 +401,59 @@ class Consumer(Subscription):
                 deadline = self._clock.deadline_s(timeout_s)
 
     def _next_run(self) -> RecordIterator | None:
-        for place in self._in_turn():
-            run = self._reading.run_of(place, self._read_bytes())
+        for partition in self._in_turn():
+            run = self._fetcher.run_of(partition, self._read_bytes())
             if run is not None:
                 # Offsets are committed between two turns; without automatic commits a turn is all that was read.
-                return run.allow(self.config.max_poll_records if self._commits_itself else INT64_MAX)
+                return run.allow(self.config.max_poll_records if self._commits.are_automatic else INT64_MAX)
         return None
 
     # -- for an event loop (`logstore.aio`), where no thread may wait
 
-    def ready(self) -> list[RecordIterator]:
+    def _ready(self) -> list[RecordIterator]:
         """Return runs of records that are available now, one for each partition that has any, without waiting.
 
         None is handed out yet: records not taken from a run come again in a later one. The records
         taken before count as processed. Raises as `poll`.
         """
         with self._use():
-            self._check_assigned()
-            self._settle_and_commit()
+            self._subscription.check_assigned()
+            self._commits.settle()
             self._check_woken()
             self._look_for_partitions()
-            self._turns = [*self._turns[1:], *self._turns[:1]]
+            self._subscription.turns = [*self._subscription.turns[1:], *self._subscription.turns[:1]]
             runs: list[RecordIterator] = []
-            for number, place in enumerate(self._turns):
+            for number, partition in enumerate(self._subscription.turns):
                 try:
-                    run = self._reading.run_of(place, self._read_bytes())
+                    run = self._fetcher.run_of(partition, self._read_bytes())
                 except LogstoreError:
                     if not runs:
                         raise
                     # The other partitions' records come first; the next call begins with this one and raises.
-                    first, *others = self._turns[:number]
-                    self._turns = [first, place, *others, *self._turns[number + 1 :]]
+                    first, *others = self._subscription.turns[:number]
+                    self._subscription.turns = [first, partition, *others, *self._subscription.turns[number + 1 :]]
                     break
                 if run is not None:
                     runs.append(run)
             if not runs:
-                self._check_there()
+                self._check_exists()
             return runs
 
-    def listen(self, notify: Callable[[], None]) -> OffsetListener:
+    def _listen(self, notify: Callable[[], None]) -> OffsetListener:
         """Return a listener that calls ``notify()`` once there may be records beyond the current positions.
 
-        From now on ``notify()`` is also called when partitions are added; see `has_grown`.
+        From now on ``notify()`` is also called when partitions are added; see `_has_grown`.
         """
         self._notify = notify
-        places = [(place.log, place.position) for place in self._places.values() if not place.paused]
-        return OffsetListener(places, self._isolation, notify)
+        return OffsetListener(self._waiting(), self._isolation, notify)
 
-    def has_grown(self) -> bool:
+    def _waiting(self) -> list[tuple[Opened, int]]:
+        partitions = self._subscription.partitions.values()
+        return [(partition.log, partition.position) for partition in partitions if not partition.paused]
+
+    def _has_grown(self) -> bool:
         """Tell whether there may be new partitions that the consumer has not looked for. Does no I/O."""
-        return self._may_have_grown
+        return self._subscription.may_have_grown
 
     def wakeup(self) -> None:
         """Make a waiting call, a loop, or else the next call, raise `WakeupError`. For another thread.
@@ -306,7 +466,7 @@ class Consumer(Subscription):
             handed.allow(0)
         self._notifier.notify()
 
-    def end_with_store(self) -> None:
+    def _end_with_store(self) -> None:
         """Wake up as `wakeup` does, for a store that is closing: a waiting call raises `StoreClosedError`."""
         self._store_ends = True
         self.wakeup()
@@ -343,25 +503,7 @@ class Consumer(Subscription):
             DiskFullError: the disk is full; nothing was stored. Retry when there is space.
         """
         with self._use():
-            group = self._named_group()
-            if offsets is None:
-                self._check_assigned()
-                given = {p.name: OffsetAndMetadata(p.position) for p in self._places.values() if p.position >= 0}
-            else:
-                given = {
-                    TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-                    for name, each in offsets.items()
-                }
-            self._offsets.commit(
-                group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack=ack
-            )
-            for name, each in given.items():
-                place = self._places.get(name)
-                if place is not None:
-                    place.stored = each.offset
-                    # An explicitly committed offset counts as processed: a smaller one at the end would undo it.
-                    place.done = max(place.done, each.offset)
-            return given
+            return self._commits.store(offsets, ack)
 
     def committed(
         self, partitions: Iterable[Wanted] | None = None
@@ -372,77 +514,10 @@ class Consumer(Subscription):
             InvalidGroupError: the consumer has no group.
         """
         with self._use():
-            names = list(self._places) if partitions is None else self._named(partitions)
-            found = self._offsets.committed(self._named_group(), names)
-            return {name: found.get(name) for name in names}
-
-    def _named_group(self) -> str:
-        if not self._group:
-            raise InvalidGroupError("the consumer has no group; open it with store.consumer('name of the group')")
-        return self._group
-
-    def _before_assignment(self) -> None:
-        if self._commits_itself:
-            self._settle()
-            self._commit_done()
-
-    def _settle(self) -> None:
-        """Count the records handed out as processed: the caller has asked for more."""
-        for place in self._turns:
-            place.done = place.position
-
-    def _settle_and_commit(self) -> None:
-        if self._store.read_only and self._group and self._clock.monotonic_s() >= self._renew_s:
-            self._renew()
-        if not self._commits_itself:
-            return
-        self._settle()
-        now = self._clock.monotonic_s()
-        if (now - self._committed_s) * 1000 >= self.config.auto_commit_interval_ms:
-            self._committed_s = now
-            self._commit_done()
-
-    def _commit_done(self) -> None:
-        news = {
-            p.name: OffsetAndMetadata(p.done, topic_id=p.topic_id)
-            for p in self._turns
-            if p.done >= 0 and p.done != p.stored and not self._was_made_anew(p)
-        }
-        if news:
-            self._offsets.commit(self._group, news)
-            for name, each in news.items():
-                self._places[name].stored = each.offset
-
-    def _renew(self) -> None:
-        """Commit the group's offsets again. The writing process does not know consumers of other processes, and
-        would expire the offsets after offsets.retention.minutes.
-        """
-        self._renew_s = self._clock.monotonic_s() + self._offsets.retention_ms / 4000
-        names = [p.name for p in self._turns if p.stored >= 0 and not self._was_made_anew(p)]
-        try:
-            found = self._offsets.committed(self._group, names)
-            if found:
-                self._offsets.commit(
-                    self._group, {name: commit._replace(commit_ms=-1) for name, commit in found.items()}
-                )
-        except LogstoreError as error:
-            # A failed renewal is not fatal: three more follow before the offsets expire.
-            _logger.warning("offsets not renewed: group=%s error=%s", self._group, error)
-
-    def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
-        """Return the commit with its topic's id: a later topic of that name begins from scratch."""
-        place = self._places.get(name)
-        if place is None or given.topic_id:
-            return given
-        self._reading.check_there(place)
-        return given._replace(topic_id=place.topic_id)
-
-    def _was_made_anew(self, place: PartitionPosition) -> bool:
-        try:
-            return self._store.topic_id(place.name.topic) != place.topic_id
-        except UnknownTopicError:
-            # A deleted topic: nothing is left to commit for it, and the other topics' offsets are to be committed.
-            return True
+            subscription = self._subscription
+            return self._commits.stored(
+                subscription.partitions if partitions is None else subscription.named(partitions)
+            )
 
     # -- life
 
@@ -454,8 +529,8 @@ class Consumer(Subscription):
         """
         self._close(processed=True)
 
-    def abandon(self) -> None:
-        """Close as after an error, committing only what is known to be processed. For the store that closes."""
+    def _abandon(self) -> None:
+        """Close as after an error, committing only what is known to be processed."""
         self._close(processed=False)
 
     def _close(self, *, processed: bool) -> None:
@@ -465,26 +540,28 @@ class Consumer(Subscription):
     def _end(self, processed: bool) -> None:
         with self._use():
             self._closed = True
-            for place in self._turns:
-                place.hold_up()
+            for partition in self._subscription.turns:
+                partition.stop()
             try:
-                if self._commits_itself:
-                    if processed:
-                        self._settle()
-                    else:
-                        self._settle_all_but_the_last()
-                    self._commit_done()
+                if processed:
+                    self._commits.settle_now()
+                else:
+                    self._commits.settle_all_but_the_last(self._handed)
             finally:
                 self._offsets.let_go(self)
 
-    def _settle_all_but_the_last(self) -> None:
-        """Count all but the last record of an interrupted loop as processed.
+    # -- one thread at a time
 
-        How far the caller came in a list returned by `poll` is unknown, so none of it counts.
-        """
-        for place in self._turns:
-            if place.run is not None and place.run is self._handed and not place.run.exhausted:
-                place.done = max(place.done, place.run.position - 1)
+    def _use(self) -> held:
+        return held(self._in_use, refusal=_used_elsewhere, check=self._check_open)
+
+    def _check_assigned(self) -> None:
+        self._check_open()
+        self._subscription.check_assigned()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConsumerClosedError("the consumer is closed; make another")
 
     def __enter__(self) -> Consumer:
         return self
@@ -497,12 +574,54 @@ class Consumer(Subscription):
             self._close(processed=False)
         except LogstoreError as error:
             # The error that ended the block is the one to raise; what is not committed is read again.
-            _logger.warning("not committed after an error: group=%s error=%s", self._group, error)
+            _logger.warning("not committed after an error: group=%s error=%s", self._commits.group, error)
 
     def __repr__(self) -> str:
-        places = ", ".join(f"{name}@{place.position}" for name, place in sorted(self._places.items()))
-        state = "closed" if self._closed else places or "unassigned"
-        return f"<Consumer {self._group or 'without group'}: {state}>"
+        partitions = ", ".join(
+            f"{name}@{partition.position}" for name, partition in sorted(self._subscription.partitions.items())
+        )
+        state = "closed" if self._closed else partitions or "unassigned"
+        return f"<Consumer {self._commits.group or 'without group'}: {state}>"
+
+    if not TYPE_CHECKING:
+        # Names of the last release. A type checker that sees it accepts every name.
+        def __getattr__(self, name: str) -> Any:
+            if name not in _FORMER:
+                raise AttributeError(f"'Consumer' object has no attribute {name!r}")
+            advice, former = _FORMER[name]
+            warn(f"Consumer.{name}", advice)
+            return partial(former, self)
+
+
+def _seek_to_committed(consumer: Consumer, partition: Wanted, offset: int, leader_epoch: int) -> int:
+    consumer.seek(partition, OffsetAndMetadata(offset, leader_epoch=leader_epoch))
+    return consumer.position(partition)
+
+
+def _positions(consumer: Consumer) -> dict[TopicPartition, int]:
+    with consumer._use():
+        return consumer._subscription.positions()
+
+
+#: Former names of methods: what replaces each, and the method.
+_FORMER: dict[str, tuple[str, Callable[..., Any]]] = {
+    "assign_share": ("Consumer.assign", Consumer._assign_share),
+    "leader_epoch": (
+        "OffsetAndMetadata.leader_epoch",
+        lambda self, *given: self._subscription.leader_epoch(*given),
+    ),
+    "positions": ("Consumer.position", _positions),
+    "seek_to_committed": ("Consumer.seek with an OffsetAndMetadata", _seek_to_committed),
+    "seek_to_stored": ("Consumer.seek with an OffsetAndMetadata", _seek_to_committed),
+    "topic_id": ("OffsetAndMetadata.topic_id", lambda self, *given: self._subscription.one(*given).topic_id),
+    "was_added": ("Store.describe_topic", lambda self, *given: self._subscription.was_added(*given)),
+}
+
+
+def _used_elsewhere() -> ConcurrentUseError:
+    return ConcurrentUseError(
+        "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
+    )
 
 
 def check_limit(max_records: int) -> int:

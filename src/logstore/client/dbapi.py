@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from logstore.client.consumer import Consumer
 from logstore.errors import GroupFencedError, InvalidOffsetError, NoTransactionError
-from logstore.groups.offsets import check_group, is_whole
+from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.records import TopicPartition
 
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
@@ -81,7 +81,7 @@ class DatabaseOffsets:
     >>> with logstore.open(tmp / "data") as store, database:
     ...     at = store.create_topic("flights").append(b"AA 1141")
     ...     consumer = store.consumer(auto_offset_reset="earliest")
-    ...     consumer.assign(["flights"])
+    ...     consumer.assign_topics(["flights"])
     ...     begun = offsets.claim(consumer)
     ...     records = consumer.poll()
     ...     saved = offsets.save(database.cursor(), consumer)    # beside the effects of the records
@@ -158,22 +158,24 @@ class DatabaseOffsets:
         return found
 
     def _claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
-        positions = consumer.positions()
+        subscription = consumer._subscription
+        positions = subscription.positions()
         begun = {partition.topic for partition in self.load()}
         found: dict[TopicPartition, int] = {}
         claims: dict[TopicPartition, int] = {}
         with closing(self._connection.cursor()) as cursor:
             for partition in sorted(positions):
-                topic_id = consumer.topic_id(partition)
+                topic_id = subscription.one(partition).topic_id
                 row = self._claimed(cursor, partition)
                 if row is not None and (row[2] == topic_id or not row[2] or not topic_id):
-                    found[partition] = consumer.seek_to_committed(partition, row[0], row[1])
+                    consumer.seek(partition, OffsetAndMetadata(row[0], leader_epoch=row[1]))
+                    found[partition] = consumer.position(partition)
                 else:
-                    if row is None and partition.topic in begun and consumer.was_added(partition):
+                    if row is None and partition.topic in begun and subscription.was_added(partition):
                         consumer.seek_to_beginning(partition)
                         positions[partition] = consumer.position(partition)
                     found[partition] = positions[partition]
-                    epoch = consumer.leader_epoch(partition, found[partition])
+                    epoch = subscription.leader_epoch(partition, found[partition])
                     self._begin(cursor, partition, found[partition], epoch, topic_id, is_new=row is None)
                 claims[partition] = 1 if row is None else row[3]
         self._claims = claims
@@ -250,8 +252,8 @@ class DatabaseOffsets:
                 "block of transaction(), or turn autocommit off"
             )
         if isinstance(offsets, Consumer):
-            given: Mapping[TopicPartition, int] = offsets.positions()
-            epochs = {name: offsets.leader_epoch(name, offset) for name, offset in given.items()}
+            given: Mapping[TopicPartition, int] = offsets._subscription.positions()
+            epochs = {name: offsets._subscription.leader_epoch(name, offset) for name, offset in given.items()}
         else:
             given, epochs = offsets, {}
         for name, offset in sorted(given.items()):
@@ -259,7 +261,8 @@ class DatabaseOffsets:
             if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
                 raise InvalidOffsetError(f"{partition}: an offset is a whole number from 0 on, found {offset!r}")
             if isinstance(offsets, Consumer) and self._joins(cursor, offsets, partition):
-                self._begin(cursor, partition, offset, epochs[partition], offsets.topic_id(partition), is_new=True)
+                topic_id = offsets._subscription.one(partition).topic_id
+                self._begin(cursor, partition, offset, epochs[partition], topic_id, is_new=True)
                 self._claims[partition] = 1
                 self._joined.add(partition)
                 continue
@@ -275,7 +278,7 @@ class DatabaseOffsets:
         """Tell whether a partition joined the consumer after `claim`, and no other consumer has claimed it."""
         if partition in self._claims and partition not in self._joined:
             return False
-        if not consumer.was_added(partition):
+        if not consumer._subscription.was_added(partition):
             return False
         self._run(cursor, f"SELECT COUNT(*) FROM {self.table} WHERE {_KEY}", (self.group, *partition))
         ((count,),) = cursor.fetchall()
@@ -322,7 +325,7 @@ class DatabaseOffsets:
             for partition in consumer.assignment:
                 if partition in saved and partition in self._claims:
                     consumer.seek(partition, saved[partition])
-                elif consumer.was_added(partition):
+                elif consumer._subscription.was_added(partition):
                     consumer.seek_to_beginning(partition)
             raise
         finally:

@@ -49,14 +49,14 @@ class PartitionPosition:
         """The offset of the next record to hand out; -1 if it is not known yet."""
         return self.offset if self.run is None else self.run.position
 
-    def hold_up(self) -> None:
+    def stop(self) -> None:
         """Stop the loop over the current run, if there is one."""
         if self.run is not None:
             self.run.allow(0)
 
     def go_to(self, offset: int) -> None:
         """Begin the next read at ``offset``."""
-        self.hold_up()
+        self.stop()
         self.run = None
         self.offset = self.done = offset
 
@@ -72,7 +72,7 @@ class PartitionFetcher:
         self._age_ms = config.reset_age_ms
         self._offsets = offsets
 
-    def run_of(self, place: PartitionPosition, max_bytes: int) -> RecordIterator | None:
+    def run_of(self, partition: PartitionPosition, max_bytes: int) -> RecordIterator | None:
         """Return records that can be handed out now, or None; those already read come first.
 
         Raises:
@@ -80,101 +80,101 @@ class PartitionFetcher:
             CorruptRecordError: a stored batch is damaged.
             UnknownTopicError: the topic was deleted.
         """
-        while not place.paused:
-            run = place.run
+        while not partition.paused:
+            run = partition.run
             if run is not None:
                 if not run.exhausted and not run.failed:
                     return run
                 # A loop of another thread may be inside it, and would hand out records that are read again here.
-                place.hold_up()
-                place.offset, place.run = run.position, None
-            self.find(place)
+                partition.stop()
+                partition.offset, partition.run = run.position, None
+            self.find(partition)
             try:
-                if place.log.end_offset(self._isolation) == place.offset:
-                    if place.end is None and isinstance(place.log, Log):
-                        place.end = place.log._end_mark(self._isolation)
+                if partition.log.end_offset(self._isolation) == partition.offset:
+                    if partition.end is None and isinstance(partition.log, Log):
+                        partition.end = partition.log._end_mark(self._isolation)
                     return None
-                batches = place.log.read(place.offset, max_bytes=max_bytes, isolation=self._isolation)
+                batches = partition.log.read(partition.offset, max_bytes=max_bytes, isolation=self._isolation)
             except OffsetOutOfRangeError as error:
-                self._reset(place, error)
+                self._reset(partition, error)
                 continue
             except LogstoreError:
                 # The log may be closed because its topic was deleted: then that is the error to raise.
-                self.check_there(place)
+                self.check_exists(partition)
                 raise
-            if batches.next_offset == place.offset:
+            if batches.next_offset == partition.offset:
                 return None
-            place.run = iter(batches)
+            partition.run = iter(batches)
         return None
 
-    def check_there(self, place: PartitionPosition) -> None:
+    def check_exists(self, partition: PartitionPosition) -> None:
         """Raise if the partition's topic was deleted or the store is closed."""
-        self._store._log_of(*place.name, place.topic_id)
+        self._store._log_of(*partition.name, partition.topic_id)
 
     # -- where to begin
 
-    def find(self, place: PartitionPosition) -> None:
+    def find(self, partition: PartitionPosition) -> None:
         """Find where the first read begins, if that is not known yet.
 
         Raises:
             NoOffsetError: there is no committed offset and no rule.
         """
-        if place.run is not None or place.offset >= 0:
+        if partition.run is not None or partition.offset >= 0:
             return
         if self._group:
-            commit = self._offsets.committed(self._group, [place.name]).get(place.name)
-            if commit is not None and commit.topic_id in ("", place.topic_id):
-                place.go_to(not_behind_its_epoch(place.log, commit.offset, commit.leader_epoch))
-                place.stored = commit.offset
+            commit = self._offsets.committed(self._group, [partition.name]).get(partition.name)
+            if commit is not None and commit.topic_id in ("", partition.topic_id):
+                partition.go_to(not_behind_its_epoch(partition.log, commit.offset, commit.leader_epoch))
+                partition.stored = commit.offset
                 return
-        if place.added or self._was_added(place):
+        if partition.added or self._was_added(partition):
             # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
-            place.go_to(place.log.log_start_offset)
+            partition.go_to(partition.log.log_start_offset)
             return
         if self._rule == "none":
             raise NoOffsetError(
-                f"{place.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; seek, "
-                "or commit an offset"
+                f"{partition.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; "
+                "seek, or commit an offset"
             )
-        place.go_to(self._first_offset(place))
+        partition.go_to(self._first_offset(partition))
 
-    def _was_added(self, place: PartitionPosition) -> bool:
+    def _was_added(self, partition: PartitionPosition) -> bool:
         """Tell whether the partition was added to a topic that the group already reads."""
-        topic, number = place.name
-        if not self._group or number < self._store.added_from(topic, place.topic_id):
+        topic, number = partition.name
+        if not self._group or number < self._store.added_from(topic, partition.topic_id):
             return False
         commits = self._offsets.committed(self._group)
         return any(
-            name.topic == topic and commit.topic_id in ("", place.topic_id) for name, commit in commits.items()
+            name.topic == topic and commit.topic_id in ("", partition.topic_id) for name, commit in commits.items()
         )
 
-    def _reset(self, place: PartitionPosition, error: OffsetOutOfRangeError) -> None:
+    def _reset(self, partition: PartitionPosition, error: OffsetOutOfRangeError) -> None:
         """Reset the position: the offset is below the log start or past the end."""
         if self._rule == "none":
             raise error
-        before = place.offset
-        place.go_to(self._first_offset(place))
+        before = partition.offset
+        partition.go_to(self._first_offset(partition))
         _logger.warning(
-            "offset out of range, begun anew: partition=%s group=%s offset=%d new_offset=%d rule=%s",
-            place.name,
+            "offset out of range, reset: partition=%s group=%s offset=%d new_offset=%d rule=%s",
+            partition.name,
             self._group,
             before,
-            place.offset,
+            partition.offset,
             self._rule,
         )
 
-    def _first_offset(self, place: PartitionPosition) -> int:
+    def _first_offset(self, partition: PartitionPosition) -> int:
         if self._age_ms is not None:
-            return self.offset_at(place, max(self._store.clock.now_ms() - self._age_ms, 0))
+            return self.offset_at(partition, max(self._store.clock.now_ms() - self._age_ms, 0))
         if self._rule == "earliest":
-            return place.log.log_start_offset
-        return place.log.end_offset(self._isolation)
+            return partition.log.log_start_offset
+        return partition.log.end_offset(self._isolation)
 
-    def offset_at(self, place: PartitionPosition, timestamp_ms: int) -> int:
+    def offset_at(self, partition: PartitionPosition, timestamp_ms: int) -> int:
         """Return the offset of the first record of ``timestamp_ms`` or later, or the end."""
         # The end is read first: records appended concurrently must not be skipped.
-        end = place.log.end_offset(self._isolation)
-        found = place.log.offset_for_time(timestamp_ms, isolation=self._isolation)
+        end = partition.log.end_offset(self._isolation)
+        found = partition.log.offset_for_time(timestamp_ms, isolation=self._isolation)
         return end if found is None else found.offset
 
 

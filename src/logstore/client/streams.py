@@ -83,7 +83,7 @@ class MessageStream:
         self._consumer.wakeup()
         try:
             # The stream may have no thread any more. The record in hand is not known to be processed.
-            self._consumer.abandon()
+            self._consumer._abandon()
         except ConcurrentUseError:
             # The stream's thread is inside; the wakeup ends its loop, which closes.
             pass
@@ -145,7 +145,7 @@ class ConsumerConnector:
                 for number in range(count):
                     consumer = self._store.consumer(self._group, self._settings)
                     made[topic].append(MessageStream(topic, consumer))
-                    consumer.assign_share(topic, total, number, count)
+                    consumer._assign_share(topic, total, number, count)
         except BaseException:
             for streams in made.values():
                 for stream in streams:

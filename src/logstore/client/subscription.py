@@ -1,32 +1,21 @@
-"""Subscription of a consumer: which partitions it reads, and its position in each.
+"""Subscription of a consumer: which partitions it reads, in which turn, and its position in each.
 
-This module is responsible for the map from names to positions, and allows one thread at a time in a consumer.
-Reading and committing belong to `consumer`.
+Responsible for the map from names to positions, and for topics that are read as they grow. Reading belongs to
+`consumer`, committing to `commits`. Used by one thread at a time, which the consumer enforces.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from logstore.client.backend import Opened, Source
+from logstore.client.backend import Source
 from logstore.client.offsets import CommittedOffsets
 from logstore.client.partition_position import PartitionFetcher, PartitionPosition
 from logstore.config.client import ConsumerConfig
-from logstore.errors import (
-    ConcurrentUseError,
-    ConsumerClosedError,
-    InvalidOffsetError,
-    NotAssignedError,
-    UnknownTopicError,
-)
-from logstore.groups.offsets import is_whole
-from logstore.groups.resume import epoch_before, not_behind_its_epoch
-from logstore.io._interrupts import held
-from logstore.log.moments import When, moment_of
-from logstore.records import TimestampOffset, TopicPartition
-from logstore.renamed import warn
+from logstore.errors import NotAssignedError, UnknownTopicError
+from logstore.groups.resume import epoch_before
+from logstore.records import TopicPartition
 
 #: A partition by its name, or a topic for all of its partitions.
 Wanted = TopicPartition | tuple[str, int] | str
@@ -45,71 +34,52 @@ class _Followed(NamedTuple):
 
 
 class Subscription:
-    """The positions of one consumer, of which it is the greater part."""
+    """The partitions of one consumer. ``turns`` has those of ``partitions`` in order, the next turn first."""
 
     def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
         self._store = store
-        self.config = config
-        self._isolation = config.isolation
-        self._reading = PartitionFetcher(store, config, offsets)
-        self._places: dict[TopicPartition, PartitionPosition] = {}
-        self._turns: list[PartitionPosition] = []  # the positions in order, the one whose turn it is first
+        self._has_rule = config.auto_offset_reset != "none"
+        self.fetcher = PartitionFetcher(store, config, offsets)
+        self.partitions: dict[TopicPartition, PartitionPosition] = {}
+        self.turns: list[PartitionPosition] = []
         self._followed: dict[str, _Followed] = {}
-        self._may_have_grown = False  # set by any thread; cleared before the topics are looked at
-        self._in_use = threading.Lock()
-        self._closed = False
-
-    def _before_assignment(self) -> None:
-        """Settle the present positions before others replace them."""
+        self.may_have_grown = False  #: set by any thread; cleared before the topics are looked at
 
     # -- what is read
 
-    def assign(self, partitions: Iterable[Wanted]) -> None:
-        """Read these partitions from now on, and no others; a topic's name stands for all of its partitions.
+    def topics(self, names: Iterable[str]) -> dict[str, _Followed]:
+        """Return topics to follow from now on, with the partitions that they have.
 
-        A partition that was assigned before keeps its position. The others begin at their group's committed
-        offset, else where ``auto.offset.reset`` says. Partitions added later to a topic that was assigned by
-        its name are read too, from offset 0. On an error nothing has changed.
+        Raises:
+            UnknownTopicError: one of them does not exist.
+        """
+        return {name: _Followed(self._store.topic_id(name), self._store.partition_count(name)) for name in names}
+
+    def share(self, topic: str, partition_count: int, turn: int, shares: int) -> dict[str, _Followed]:
+        """Return one of ``shares`` shares of a topic to follow, beside its range of ``partition_count``."""
+        return {topic: _Followed(self._store.topic_id(topic), partition_count, turn, shares)}
+
+    def prepare(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionPosition]:
+        """Return positions for `replace`: those that are assigned already keep theirs.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: one of them does not exist.
         """
-        wanted = [partitions] if isinstance(partitions, str) else list(partitions)
-        with self._use():
-            followed = {
-                each: _Followed(self._store.topic_id(each), self._store.partition_count(each))
-                for each in wanted
-                if isinstance(each, str)
-            }
-            self._assign(self._named(wanted), followed)
+        return {name: self.partitions.get(name) or self._position_of(name) for name in wanted}
 
-    def assign_share(self, topic: str, partition_count: int, turn: int, shares: int) -> None:
-        """Read one of ``shares`` shares of a topic, and no others, also if the topic has fewer partitions.
-
-        The first ``partition_count`` partitions are assigned in ranges, those that are added later in turn.
-        """
-        share = range(turn * partition_count // shares, (turn + 1) * partition_count // shares)
-        with self._use():
-            topic_id = self._store.topic_id(topic)
-            self._assign(
-                [TopicPartition(topic, number) for number in share],
-                {topic: _Followed(topic_id, partition_count, turn, shares)},
-            )
-
-    def _assign(self, wanted: Iterable[TopicPartition], followed: dict[str, _Followed]) -> None:
-        places = {name: self._places.get(name) or self._place_of(name) for name in wanted}
-        self._before_assignment()
-        for name, place in self._places.items():
-            if name not in places:
-                place.hold_up()
-        self._places = places
-        self._turns = list(places.values())
+    def replace(self, partitions: dict[TopicPartition, PartitionPosition], followed: dict[str, _Followed]) -> None:
+        """Read these partitions from now on, and no others."""
+        for name, partition in self.partitions.items():
+            if name not in partitions:
+                partition.stop()
+        self.partitions = partitions
+        self.turns = list(partitions.values())
         self._followed = followed
-        self._may_have_grown = True
+        self.may_have_grown = True
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
         """Read the new partitions of the followed topics too."""
-        self._may_have_grown = False
+        self.may_have_grown = False
         try:
             for topic, known in list(self._followed.items()):
                 try:
@@ -118,35 +88,23 @@ class Subscription:
                     continue  # the next read of its partitions raises
                 for number in range(known.looked_at, count):
                     name = TopicPartition(topic, number)
-                    if name not in self._places and number % known.shares == known.turn:
-                        place = self._place_of(name, added=True)
-                        # Copied: other threads may be iterating over the positions.
-                        self._places = {**self._places, name: place}
-                        self._turns.append(place)
+                    if name not in self.partitions and number % known.shares == known.turn:
+                        partition = self._position_of(name, added=True)
+                        # Copied: other threads may be iterating over the partitions.
+                        self.partitions = {**self.partitions, name: partition}
+                        self.turns.append(partition)
                 self._followed[topic] = known._replace(looked_at=max(count, known.looked_at))
-            if self.config.auto_offset_reset != "none":
+            if self._has_rule:
                 # All at once: else the last of many would begin at the latest end at its turn, and skip records. A
                 # commit would leave out partitions whose turn has not come, and so would their lag.
-                for place in self._turns:
-                    if not place.paused:
-                        self._reading.find(place)
+                for partition in self.turns:
+                    if not partition.paused:
+                        self.fetcher.find(partition)
         except BaseException:
-            self._may_have_grown = True
+            self.may_have_grown = True
             raise
 
-    def _named(self, partitions: Iterable[Wanted]) -> list[TopicPartition]:
-        if isinstance(partitions, str):
-            partitions = [partitions]
-        found: dict[TopicPartition, None] = {}
-        for each in partitions:
-            if isinstance(each, str):
-                names = [TopicPartition(each, n) for n in range(self._store.partition_count(each))]
-            else:
-                names = [TopicPartition(*each)]
-            found |= dict.fromkeys(names)
-        return list(found)
-
-    def _place_of(self, name: TopicPartition, *, added: bool = False) -> PartitionPosition:
+    def _position_of(self, name: TopicPartition, *, added: bool = False) -> PartitionPosition:
         topic_id = self._store.topic_id(name.topic)
         log = self._store._log_of(name.topic, name.partition, topic_id)
         known = self._followed.get(name.topic)
@@ -154,172 +112,71 @@ class Subscription:
             added = True  # assigned again before the partition was seen
         return PartitionPosition(name, log, topic_id, added=added)
 
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read."""
-        return frozenset(self._places)
+    # -- by name
 
-    def pause(self, *partitions: Wanted) -> None:
-        """Return no records of these partitions (default: of all) until `resume`; positions are kept."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.paused = True
-                place.hold_up()
+    def named(self, wanted: Iterable[Wanted]) -> list[TopicPartition]:
+        """Return the names of partitions, each once; a topic's name stands for all of its partitions."""
+        found: dict[TopicPartition, None] = {}
+        for each in [wanted] if isinstance(wanted, str) else wanted:
+            if isinstance(each, str):
+                names = [TopicPartition(each, n) for n in range(self._store.partition_count(each))]
+            else:
+                names = [TopicPartition(*each)]
+            found |= dict.fromkeys(names)
+        return list(found)
 
-    def resume(self, *partitions: Wanted) -> None:
-        """End `pause`, for these partitions or for all."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.paused = False
-
-    @property
-    def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
-        return frozenset(place.name for place in self._places.values() if place.paused)
-
-    # -- where it stands
-
-    def position(self, partition: Wanted) -> int:
-        """Return the offset of the next record that will be handed out.
+    def chosen(self, wanted: tuple[Wanted, ...]) -> list[PartitionPosition]:
+        """Return the positions of these partitions; of all if none is named.
 
         Raises:
-            NotAssignedError: the partition is not assigned.
-            NoOffsetError: there is neither a committed offset nor a rule where to begin.
+            NotAssignedError: one of them is not assigned.
         """
-        with self._use():
-            (place,) = self._chosen((partition,), one=True)
-            self._reading.find(place)
-            return place.position
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """Return `position` of every assigned partition."""
-        with self._use():
-            self._check_assigned()
-            for place in self._turns:
-                self._reading.find(place)
-            return {place.name: place.position for place in self._places.values()}
-
-    def topic_id(self, partition: Wanted) -> str:
-        """Return the id of an assigned partition's topic, in Kafka's text form; "" if it has none."""
-        return self._chosen((partition,), one=True)[0].topic_id
-
-    def was_added(self, partition: Wanted) -> bool:
-        """Tell whether an assigned partition was added to its topic after that was created."""
-        (place,) = self._chosen((partition,), one=True)
-        return place.name.partition >= self._store.added_from(place.name.topic, place.topic_id)
-
-    def leader_epoch(self, partition: Wanted, offset: int) -> int:
-        """Return the epoch of the record before an offset, to store for `seek_to_committed`; -1 if unknown."""
-        return epoch_before(self._chosen((partition,), one=True)[0].log, offset)
-
-    def seek_to_committed(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
-        """Seek to an offset that was stored; return the new position.
-
-        The position is below ``offset`` if the records before it are lost: a power cut removed records
-        acknowledged as written only, and others have their offsets now.
-        """
-        place = self._chosen((partition,), one=True)[0]
-        where = not_behind_its_epoch(place.log, offset, leader_epoch)
-        self.seek(partition, where)
-        return where
-
-    def seek_to_stored(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
-        """Call `seek_to_committed`, the new name of this method."""
-        warn("Consumer.seek_to_stored", "Consumer.seek_to_committed")
-        return self.seek_to_committed(partition, offset, leader_epoch)
-
-    def seek(self, partition: Wanted, offset: int) -> None:
-        """Seek to the record at ``offset``, or the next one after it if there is none.
-
-        An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
-
-        Raises:
-            NotAssignedError: the partition is not assigned.
-            InvalidOffsetError: the offset is no whole number from 0 on.
-        """
-        if not is_whole(offset) or offset < 0:
-            raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {offset!r}")
-        with self._use():
-            (place,) = self._chosen((partition,), one=True)
-            place.go_to(offset)
-
-    def seek_to_beginning(self, *partitions: Wanted) -> None:
-        """Seek to the oldest record that is kept, in these partitions or in all."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.go_to(place.log.log_start_offset)
-
-    def seek_to_end(self, *partitions: Wanted) -> None:
-        """Seek past the last record, in these partitions or in all."""
-        with self._use():
-            for place in self._chosen(partitions):
-                place.go_to(place.log.end_offset(self._isolation))
-
-    def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
-        """Seek to the first record of this time or later, else to the end.
-
-        ``timestamp`` is milliseconds, an aware datetime, or an age: a timedelta, or a text such as ``"-2h"``.
-        """
-        wanted = moment_of(timestamp, self._store.clock)
-        with self._use():
-            for place in self._chosen(partitions):
-                place.go_to(self._reading.offset_at(place, wanted))
-
-    def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
-        """Return the oldest offsets that are kept; the partitions need not be assigned."""
-        return {name: log.log_start_offset for name, log in self._logs(partitions)}
-
-    def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
-        """Return the offsets that the next visible records will get; the partitions need not be assigned."""
-        return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
-
-    def offsets_for_times(self, times: Mapping[Wanted, When]) -> dict[TopicPartition, TimestampOffset | None]:
-        """Return the first record of each partition that has this time or a later one, or None."""
-        return {
-            name: log.offset_for_time(when, isolation=self._isolation)
-            for wanted, when in times.items()
-            for name, log in self._logs([wanted])
-        }
-
-    def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
-        self._check_open()
-        return [(name, self._store._log_of(*name)) for name in self._named(partitions)]
-
-    def _chosen(self, partitions: tuple[Wanted, ...], *, one: bool = False) -> list[PartitionPosition]:
-        if not self._places:
+        if not self.partitions:
             raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
-        if not partitions:
-            return list(self._places.values())
+        if not wanted:
+            return list(self.partitions.values())
         chosen = []
-        for name in self._named(partitions):
-            place = self._places.get(name)
-            if place is None:
-                assigned = ", ".join(map(str, sorted(self._places)))
+        for name in self.named(wanted):
+            partition = self.partitions.get(name)
+            if partition is None:
+                assigned = ", ".join(map(str, sorted(self.partitions)))
                 raise NotAssignedError(f"{name} is not assigned to this consumer, which reads {assigned}")
-            chosen.append(place)
-        if one and len(chosen) != 1:
-            raise NotAssignedError(f"one partition is needed here, {partitions[0]!r} stands for {len(chosen)}")
+            chosen.append(partition)
         return chosen
 
-    # -- one thread at a time
+    def one(self, wanted: Wanted) -> PartitionPosition:
+        """Return the position of one assigned partition.
 
-    def _use(self) -> held:
-        return held(self._in_use, refusal=_used_elsewhere, check=self._check_open)
+        Raises:
+            NotAssignedError: it is not assigned, or a topic's name stands for several partitions.
+        """
+        chosen = self.chosen((wanted,))
+        if len(chosen) != 1:
+            raise NotAssignedError(f"one partition is needed here, {wanted!r} stands for {len(chosen)}")
+        return chosen[0]
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ConsumerClosedError("the consumer is closed; make another")
-
-    def _check_assigned(self) -> None:
-        self._check_open()
-        if not self._places and not self._followed:
+    def check_assigned(self) -> None:
+        """Raise if nothing was assigned."""
+        if not self.partitions and not self._followed:
             raise NotAssignedError("the consumer has no partitions; call assign([...]) first")
 
+    # -- for programs that store offsets themselves (`dbapi`)
 
-def _used_elsewhere() -> ConcurrentUseError:
-    return ConcurrentUseError(
-        "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
-    )
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the position of every assigned partition."""
+        self.check_assigned()
+        for partition in self.turns:
+            self.fetcher.find(partition)
+        return {name: partition.position for name, partition in self.partitions.items()}
+
+    def was_added(self, wanted: Wanted) -> bool:
+        """Tell whether an assigned partition was added to its topic after that was created."""
+        partition = self.one(wanted)
+        return partition.name.partition >= self._store.added_from(partition.name.topic, partition.topic_id)
+
+    def leader_epoch(self, wanted: Wanted, offset: int) -> int:
+        """Return the epoch of the record before an offset, to store beside it; -1 if unknown."""
+        return epoch_before(self.one(wanted).log, offset)
 
 
 __all__ = ["Subscription", "Wanted"]

@@ -156,7 +156,7 @@ class Consuming(ABC):
     def _tell_consumers(self) -> None:
         """Wake waiting consumers, so that they look for partitions that were added to a topic."""
         for consumer in self._living_consumers():
-            consumer.look_around()
+            consumer._look_around()
 
     def _living_consumers(self) -> list[Consumer]:
         return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
@@ -165,10 +165,10 @@ class Consuming(ABC):
         """Have every consumer commit what it is known to have processed, while the logs are still open."""
         for consumer in self._living_consumers():
             try:
-                consumer.abandon()
+                consumer._abandon()
             except ConcurrentUseError:
                 # Another thread waits in the consumer; it raises that the store is closed.
-                consumer.end_with_store()
+                consumer._end_with_store()
             except LogstoreError as error:
                 # An error raised here would leave the logs open; records without a commit are read again.
                 _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)

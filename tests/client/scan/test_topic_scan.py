@@ -452,7 +452,7 @@ def test_a_while_ago_is_the_same_moment_for_every_partition(
     found = events.offset_for_time("-2m")
     assert [each.offset for each in found.values() if each is not None] == [1, 1]
     with logstore_store.consumer() as consumer:
-        consumer.assign(["events"])
+        consumer.assign_topics(["events"])
         consumer.seek_to_time("-2m")
         assert [(record.partition, record.offset) for record in consumer.records(timeout_s=0)] == [(0, 1), (1, 1)]
 

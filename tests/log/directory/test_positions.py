@@ -198,7 +198,7 @@ def test_a_topic_may_have_it(tmp_path):
         assert offsets == [0, *[base for base, *_ in stored(topic[0])[1:]]]
         check_positions(topic[0])
         for consumer in (store.consumer("crew", auto_offset_reset="earliest"), store.consumer()):
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             consumer.seek_to_beginning()
             assert [record.offset for record in consumer.records(timeout_s=0)] == offsets
             consumer.seek(("flights", 0), offsets[1] + 1)

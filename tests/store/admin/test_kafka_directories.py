@@ -492,7 +492,7 @@ def killed(root: Path, to: Path) -> Path:
     with logstore.open(root) as store:
         store["records"].append(b"one more", ack="synced")
         with store.consumer("readers", auto_offset_reset="earliest") as consumer:
-            consumer.assign(["records"])
+            consumer.assign_topics(["records"])
             while consumer.poll():
                 pass
             consumer.commit()
@@ -617,7 +617,7 @@ def raised(small, tmp_path, monkeypatch):
     root = small
     logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store, store.consumer("readers", auto_offset_reset="earliest") as consumer:
-        consumer.assign(["records"])
+        consumer.assign_topics(["records"])
         consumer.poll()
         consumer.commit()
         topic_id = store.topic_id("__consumer_offsets")
@@ -794,7 +794,7 @@ def test_producer_ids_of_a_store_of_its_own_are_far_from_kafkas_too(tmp_path):
 def test_offsets_that_kafka_would_move_aside_are_named(root):
     logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store, store.consumer("readers") as consumer:
-        consumer.assign(["records"])
+        consumer.assign_topics(["records"])
         consumer.commit({logstore.TopicPartition("records", 0): 3})
     with pytest.raises(NotALogError, match=r"__consumer_offsets.*what groups have committed is lost"):
         logstore.release_to_kafka(root)

@@ -309,7 +309,7 @@ def _lose_segments_and_mark(directory):
 
 def consume(store):
     with store.consumer(auto_offset_reset="earliest") as consumer:
-        consumer.assign(["kept"])
+        consumer.assign_topics(["kept"])
         for _ in range(10):
             consumer.poll(timeout_s=0)
 

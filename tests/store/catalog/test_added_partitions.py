@@ -38,7 +38,7 @@ def grow(store, total=3):
 def begun(store, group=None, rule="latest"):
     """A consumer of all of the topic that has begun at its end."""
     consumer = store.consumer(group, auto_offset_reset=rule)
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     consumer.seek_to_end()
     assert consumer.poll() == []
     return consumer
@@ -71,7 +71,7 @@ def test_a_consumer_of_single_partitions_keeps_to_them(store):
 def test_a_topic_that_is_assigned_again_has_lost_none_of_them(store):
     consumer = begun(store)
     grow(store)
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     assert values(consumer.poll()) == [b"new 1", b"new 2"]
 
 
@@ -98,7 +98,7 @@ def test_an_event_loop_that_waits_is_woken_by_them(tmp_path):
         async with logstore.aio.open(tmp_path / "data") as store:
             await store.create_topic("flights")
             async with store.consumer() as consumer:
-                await consumer.assign(["flights"])
+                await consumer.assign_topics(["flights"])
                 assert await consumer.poll() == []
                 waiting = asyncio.create_task(consumer.poll(timeout_s=60))
                 await asyncio.sleep(0)  # the task has begun
@@ -127,7 +127,7 @@ def test_the_next_consumer_of_a_group_begins_at_their_beginning(store, rule):
     begun(store, "crew", rule).close()
     grow(store)
     with store.consumer("crew", auto_offset_reset=rule) as consumer:
-        consumer.assign(["flights"])
+        consumer.assign_topics(["flights"])
         assert values(consumer.poll()) == [b"new 1", b"new 2"]
 
 
@@ -146,7 +146,7 @@ def test_that_they_were_added_is_remembered_across_opens(tmp_path):
 def test_a_group_that_comes_to_a_grown_topic_begins_as_its_rule_says(store):
     grow(store)
     with store.consumer("crew") as consumer:
-        consumer.assign(["flights"])
+        consumer.assign_topics(["flights"])
         assert consumer.poll() == []
 
 
@@ -154,7 +154,7 @@ def test_partitions_of_the_first_hour_follow_the_rule_although_the_group_has_com
     store.create_topic("gates", 2).append_many([b"a"], partition=1)
     store.commit_offsets("crew", {TopicPartition("gates", 0): 0})
     with store.consumer("crew") as consumer:
-        consumer.assign(["gates"])
+        consumer.assign_topics(["gates"])
         assert consumer.poll() == []
 
 
@@ -164,7 +164,7 @@ def test_commits_for_an_earlier_topic_of_that_name_say_nothing_of_them(store):
     store.create_topic("flights")
     grow(store)
     with store.consumer("crew") as consumer:
-        consumer.assign(["flights"])
+        consumer.assign_topics(["flights"])
         assert consumer.poll() == []
 
 
@@ -229,7 +229,7 @@ def test_a_group_in_a_database_begins_at_their_beginning(store, database):
     database.commit()
     grow(store)
     consumer = store.consumer()
-    consumer.assign(["flights"])
+    consumer.assign_topics(["flights"])
     offsets.claim(consumer)
     database.commit()
     assert values(consumer.poll()) == [b"new 1", b"new 2"]

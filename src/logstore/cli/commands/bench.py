@@ -85,7 +85,7 @@ def _runs(store: Store, records: int, size: int, syncs: int) -> Iterator[tuple[s
 
     def read() -> None:
         with store.consumer(None, {"auto.offset.reset": "earliest"}) as consumer:
-            consumer.assign(["bench-many"])
+            consumer.assign_topics(["bench-many"])
             while consumer.poll(0.0, BATCH):
                 pass
 

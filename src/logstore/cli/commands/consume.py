@@ -117,7 +117,10 @@ def consume(
         }
         with store.consumer(group, settings) as consumer:
             # A topic that is followed may get more partitions; one read until its end keeps those of now.
-            consumer.assign(names if partitions or until_end else [topic])
+            if partitions or until_end:
+                consumer.assign(names)
+            else:
+                consumer.assign_topics(topic)
             if begin is not None:
                 seek(store, consumer, names, begin)
             ends = dict(consumer.end_offsets(names)) if until_end else None

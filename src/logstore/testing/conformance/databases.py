@@ -130,5 +130,5 @@ def _consuming() -> Iterator[tuple[Store, Consumer]]:
 @contextmanager
 def _consumer_of(store: Store) -> Iterator[Consumer]:
     with store.consumer(auto_offset_reset="earliest") as consumer:
-        consumer.assign(["t"])
+        consumer.assign_topics(["t"])
         yield consumer
