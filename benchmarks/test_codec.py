@@ -11,8 +11,9 @@ import records
 from interleave import Bar, Runner, race
 from runners import COPY_AND_SUM, same
 
-from logstore import Batches, Codec
+from logstore import Codec
 from logstore.batch._encode import Encoder
+from logstore.log import Batches
 from logstore.log.append.append import add_records
 
 SIZE, PER_BATCH, BATCHES, PASSES = 100, 1_000, 40, 10

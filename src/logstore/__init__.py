@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from logstore.batch._batch import Batches, BatchView, Record
+    from logstore.batch._batch import Record
     from logstore.batch._key_hash import partition_of
     from logstore.client.consumer import Consumer
     from logstore.client.dbapi import DatabaseOffsets
-    from logstore.client.lag import Lag
     from logstore.client.partitioners import Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
@@ -30,20 +29,8 @@ if TYPE_CHECKING:
     from logstore.config.store import StoreConfig
     from logstore.errors import LogstoreError
     from logstore.groups.offsets import OffsetAndMetadata
-    from logstore.log import HighWatermarkPolicy, Log, LogReader, ProducerStamp, StandalonePolicy
-    from logstore.records import (
-        AbortedTransaction,
-        Ack,
-        AppendResult,
-        Codec,
-        Isolation,
-        Marker,
-        Origin,
-        RecordMetadata,
-        TimestampOffset,
-        TimestampType,
-        TopicPartition,
-    )
+    from logstore.log import Log
+    from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TopicPartition
     from logstore.store import Store, Topic, open_store
     from logstore.store.admin.kafka_directories import adopt_kafka_directory, release_to_kafka
     from logstore.store.admin.rebuild import rebuild
@@ -52,82 +39,64 @@ if TYPE_CHECKING:
     open = open_store
 
 _HOMES = {
-    **dict.fromkeys(("BatchView", "Batches", "Record"), "logstore.batch._batch"),
+    "Record": "logstore.batch._batch",
     **dict.fromkeys(("ConsumerConfig", "ProducerConfig"), "logstore.config.client"),
     "LogConfig": "logstore.config.log",
     "partition_of": "logstore.batch._key_hash",
     "LogstoreError": "logstore.errors",
     "StoreConfig": "logstore.config.store",
+    "Log": "logstore.log",
     **dict.fromkeys(
-        ("Log", "LogReader", "HighWatermarkPolicy", "ProducerStamp", "StandalonePolicy"), "logstore.log"
-    ),
-    **dict.fromkeys(
-        (
-            "AbortedTransaction",
-            "Ack",
-            "AppendResult",
-            "Codec",
-            "Isolation",
-            "Marker",
-            "Origin",
-            "RecordMetadata",
-            "TimestampOffset",
-            "TimestampType",
-            "TopicPartition",
-        ),
-        "logstore.records",
+        ("Ack", "AppendResult", "Codec", "Isolation", "RecordMetadata", "TopicPartition"), "logstore.records"
     ),
     "OffsetAndMetadata": "logstore.groups.offsets",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
     **dict.fromkeys(("adopt_kafka_directory", "release_to_kafka"), "logstore.store.admin.kafka_directories"),
     "Consumer": "logstore.client.consumer",
     "DatabaseOffsets": "logstore.client.dbapi",
-    "Lag": "logstore.client.lag",
     "Partitioner": "logstore.client.partitioners",
     "Producer": "logstore.client.producer",
     "rebuild": "logstore.store.admin.rebuild",
 }
 
-#: Old name -> new name, kept for one release.
+#: Former name -> module and name of today, kept for one release.
 _RENAMED = {
-    "Owner": "HighWatermarkPolicy",
-    "SoloOwner": "StandalonePolicy",
-    "adopt": "adopt_kafka_directory",
-    "hand_back": "release_to_kafka",
+    **{
+        name: ("logstore.log", name)
+        for name in (
+            *("AbortedTransaction", "BatchView", "Batches", "HighWatermarkPolicy", "LogReader"),
+            *("Marker", "Origin", "ProducerStamp", "StandalonePolicy"),
+        )
+    },
+    "Lag": ("logstore.client.lag", "Lag"),
+    "Owner": ("logstore.log", "HighWatermarkPolicy"),
+    "SoloOwner": ("logstore.log", "StandalonePolicy"),
+    "TimestampOffset": ("logstore.records", "TimestampOffset"),
+    "TimestampType": ("logstore.records", "TimestampType"),
+    "adopt": ("logstore", "adopt_kafka_directory"),
+    "hand_back": ("logstore", "release_to_kafka"),
 }
 
 #: Without `open`: ``from logstore import *`` would hide Python's own `open` from the program.
 __all__ = [
-    "AbortedTransaction",
     "Ack",
     "AppendResult",
-    "BatchView",
-    "Batches",
     "Codec",
     "Consumer",
     "ConsumerConfig",
     "DatabaseOffsets",
-    "HighWatermarkPolicy",
     "Isolation",
-    "Lag",
     "Log",
     "LogConfig",
-    "LogReader",
     "LogstoreError",
-    "Marker",
     "OffsetAndMetadata",
-    "Origin",
     "Partitioner",
     "Producer",
     "ProducerConfig",
-    "ProducerStamp",
     "Record",
     "RecordMetadata",
-    "StandalonePolicy",
     "Store",
     "StoreConfig",
-    "TimestampOffset",
-    "TimestampType",
     "Topic",
     "TopicPartition",
     "adopt_kafka_directory",
@@ -150,8 +119,9 @@ if not TYPE_CHECKING:
         if name in _RENAMED:
             from logstore.renamed import warn
 
-            warn(f"logstore.{name}", f"logstore.{_RENAMED[name]}")
-            return __getattr__(_RENAMED[name])
+            home, new = _RENAMED[name]
+            warn(f"logstore.{name}", f"{home}.{new}")
+            return getattr(import_module(home), new)
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module 'logstore' has no attribute {name!r}")

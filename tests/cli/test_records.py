@@ -289,7 +289,7 @@ def test_a_group_does_not_keep_the_store_from_who_wants_to_write(flights, proces
 
 
 def test_aborted_records_are_left_out_when_asked(run):
-    from logstore import Marker, ProducerStamp
+    from logstore.log import Marker, ProducerStamp
 
     with logstore.open(run.directory, environ={}) as store:
         log = store.create_topic("t")[0]

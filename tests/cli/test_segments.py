@@ -56,7 +56,7 @@ def test_index_files_are_dumped(run, partition):
 
 
 def test_producers_and_aborted_transactions_are_dumped(run, tmp_path):
-    from logstore import Marker, ProducerStamp
+    from logstore.log import Marker, ProducerStamp
 
     with open_log(tmp_path) as log:
         log.append([b"x"], producer=ProducerStamp(7, 0, 0, transactional=True))

@@ -10,7 +10,6 @@ import threading
 import pytest
 
 import logstore
-from logstore import ProducerStamp
 from logstore.batch import _batch
 from logstore.errors import (
     ConcurrentUseError,
@@ -29,6 +28,7 @@ from logstore.errors import (
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata
+from logstore.log import ProducerStamp
 from logstore.records import Codec, Marker, TopicPartition
 from logstore.testing import ManualClock
 from logstore.topic_names import CONSUMER_OFFSETS

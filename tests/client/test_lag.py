@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import logstore
-from logstore import Log, ProducerStamp
+from logstore import Log
 from logstore.client.lag import Lag, lag_of
 from logstore.errors import InvalidGroupError
+from logstore.log import ProducerStamp
 from logstore.records import Isolation, Marker, TopicPartition
 from logstore.testing import ManualClock
 

@@ -208,8 +208,8 @@ def test_a_record_that_cannot_be_read_is_named(store, offsets):
 
 
 def test_offsets_of_an_aborted_transaction_do_not_count(store, offsets):
-    from logstore import ProducerStamp
     from logstore.groups.offsets import OffsetKey, encode_key, encode_value
+    from logstore.log import ProducerStamp
     from logstore.records import Marker
 
     offsets.commit("crew", {A: 1})

@@ -7,9 +7,10 @@ import logging
 
 import pytest
 
-from logstore import Ack, Codec, LogConfig, TimestampType
+from logstore import Ack, Codec, LogConfig
 from logstore.config.log import DEFAULTS, SYNONYMS, WITHOUT_EFFECT
 from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
+from logstore.records import TimestampType
 
 
 def test_every_field_is_a_key_with_its_dots_as_underscores():

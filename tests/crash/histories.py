@@ -15,7 +15,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from logstore import Codec, Log, Marker, ProducerStamp
+from logstore import Codec, Log
+from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 
 PARTITION = "t-0"

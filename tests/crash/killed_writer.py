@@ -103,7 +103,7 @@ class Writer:
         sequence = -1
         if thread in PRODUCERS:
             sequence = self.sequences[PRODUCERS[thread]]
-            stamp = self.logstore.ProducerStamp(PRODUCERS[thread], 0, sequence, thread == TRANSACTIONAL)
+            stamp = self.logstore.log.ProducerStamp(PRODUCERS[thread], 0, sequence, thread == TRANSACTIONAL)
         ack = "synced" if thread == SYNCED or n % 11 == 10 else "written"
         done = self.log.append(values, codec=codec, producer=stamp, ack=ack)
         assert not done.duplicate
@@ -118,7 +118,7 @@ class Writer:
         say("E", int(marker), done.first_offset)
 
     def transactional(self) -> None:
-        marker = self.logstore.Marker
+        marker = self.logstore.log.Marker
         n = 0
         rng = random.Random(self.rng.random())
         while True:

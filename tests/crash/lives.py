@@ -11,8 +11,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from logstore import Codec, Log, Marker
+from logstore import Codec, Log
 from logstore.config.log import LogConfig
+from logstore.log import Marker
 from logstore.log.producers import ProducedBatch, Producers, ProducerState
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import logstore
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
 from logstore.batch._encode import Encoder
 from logstore.config.store import StoreConfig
 from logstore.errors import LogstoreError, OldBatchError
+from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files
 from logstore.records import Isolation, TopicPartition
 from logstore.store.admin.diagnosis import Finding, Level, diagnose

@@ -11,8 +11,9 @@ import random
 
 import pytest
 
-from logstore import Codec, Log, Marker
+from logstore import Codec, Log
 from logstore.errors import DiskFullError, LogClosedError, LogstoreError, StorageError, StorageFailedError
+from logstore.log import Marker
 from logstore.log.append import flush
 from tests.crash.histories import PARTITION, History, Sent, expect, quick_files
 

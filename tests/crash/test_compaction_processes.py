@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
+from logstore.log import Marker, ProducerStamp
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("R3")]
 

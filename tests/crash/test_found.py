@@ -8,8 +8,9 @@ import random
 
 import pytest
 
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
 from logstore.errors import CorruptRecordError, DamagedLogError, DiskFullError, StorageError, StorageFailedError
+from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, image_of, quick_files, restore
 

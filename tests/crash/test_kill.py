@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore import BatchView, Log, Marker, ProducerStamp
+from logstore import Log
+from logstore.log import BatchView, Marker, ProducerStamp
 from tests.crash.histories import seeded
 from tests.crash.killed_writer import IDEMPOTENT, PRODUCERS, SETTINGS, TRANSACTIONAL, value_of
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
 from logstore._segment import Segment
 from logstore.errors import (
     DiskFullError,
@@ -21,6 +21,7 @@ from logstore.errors import (
     StorageFailedError,
 )
 from logstore.io._files import LIBC
+from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore

@@ -18,8 +18,9 @@ import textwrap
 
 import pytest
 
-from logstore import Log, ProducerStamp
+from logstore import Log
 from logstore.errors import DirectoryLockedError
+from logstore.log import ProducerStamp
 from logstore.log.formats import checkpoints
 from logstore.testing import ManualClock
 from tests.crash.histories import seeded
@@ -33,7 +34,8 @@ ROUNDS = 12
 
 PRELUDE = """
 import json, os, random, sys
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
+from logstore.log import Marker, ProducerStamp
 from logstore.errors import ForkedError, LogstoreError, OffsetOutOfRangeError
 
 

@@ -12,7 +12,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from logstore import Log, ProducerStamp
+from logstore import Log
+from logstore.log import ProducerStamp
 from logstore.records import Codec, Marker
 from tests.interop.clients import Read, Row
 from tests.interop.make_fixtures import AWKWARD, HOUR_MS, START_MS, several, words

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore import Marker, ProducerStamp
 from logstore.errors import DirectoryLockedError
+from logstore.log import Marker, ProducerStamp
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Row
 from tests.interop.make_fixtures import START_MS, several

@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from logstore import Codec, Log, Marker, ProducerStamp
+from logstore import Codec, Log
+from logstore.log import Marker, ProducerStamp
 
 DELETE_RETENTION_MS = 10_000
 CODECS = tuple(Codec)

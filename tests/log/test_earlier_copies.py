@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Log, ProducerStamp
+from logstore import Log
+from logstore.log import ProducerStamp
 from logstore.log.formats import checkpoints, leader_epochs
 from logstore.log.tools import verify
 from tests.log.logs import crashed_copy

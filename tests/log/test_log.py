@@ -14,7 +14,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from logstore import Ack, AppendResult, Batches, Codec, Log, Marker, Origin, ProducerStamp, Record, TimestampType
+from logstore import Ack, AppendResult, Codec, Log, Record
 from logstore.batch._encode import encode
 from logstore.errors import (
     FencedLeaderEpochError,
@@ -30,8 +30,10 @@ from logstore.errors import (
     UnexpectedOffsetError,
 )
 from logstore.io._files import Files
+from logstore.log import Batches, Marker, Origin, ProducerStamp
 from logstore.log.append.flush import Flusher
 from logstore.log.state import State
+from logstore.records import TimestampType
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
 from tests.nothing import NOTHING

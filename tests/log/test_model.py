@@ -23,10 +23,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from logstore import Codec, Marker, Origin, ProducerStamp
+from logstore import Codec
 from logstore.batch._encode import encode
 from logstore.errors import OffsetOutOfRangeError, OutOfOrderSequenceError, ProducerStateError
 from logstore.io._files import LIBC, Files
+from logstore.log import Marker, Origin, ProducerStamp
 from logstore.log.state import batches_of
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

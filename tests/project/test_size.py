@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from logstore import Log, ProducerStamp
+from logstore import Log
+from logstore.log import ProducerStamp
 from logstore.log.state import State
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles

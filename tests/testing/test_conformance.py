@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from logstore import HighWatermarkPolicy, Log, LogConfig, StandalonePolicy
+from logstore import Log, LogConfig
 from logstore.client.partitioners import CallablePartitioner, RandomPartitioner
 from logstore.clock import Clock, SystemClock
 from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files
+from logstore.log import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.reader import Readable
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 from logstore.testing.conformance import (

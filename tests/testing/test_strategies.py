@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from logstore import Batches, Log, LogConfig
+from logstore import Log, LogConfig
 from logstore.batch._batch import BatchView
 from logstore.errors import InvalidTopicError
+from logstore.log import Batches
 from logstore.testing import SimDisk, strategies, temporary_store
 from logstore.topic_names import check_name, check_partition_count
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore import Log, ProducerStamp, Store
+from logstore import Log, Store
 from logstore.batch._batch import Batches
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadError, UnknownPartitionError
+from logstore.log import ProducerStamp
 from logstore.records import Marker
 from logstore.testing import ManualClock, SimDisk, after_power_cut, temporary_store
 from logstore.testing.clock import START_MS

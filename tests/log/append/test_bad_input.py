@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from logstore import Codec, Marker, Origin, ProducerStamp
+from logstore import Codec
 from logstore.batch._codec import compress
 from logstore.batch._encode import encode, encode_marker
 from logstore.errors import (
@@ -39,6 +39,7 @@ from logstore.errors import (
     UnsupportedFormatError,
 )
 from logstore.io._files import Files
+from logstore.log import Marker, Origin, ProducerStamp
 from logstore.testing import ManualClock
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstore import Codec, Log, Marker, ProducerStamp
+from logstore import Codec, Log
 from logstore.errors import (
     InvalidSettingError,
     LogClosedError,
@@ -13,6 +13,7 @@ from logstore.errors import (
     RetentionWarning,
     UnknownSettingError,
 )
+from logstore.log import Marker, ProducerStamp
 from logstore.testing import ManualClock
 from tests.log.logs import open_log
 
@@ -131,7 +132,7 @@ def test_below_the_log_start_there_is_nothing_to_go_back_to(tmp_path):
 
 @pytest.mark.row("R1")
 def test_nothing_above_the_high_watermark_goes(tmp_path):
-    from logstore import HighWatermarkPolicy
+    from logstore.log import HighWatermarkPolicy
 
     class Held(HighWatermarkPolicy):
         mark = 2

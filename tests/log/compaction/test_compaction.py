@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore import Codec, Log, Marker, ProducerStamp
+from logstore import Codec, Log
 from logstore.batch._offset_map import SLOT_BYTES, KeyMap, allocated_bytes
 from logstore.errors import (
     CorruptRecordError,
@@ -23,6 +23,7 @@ from logstore.errors import (
     PolicyViolationError,
     ReadOnlyError,
 )
+from logstore.log import Marker, ProducerStamp
 from logstore.log.append import validation
 from logstore.log.compaction import compaction, segment_swap
 from logstore.log.formats.transaction_index import encode as encode_aborted

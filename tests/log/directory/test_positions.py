@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore import Codec, Log, ProducerStamp
+from logstore import Codec, Log
 from logstore.batch._batch import BatchView
 from logstore.errors import InvalidSettingError
+from logstore.log import ProducerStamp
 from logstore.records import Marker, Origin
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

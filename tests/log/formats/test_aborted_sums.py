@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
 from logstore.errors import CorruptRecordError
-from logstore.log import LogReader
+from logstore.log import LogReader, Marker, ProducerStamp
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints, transaction_index
 from logstore.log.formats.transaction_index import Sum

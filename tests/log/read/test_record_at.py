@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from logstore import Codec, Log, Marker
+from logstore import Codec, Log
 from logstore.errors import CorruptRecordError, LogClosedError, OffsetOutOfRangeError
-from logstore.log import ProducerStamp
+from logstore.log import Marker, ProducerStamp
 from logstore.records import Isolation, Origin
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import at, log_files, one_batch, open_log

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Isolation, Log, Marker, ProducerStamp
+from logstore import Isolation, Log
 from logstore.errors import LogClosedError, OffsetOutOfRangeError
+from logstore.log import Marker, ProducerStamp
 from logstore.log.read import segment_holds
 from logstore.log.read.range import Scan
 from tests.log.logs import open_log

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from logstore import Isolation, Log, ProducerStamp
+from logstore import Isolation, Log
 from logstore.clock import SYSTEM_CLOCK
+from logstore.log import ProducerStamp
 from logstore.log.read.wait import wait_for_any
 from logstore.log.watermark import Notifier, Watermark
 from logstore.records import Marker

@@ -7,8 +7,9 @@ import shutil
 
 import pytest
 
-from logstore import Log, Marker, ProducerStamp
+from logstore import Log
 from logstore.errors import DamagedLogError, NotALogError, StorageError
+from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import log_files, open_log, tree, values_of
 

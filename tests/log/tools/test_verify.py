@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Log, ProducerStamp
+from logstore import Log
 from logstore.errors import CorruptRecordError, NotALogError
+from logstore.log import ProducerStamp
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.tools import verify
 from logstore.log.tools.verify import Kind

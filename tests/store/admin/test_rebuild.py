@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore import Log, ProducerStamp
+from logstore import Log
 from logstore.errors import (
     DamagedCatalogueError,
     DirectoryLockedError,
@@ -20,6 +20,7 @@ from logstore.errors import (
     StorageError,
     TooManyFilesError,
 )
+from logstore.log import ProducerStamp
 from logstore.log.directory import files
 from logstore.records import TopicPartition
 from logstore.store.admin.diagnosis import diagnose

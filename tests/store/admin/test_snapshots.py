@@ -178,7 +178,7 @@ def test_committed_offsets_never_point_behind_the_records_of_the_copy(tmp_path):
 
 
 def test_open_transactions_and_aborted_ones_are_as_they_were(tmp_path):
-    from logstore import Marker, ProducerStamp
+    from logstore.log import Marker, ProducerStamp
 
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         log = store.create_topic("flights")[0]

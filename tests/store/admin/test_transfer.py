@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore import Record, TimestampType
+from logstore import Record
 from logstore.errors import InvalidRecordError
 from logstore.log import Log
+from logstore.records import TimestampType
 from logstore.store.admin.transfer import copy_log, record_of_json, record_to_json
 from tests.log.logs import values_of
 
@@ -68,7 +69,7 @@ def test_what_is_no_object_with_a_value_is_refused(line):
 
 
 def test_a_copy_without_its_offsets_leaves_out_what_readers_do_not_see(tmp_path):
-    from logstore import Marker, ProducerStamp
+    from logstore.log import Marker, ProducerStamp
 
     with Log.open(tmp_path / "a" / "t-0") as source, Log.open(tmp_path / "b" / "t-0") as target:
         source.append([b"one"])

@@ -11,7 +11,7 @@ from logstore.testing.simdisk import SimDisk
 
 
 class OwnerConformance:
-    """The suite for `logstore.HighWatermarkPolicy`, which decides how far consumers of a log may read."""
+    """The suite for `logstore.log.HighWatermarkPolicy`, which decides how far consumers of a log may read."""
 
     @abstractmethod
     def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
