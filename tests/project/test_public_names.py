@@ -23,8 +23,8 @@ def test_the_public_names_are_those_of_the_file() -> None:
         lineterm="",
     )
     assert not [*changes], (
-        "public names or signatures have changed: keep the former ones importable with a DeprecationWarning, say so "
-        "in news/, and run: python -m tests.project.public_names > docs/public-names.txt"
+        "public names or signatures have changed: keep the former ones importable with a DeprecationWarning, "
+        "say so in news/, and run: python -m tests.project.public_names > docs/public-names.txt"
     )
 
 
