@@ -225,16 +225,23 @@ $(VENV)/.made:
 	exit 1
 
 $(VENV)/.requires: pyproject.toml $(VENV)/.made
-	$(SAY) 'install: what the build needs'
-	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	$(SAY) 'install: what the build needs, and a pip that knows dependency groups'
+	@$(PY) -c 'import tomllib; print("pip>=25.1", *tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		>$(VENV)/requires.txt
 	@$(PY) $(INSTALL) --requirement $(VENV)/requires.txt
 	@touch $@
 
+# The extras that a group of pyproject.toml works with; the others work with the package alone.
+EXTRAS_test := [cli,snappy]
+EXTRAS_interop := $(EXTRAS_test)
+EXTRAS_bench := [snappy]
+EXTRAS_spark-test := [spark,cli,snappy]
+EXTRAS_spark-kafka := $(EXTRAS_spark-test)
+
 # The package itself is installed as links to src/, uncompiled: .built compiles it there.
 $(VENV)/.with-%: pyproject.toml setup.py $(VENV)/.requires
-	$(SAY) 'install: logstore[$*]'
-	@LOGSTORE_BUILD_EXTENSIONS=0 $(PY) $(INSTALL) --no-build-isolation --editable '.[$*]'
+	$(SAY) 'install: logstore$(EXTRAS_$*) and the group $*'
+	@LOGSTORE_BUILD_EXTENSIONS=0 $(PY) $(INSTALL) --no-build-isolation --editable '.$(EXTRAS_$*)' --group $*
 	@touch $@
 
 # One environment for each PySpark that we say works, with the Python of .venv: the compiled modules are the same.
@@ -247,9 +254,9 @@ $(SPARK)/.with-%: pyproject.toml setup.py $(SPARK)/.made $(VENV)/.requires
 $(SPARK_NEXT)/.with-%: pyproject.toml setup.py $(SPARK_NEXT)/.made $(VENV)/.requires
 	@$(call install-spark,$(SPARK_NEXT),4.3)
 
-install-spark = printf '==> %s\n' 'install: $(1) with logstore[$*] and PySpark $(2)'; \
+install-spark = printf '==> %s\n' 'install: $(1) with logstore$(EXTRAS_$*), the group $* and PySpark $(2)'; \
 	$(1)/bin/python $(INSTALL) --requirement $(VENV)/requires.txt && LOGSTORE_BUILD_EXTENSIONS=0 \
-	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.[$*]' 'pyspark==$(2).*' && touch $@
+	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.$(EXTRAS_$*)' --group $* 'pyspark==$(2).*' && touch $@
 
 # Java is the one thing that pip cannot bring. Root may; whoever goes on without it says what that leaves out.
 LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.jvm

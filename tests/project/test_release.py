@@ -248,10 +248,17 @@ def test_the_bill_has_a_subject_without_a_package_url_and_its_packages_with_thei
     assert {"ref": "pandas==2.2.3", "dependsOn": ["numpy==2.1"]} in found["dependencies"]
 
 
-def test_every_extra_is_a_users_and_in_the_bill_or_for_work_on_the_project() -> None:
+def test_every_extra_is_a_users_and_in_the_bill() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    ours = {"bench", "demo", "docs", "interop", "lint", "release", "spark-kafka", "spark-test", "test"}
-    assert set(project["optional-dependencies"]) == ours | set(EXTRAS)
+    assert set(project["optional-dependencies"]) == set(EXTRAS)
+
+
+def test_every_dependency_group_is_installed_by_the_makefile_and_asks_no_index_for_logstore() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert {name for name in groups if f"/.with-{name}" not in makefile} == set()
+    named = [each for group in groups.values() for each in group if isinstance(each, str)]
+    assert [each for each in named if each.startswith("logstore")] == []
 
 
 # --- which file an installer takes -------------------------------------------------------------
