@@ -21,7 +21,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build release docs test lint sanitize fuzz soak interop fixtures bench rows clean
+.PHONY: help demo build release changelog docs test lint sanitize fuzz soak interop fixtures bench rows clean
 .PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark
 .PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
@@ -29,7 +29,7 @@ help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
 	@echo 'make demo-cluster  real flights on a Spark of three processes, by files and by Kafka'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
-	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
+	@echo 'make lint    ruff, words, changelog, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
 	@echo 'make sanitize  core, log and crash tests and a short fuzz with ASan and UBSan'
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
@@ -38,6 +38,7 @@ help:
 	@echo 'make bench-spark  the Spark source and sink beside Spark'"'"'s Kafka connector, Parquet and Arrow'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make docs    the pages as HTML in build/docs'
+	@echo 'make changelog  CHANGELOG.md from news/ (at a release: make changelog VERSION=2026.12.0)'
 	@echo 'make build   make the source distribution and the wheel in dist/'
 	@echo 'make release wheels for each Python of this machine, checked, installed from a private index, tried'
 	@echo 'make clean   remove everything that these commands have made'
@@ -99,6 +100,8 @@ lint: $(VENV)/.with-test $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	@$(PY) -m ruff check --quiet .
 	$(SAY) 'ruff format --check'
 	@$(PY) -m ruff format --check --quiet . || { echo 'to repair: $(PY) -m ruff format .'; exit 1; }
+	$(SAY) 'changelog'
+	@$(PY) -m release.news --check
 	$(SAY) 'cython-lint'
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint src
 	$(SAY) 'mypy --strict'
@@ -192,6 +195,9 @@ build: $(VENV)/.with-release
 release: $(VENV)/.with-release
 	$(SAY) 'release: from the last commit to what may be published'
 	@$(PY) -m release $(ARGS)
+
+changelog: $(VENV)/.with-lint
+	@$(PY) -m release.news $(VERSION)
 
 docs: $(VENV)/.with-docs $(VENV)/.built
 	$(SAY) 'docs: Sphinx, every warning is an error'
