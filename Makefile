@@ -21,7 +21,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo build release docs test lint sanitize fuzz soak interop fixtures bench rows clean
+.PHONY: help demo build release changelog docs test lint sanitize fuzz soak interop fixtures bench rows clean
 .PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark
 .PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
@@ -29,7 +29,7 @@ help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
 	@echo 'make demo-cluster  real flights on a Spark of three processes, by files and by Kafka'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
-	@echo 'make lint    ruff, cython-lint, mypy --strict, stubtest, C warnings as errors'
+	@echo 'make lint    ruff, words, changelog, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
 	@echo 'make sanitize  core, log and crash tests and a short fuzz with ASan and UBSan'
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
@@ -38,6 +38,7 @@ help:
 	@echo 'make bench-spark  the Spark source and sink beside Spark'"'"'s Kafka connector, Parquet and Arrow'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make docs    the pages as HTML in build/docs'
+	@echo 'make changelog  CHANGELOG.md from news/ (at a release: make changelog VERSION=2026.12.0)'
 	@echo 'make build   make the source distribution and the wheel in dist/'
 	@echo 'make release wheels for each Python of this machine, checked, installed from a private index, tried'
 	@echo 'make clean   remove everything that these commands have made'
@@ -99,6 +100,8 @@ lint: $(VENV)/.with-test $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	@$(PY) -m ruff check --quiet .
 	$(SAY) 'ruff format --check'
 	@$(PY) -m ruff format --check --quiet . || { echo 'to repair: $(PY) -m ruff format .'; exit 1; }
+	$(SAY) 'changelog'
+	@$(PY) -m release.news --check
 	$(SAY) 'cython-lint'
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint src
 	$(SAY) 'mypy --strict'
@@ -193,6 +196,9 @@ release: $(VENV)/.with-release
 	$(SAY) 'release: from the last commit to what may be published'
 	@$(PY) -m release $(ARGS)
 
+changelog: $(VENV)/.with-lint
+	@$(PY) -m release.news $(VERSION)
+
 docs: $(VENV)/.with-docs $(VENV)/.built
 	$(SAY) 'docs: Sphinx, every warning is an error'
 	@rm -rf build/docs
@@ -225,16 +231,23 @@ $(VENV)/.made:
 	exit 1
 
 $(VENV)/.requires: pyproject.toml $(VENV)/.made
-	$(SAY) 'install: what the build needs'
-	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	$(SAY) 'install: what the build needs, and a pip that knows dependency groups'
+	@$(PY) -c 'import tomllib; print("pip>=25.1", *tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		>$(VENV)/requires.txt
 	@$(PY) $(INSTALL) --requirement $(VENV)/requires.txt
 	@touch $@
 
+# The extras that a group of pyproject.toml works with; the others work with the package alone.
+EXTRAS_test := [cli,snappy]
+EXTRAS_interop := $(EXTRAS_test)
+EXTRAS_bench := [snappy]
+EXTRAS_spark-test := [spark,cli,snappy]
+EXTRAS_spark-kafka := $(EXTRAS_spark-test)
+
 # The package itself is installed as links to src/, uncompiled: .built compiles it there.
 $(VENV)/.with-%: pyproject.toml setup.py $(VENV)/.requires
-	$(SAY) 'install: logstore[$*]'
-	@LOGSTORE_BUILD_EXTENSIONS=0 $(PY) $(INSTALL) --no-build-isolation --editable '.[$*]'
+	$(SAY) 'install: logstore$(EXTRAS_$*) and the group $*'
+	@LOGSTORE_BUILD_EXTENSIONS=0 $(PY) $(INSTALL) --no-build-isolation --editable '.$(EXTRAS_$*)' --group $*
 	@touch $@
 
 # One environment for each PySpark that we say works, with the Python of .venv: the compiled modules are the same.
@@ -247,9 +260,9 @@ $(SPARK)/.with-%: pyproject.toml setup.py $(SPARK)/.made $(VENV)/.requires
 $(SPARK_NEXT)/.with-%: pyproject.toml setup.py $(SPARK_NEXT)/.made $(VENV)/.requires
 	@$(call install-spark,$(SPARK_NEXT),4.3)
 
-install-spark = printf '==> %s\n' 'install: $(1) with logstore[$*] and PySpark $(2)'; \
+install-spark = printf '==> %s\n' 'install: $(1) with logstore$(EXTRAS_$*), the group $* and PySpark $(2)'; \
 	$(1)/bin/python $(INSTALL) --requirement $(VENV)/requires.txt && LOGSTORE_BUILD_EXTENSIONS=0 \
-	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.[$*]' 'pyspark==$(2).*' && touch $@
+	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.$(EXTRAS_$*)' --group $* 'pyspark==$(2).*' && touch $@
 
 # Java is the one thing that pip cannot bring. Root may; whoever goes on without it says what that leaves out.
 LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.jvm

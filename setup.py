@@ -10,11 +10,14 @@ LOGSTORE_BUILD_EXTENSIONS=0  no extensions, for an editable install that `build_
 LOGSTORE_BUILD_ABI3=3.12      against the stable ABI of that Python: one wheel for it and for every later one,
                              slower by what the stable ABI costs. Own build directory.
 LOGSTORE_BUILD_JOBS=N        N processes translate Cython to C.
+LOGSTORE_BUILD_PAGES=URL     where the repository's files are published: links of the long description lead there.
+                             Without it they become text with the path in the source distribution.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -88,12 +91,35 @@ def extensions() -> list[Extension]:
     ]
 
 
+def description(readme: str, pages: str) -> str:
+    """Return the long description: the README, without links that lead nowhere on a package index.
+
+    ``pages`` is the address below which the files are published, "" if there is none.
+    """
+
+    def without_relative_link(found: re.Match[str]) -> str:
+        text, target = found["text"], found["target"]
+        if pages:
+            return f"[{text}]({pages.rstrip('/')}/{target})"
+        path = f"`{target.partition('#')[0]}`"
+        return path if f"`{text}`" == path else f"{text} ({path})"
+
+    link = re.compile(r"\[(?P<text>[^\[\]]+)\]\((?![a-z]+:|#)(?P<target>[^()\s]+)\)")
+    # Every second part is a block of code, where brackets are no link.
+    parts = re.split(r"(^```.*?^```$)", readme, flags=re.MULTILINE | re.DOTALL)
+    parts[::2] = [link.sub(without_relative_link, part) for part in parts[::2]]
+    note = "" if pages else "\nPaths on this page are those of the source distribution.\n"
+    return "".join(parts) + note
+
+
 # Cython translates only what has changed, so a file that has warned once would pass from then on:
 # a strict build keeps generated C of its own, which exists only where nothing was to be warned of.
 Options.warning_errors = STRICT
 KIND = "strict/" if STRICT else "sanitize/" if SANITIZERS else "abi3/" if ABI3 else ""
 
 setup(
+    long_description=description(Path("README.md").read_text("utf-8"), os.environ.get("LOGSTORE_BUILD_PAGES", "")),
+    long_description_content_type="text/markdown",
     ext_modules=cythonize(
         extensions(),
         build_dir=f"build/{KIND}cython",

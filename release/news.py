@@ -1,64 +1,75 @@
-"""Gathers the fragments of `news/` into the changelog: `python -m release.news 2026.11.0`, before the tag.
+"""Keep CHANGELOG.md in step with the fragments of `news/`, by towncrier (its settings are in pyproject.toml).
 
-See news/README.md for what a fragment is. The section is put above the earlier ones, and the fragments go.
+`make changelog` writes the section of the next release and keeps the fragments. `make changelog VERSION=2026.12.0`,
+before the tag, gives that section its version and deletes them. `make lint` refuses a changelog that lags behind.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-KINDS = {"removal": "Removed", "change": "Changed", "feature": "New", "fix": "Mended"}
-TITLE = "# Changes\n\nWhat a user can see, newest first. Versions are dates: year, month, count within the month.\n"
+from release.commands import ReleaseError, run
 
-_NAME = re.compile(r"\+?(?P<about>[a-z0-9-]+)\.(?P<kind>[a-z]+)\.md")
+ROOT = Path(__file__).resolve().parent.parent
+MARK = "<!-- towncrier release notes start -->\n"
+NEXT = "Next release"
+
 _VERSION = re.compile(r"20\d\d\.([1-9]|1[0-2])\.\d+")
 
 
-def section_of(version: str, fragments: Mapping[str, str]) -> str:
-    """The changelog's section of a version; ``fragments`` are file names and what they say.
+def with_next(changelog: str, section: str) -> str:
+    """Return the changelog with ``section`` as that of the next release, in place of an earlier draft.
 
     Raises:
-        ValueError: a name is no fragment's, or one is empty; all are named.
+        ReleaseError: the changelog lacks the mark that sections are written below.
     """
-    wrong = [name for name, text in fragments.items() if _kind_of(name) is None or not text.strip()]
-    if wrong:
-        raise ValueError(f"no fragments: {', '.join(sorted(wrong))}; see news/README.md")
-    lines = [f"## {version}", ""]
-    for kind, title in KINDS.items():
-        told = [" ".join(text.split()) for name, text in sorted(fragments.items()) if _kind_of(name) == kind]
-        if told:
-            lines += [f"### {title}", "", *(f"- {text}" for text in told), ""]
-    return "\n".join(lines)
+    head, mark, released = changelog.partition(MARK)
+    if not mark:
+        raise ReleaseError(f"CHANGELOG.md: the line {MARK.strip()} is missing")
+    _, title, versions = released.partition(f"\n## {NEXT}\n")
+    if title:
+        _, begin, rest = versions.partition("\n## ")
+        released = begin + rest
+    section = f"\n{section.strip()}\n" if section.strip() else ""
+    return head + mark + section + released
 
 
-def _kind_of(name: str) -> str | None:
-    match = _NAME.fullmatch(name)
-    return match["kind"] if match and match["kind"] in KINDS else None
+def draft(root: Path) -> str:
+    """Return the section that towncrier makes of the fragments; "" if there are none.
+
+    Raises:
+        ReleaseError: a file in the folder is no fragment; towncrier names it.
+    """
+    text = _towncrier(root, "--draft", "--version", NEXT)
+    return text if "\n- " in text else ""
 
 
-def with_section(changelog: str, section: str) -> str:
-    """The changelog with a section above the others."""
-    head, mark, earlier = (changelog or TITLE).partition("\n## ")
-    return f"{head.rstrip()}\n\n{section.rstrip()}\n" + (f"{mark}{earlier}" if mark else "")
+def _towncrier(root: Path, *arguments: str) -> str:
+    # An empty date: a version says its month, and a draft made tomorrow must not differ.
+    return run(sys.executable, "-m", "towncrier", "build", "--dir", root, "--date", "", *arguments)
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or not _VERSION.fullmatch(sys.argv[1]):
-        print("usage: python -m release.news YYYY.M.N", file=sys.stderr)
+    argument = sys.argv[1] if len(sys.argv) == 2 else ""
+    if len(sys.argv) > 2 or (argument and argument != "--check" and not _VERSION.fullmatch(argument)):
+        print("usage: python -m release.news [--check | YYYY.M.N]", file=sys.stderr)
         return 2
-    paths = [path for path in sorted((ROOT / "news").glob("*.md")) if path.name != "README.md"]
-    if not paths:
-        print("news: there is nothing to tell", file=sys.stderr)
+    path = ROOT / "CHANGELOG.md"
+    before = path.read_text("utf-8")
+    try:
+        after = with_next(before, "" if _VERSION.fullmatch(argument) else draft(ROOT))
+        if argument == "--check":
+            if after != before:
+                raise ReleaseError("CHANGELOG.md lags behind news/; to repair: make changelog")
+            return 0
+        path.write_text(after, "utf-8")
+        if argument:
+            _towncrier(ROOT, "--yes", "--version", argument)
+    except ReleaseError as error:
+        print(f"news: {error}", file=sys.stderr)
         return 1
-    section = section_of(sys.argv[1], {path.name: path.read_text("utf-8") for path in paths})
-    changelog = ROOT / "CHANGELOG.md"
-    changelog.write_text(with_section(changelog.read_text("utf-8") if changelog.exists() else "", section), "utf-8")
-    for path in paths:
-        path.unlink()
     return 0
 
 

@@ -91,7 +91,7 @@ def test_a_wrong_record_is_noticed(tmp_path: Path) -> None:
 
 
 def test_aircraft_without_a_tail_number_are_left_out() -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'logstore[demo]'")
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: pip install --group demo")
     frame = pandas.DataFrame(
         {
             "carrier": ["AA", "UA", "AA"],

@@ -155,6 +155,49 @@ def test_the_wheel_holds_modules_stubs_and_declarations_only(tmp_path: Path) -> 
     assert set(names) == wanted
 
 
+def long_description(tmp_path: Path, **environment: str) -> str:
+    """Return the description of metadata that are built now."""
+    pytest.importorskip("Cython", reason="the build needs Cython")
+    pytest.importorskip("setuptools_scm", reason="the build needs setuptools-scm")
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "LOGSTORE_BUILD_EXTENSIONS": "0", "LOGSTORE_BUILD_PAGES": "", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    metadata = (tmp_path / "logstore.egg-info" / "PKG-INFO").read_text("utf-8")
+    assert "Description-Content-Type: text/markdown" in metadata
+    return metadata.partition("\n\n")[2]
+
+
+def link_targets(page: str) -> list[str]:
+    outside_code = "".join(re.split(r"^```.*?^```$", page, flags=re.MULTILINE | re.DOTALL))
+    return re.findall(r"\]\(([^()\s]+)\)", outside_code)
+
+
+@needs_sources
+def test_the_description_has_no_link_that_is_dead_on_an_index(tmp_path: Path) -> None:
+    """An index shows the description alone: a relative link of the README led to a page of the index."""
+    assert [target for target in link_targets((ROOT / "README.md").read_text("utf-8")) if ":" not in target]
+    page = long_description(tmp_path)
+    assert [target for target in link_targets(page) if ":" not in target] == []
+    assert "tutorial (`docs/tutorial.md`)" in page
+    paths = re.findall(r"`((?:docs/)?[\w/-]+\.md|docs/[\w/-]*)`", page)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@needs_sources
+def test_the_description_links_to_the_address_of_the_pages_where_there_is_one(tmp_path: Path) -> None:
+    page = long_description(tmp_path, LOGSTORE_BUILD_PAGES="https://pages.example/logstore/")
+    targets = link_targets(page)
+    assert "https://pages.example/logstore/docs/benchmarks.md#figures" in targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
 # --- the import --------------------------------------------------------------------------------
 
 #: Costly, optional, or a sign that something starts work on import.

@@ -30,12 +30,13 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = pytest.mark.skipif(not (ROOT / "release").exists(), reason="no source tree around the tests")
 
-from release import materials  # noqa: E402
+from release import materials, news  # noqa: E402
 from release.checks import write_sums  # noqa: E402
+from release.commands import ReleaseError  # noqa: E402
 from release.contents import complaints_of_sdist, complaints_of_wheel  # noqa: E402
 from release.interpreters import ABI3, WHEELS, find, text_of  # noqa: E402
 from release.materials import EXTRAS, bill, licence_of, packages_of, requirements  # noqa: E402
-from release.news import section_of, with_section  # noqa: E402
+from release.news import draft, with_next  # noqa: E402
 from release.same import difference, rewrite_sdist, rewrite_wheel  # noqa: E402
 from release.stranger import write_wheel  # noqa: E402
 
@@ -248,10 +249,17 @@ def test_the_bill_has_a_subject_without_a_package_url_and_its_packages_with_thei
     assert {"ref": "pandas==2.2.3", "dependsOn": ["numpy==2.1"]} in found["dependencies"]
 
 
-def test_every_extra_is_a_users_and_in_the_bill_or_for_work_on_the_project() -> None:
+def test_every_extra_is_a_users_and_in_the_bill() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    ours = {"bench", "demo", "docs", "interop", "lint", "release", "spark-kafka", "spark-test", "test"}
-    assert set(project["optional-dependencies"]) == ours | set(EXTRAS)
+    assert set(project["optional-dependencies"]) == set(EXTRAS)
+
+
+def test_every_dependency_group_is_installed_by_the_makefile_and_asks_no_index_for_logstore() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert {name for name in groups if f"/.with-{name}" not in makefile} == set()
+    named = [each for group in groups.values() for each in group if isinstance(each, str)]
+    assert [each for each in named if each.startswith("logstore")] == []
 
 
 # --- which file an installer takes -------------------------------------------------------------
@@ -451,33 +459,50 @@ def test_no_command_of_ours_names_a_second_index() -> None:
 # --- the news ----------------------------------------------------------------------------------
 
 
-def test_fragments_become_a_section_above_the_earlier_ones() -> None:
-    section = section_of(
-        "2026.11.0", {"a.fix.md": "No more\nloss.\n", "b.feature.md": "More.", "+c.fix.md": "Less."}
-    )
-    assert section == "## 2026.11.0\n\n### New\n\n- More.\n\n### Mended\n\n- Less.\n- No more loss.\n"
-    first = with_section("", section)
-    assert first.startswith("# Changes\n")
-    second = with_section(first, "## 2026.12.0\n\n### New\n\n- Again.\n")
-    assert re.findall(r"^## (\S+)", second, re.MULTILINE) == ["2026.12.0", "2026.11.0"]
-    assert second.count("# Changes") == 1
-    assert second.endswith("- No more loss.\n")
+CHANGES = f"# Changes\n\n{news.MARK}"
+RELEASED = "\n## 2026.11.0\n\n### New\n\n- First.\n"
 
 
-@pytest.mark.parametrize("name", ["a.md", "a.fux.md", "A.fix.md"])
-def test_what_is_no_fragment_is_named(name: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(name)):
-        section_of("2026.11.0", {name: "text", "b.fix.md": "text"})
+def test_the_section_of_the_next_release_takes_the_place_of_its_draft() -> None:
+    first = with_next(CHANGES + RELEASED, "## Next release\n\n### Fixed\n\n- Less.\n")
+    assert first == f"{CHANGES}\n## Next release\n\n### Fixed\n\n- Less.\n{RELEASED}"
+    second = with_next(first, "## Next release\n\n### Fixed\n\n- Less.\n- Least.\n\n")
+    assert second == f"{CHANGES}\n## Next release\n\n### Fixed\n\n- Less.\n- Least.\n{RELEASED}"
+    assert with_next(second, "") == CHANGES + RELEASED
+    assert with_next(with_next(CHANGES, "## Next release\n\n- A.\n"), "") == CHANGES
 
 
-def test_an_empty_fragment_is_named() -> None:
-    with pytest.raises(ValueError, match=r"b\.fix\.md"):
-        section_of("2026.11.0", {"b.fix.md": " \n"})
+def test_a_changelog_without_its_mark_is_named() -> None:
+    with pytest.raises(ReleaseError, match=r"CHANGELOG\.md: the line .*towncrier"):
+        with_next("# Changes\n", "## Next release\n")
 
 
-def test_the_fragments_that_there_are_can_be_gathered() -> None:
-    paths = [path for path in (ROOT / "news").glob("*.md") if path.name != "README.md"]
-    section_of("2026.11.0", {path.name: path.read_text() for path in paths})
+@pytest.fixture
+def project_with_news(tmp_path: Path) -> Path:
+    pytest.importorskip("towncrier", reason="towncrier is missing: make lint installs it")
+    (tmp_path / "news").mkdir()
+    for name in ("pyproject.toml", "news/README.md", "news/template.md.jinja"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    return tmp_path
+
+
+def test_fragments_become_a_section_by_kind_and_name(project_with_news: Path) -> None:
+    assert draft(project_with_news) == ""
+    for name, text in {"b.fix.md": "No more\nloss.\n", "c.feature.md": "More.", "+a.fix.md": "Less."}.items():
+        (project_with_news / "news" / name).write_text(text)
+    section = with_next(CHANGES, draft(project_with_news)).removeprefix(CHANGES)
+    assert section == "\n## Next release\n\n### New\n\n- More.\n\n### Fixed\n\n- No more loss.\n- Less.\n"
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.fux.md", "a.txt"])
+def test_what_is_no_fragment_is_named(project_with_news: Path, name: str) -> None:
+    (project_with_news / "news" / name).write_text("text")
+    with pytest.raises(ReleaseError, match=re.escape(name)):
+        draft(project_with_news)
+
+
+def test_every_fragment_says_something() -> None:
+    assert [path.name for path in (ROOT / "news").glob("*.md") if not path.read_text().strip()] == []
 
 
 # --- the tour ----------------------------------------------------------------------------------
