@@ -97,7 +97,8 @@ class Model:
         assert record.value == b"%d" % record.offset
         if record.offset != self.at[place]:
             # Out of range: below what is kept, or behind the end. Both begin at the start again.
-            assert not self.start[place] <= self.at[place] <= self.end[place]
+            in_range = self.start[place] <= self.at[place] <= self.end[place]
+            assert not in_range, f"{place}: offset {record.offset} was given, expected {self.at[place]}"
             assert record.offset == self.start[place]
         self.at[place] = record.offset + 1
 
@@ -177,7 +178,7 @@ def test_planted_a_seek_that_forgets_what_was_read_ahead_is_found(tmp_path, monk
     sequence = [("append", PLACES[0], 30), ("poll", 5), ("seek", PLACES[0], 20), ("poll", 5)]
     run(tmp_path / "whole", sequence)
     monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset: setattr(self, "offset", offset))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="offset 5 was given, expected 20"):
         run(tmp_path / "planted", sequence)
 
 
@@ -193,5 +194,5 @@ def test_planted_the_same_bug_is_found_by_such_calls_too(tmp_path, monkeypatch):
         for seed in range(30):
             run(tmp_path / str(seed), some_calls(seed))
 
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"offset \d+ was given, expected"):
         run_all()

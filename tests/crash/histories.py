@@ -162,7 +162,7 @@ def same(found: list[tuple], wanted: list[tuple]) -> None:
 def expect(log, sent: list[Sent], start: int = 0, *, thorough: bool = True, isolation: bool = True) -> None:
     """Hold everything that a log answers against what was sent to it."""
     end = sent[-1].last + 1 if sent else start
-    assert log.log_end_offset == end
+    assert log.log_end_offset == end, f"sent up to {end}, but the log ends at {log.log_end_offset}"
     wanted = visible(sent, start)
     same([fields(record) for record in log.scan()], wanted)
     if isolation:

@@ -148,7 +148,8 @@ class IngestLife:
     def take_in(self, *key) -> tuple[str, Callable[[], object], Key]:
         def step():
             found = take_in(self.store, key)
-            assert found.duplicate == (key in self.done), key
+            assert found.duplicate or key not in self.done, f"{key} was taken in twice"
+            assert not found.duplicate or key in self.done, f"{key} was never taken in"
             self.done.add(key)
 
         return f"take in {key}", step, key
@@ -207,7 +208,7 @@ def check(disk: SimDisk, before: frozenset[Key], at_hand: Key | None, *, cut_aga
     """
     with open_store(disk) as store:
         if not set(PARTITIONS) <= set(store.topics()):
-            assert not before
+            assert not before, f"the topics of {sorted(before)} are gone"
             return
         store.housekeep()
         check_settled(store, before, at_hand)
@@ -216,14 +217,14 @@ def check(disk: SimDisk, before: frozenset[Key], at_hand: Key | None, *, cut_aga
         if at_hand is not None:
             take_in(store, at_hand, attempt=1)
             before |= {at_hand}
-        assert seen(store) == expected(before), f"after taking in {at_hand} again: {seen(store)}"
-        assert not staged(disk), staged(disk)
+        assert seen(store) == expected(before), f"after taking in {at_hand} again: batches differ: {seen(store)}"
+        assert not staged(disk), f"staged files are left: {staged(disk)}"
         cut = disk.crash("none")
     if not cut_again:
         return
     with open_store(cut) as store:
         store.housekeep()
-        assert seen(store) == expected(before), f"after another power cut: {seen(store)}"
+        assert seen(store) == expected(before), f"after another power cut: batches differ: {seen(store)}"
 
 
 def check_settled(store: logstore.Store, before: frozenset[Key], at_hand: Key | None) -> None:
@@ -236,9 +237,11 @@ def check_settled(store: logstore.Store, before: frozenset[Key], at_hand: Key | 
     allowed = [expected(before), expected(before | {at_hand})] if at_hand is not None else [expected(before)]
     if at_hand is not None and mode_of(at_hand) == "replay":
         # A log after the other, each from its beginning: what is there is a part of it.
-        assert expected(before) <= found <= allowed[1], f"found {found}, expected a part of {allowed[1]}"
+        assert expected(before) <= found <= allowed[1], (
+            f"batches in part: found {found}, expected a part of {allowed[1]}"
+        )
         return
-    assert found in allowed, f"found {found}, expected one of {allowed}"
+    assert found in allowed, f"batches in part: found {found}, expected one of {allowed}"
 
 
 def staged(disk: SimDisk) -> list[str]:

@@ -158,9 +158,8 @@ def examine(life: KeyedLife, disk: SimDisk, vow: Vow, rng: random.Random) -> Non
             history.compact()
             check(log, history.parts, history.runs, thorough=False, start=log.log_start_offset)
             life.clock.set_now_ms(clock_before)
-        assert not [
-            name for name in disk.listdir(life.path) if name.endswith((".swap", ".cleaned", ".deleted", ".tmp"))
-        ]
+        left = [n for n in disk.listdir(life.path) if n.endswith((".swap", ".cleaned", ".deleted", ".tmp"))]
+        assert not left, f"files of a swap are left: {left}"
     finally:
         log.close()
     if again < 0.15 and opened:
@@ -179,7 +178,8 @@ def check_vow(log: Log, vow: Vow) -> list[Part]:
     assert end == max(parts[-1].last + 1 if parts else 0, start), f"the log ends at {end}, which ends no batch"
     sent = {record.offset: record for part in parts for record in part.records}
     everything = kept(log.scan())
-    assert all(record == sent[record.offset] for record in everything)
+    for record in everything:
+        assert record == sent.get(record.offset), f"a record that was never sent: {record}"
     found = kept(log.scan(isolation="read_committed"))
     wanted = [record for record in committed(parts) if record.offset >= start]
     assert {r.offset for r in found} <= {r.offset for r in wanted}, "an aborted record is seen"

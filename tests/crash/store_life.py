@@ -273,8 +273,10 @@ def check(disk: SimDisk, before: View, after: View, *, write_on: bool = True, un
         store.close()
     if write_on:
         with open_store(cut) as store:
-            assert {name: store[name].id for name in store.topics()} == ids
-            assert [record.value for record in store["probe"].read(1)] == [b"probe"]
+            left = {name: store[name].id for name in store.topics()}
+            assert left == ids, f"topics after another power cut: found {left}, expected {ids}"
+            probes = [record.value for record in store["probe"].read(1)]
+            assert probes == [b"probe"], f"a synced record is lost by another power cut: found {probes}"
             store.delete_topic("probe")
             check_topics(store, found, found)
 
@@ -344,7 +346,9 @@ def check_directories(disk: SimDisk, store) -> None:
         for name in store.topics(internal=True)
         for number in range(store[name].partition_count)
     ]
-    assert below == sorted(owned)
+    assert set(below) <= set(owned), f"directories that are no partition's: {set(below) - set(owned)}"
+    assert set(owned) <= set(below), f"partitions without a directory: {set(owned) - set(below)}"
+    assert len(below) == len(owned)
 
 
 __all__ = ["Moment", "StoreLife", "TopicView", "View", "check", "check_checkpoints", "open_store"]

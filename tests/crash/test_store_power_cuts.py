@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import random
+import re
 
 import pytest
 
@@ -20,6 +21,7 @@ from logstore.store.catalog.topic_list import Catalogue, TopicState
 from logstore.store.catalog.topics import Topics
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
+from tests.crash.planted import must_break
 from tests.crash.store_life import StoreLife, check, check_checkpoints, open_store
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
@@ -63,15 +65,9 @@ def test_every_power_cut_leaves_topics_whole():
 # -- bugs that others have had, planted; without them the same life keeps everything
 
 
-def find() -> str:
-    """Cut the power in a life until something is not as it must be; what was found."""
-    try:
-        cut_everywhere(seed=2)
-    except Violation as found:
-        return str(found)
-    except (AssertionError, LogstoreError) as found:
-        return f"the life itself: {found!r}"
-    pytest.fail("the bug was not found")
+def find(broken: str) -> None:
+    """Cut the power in a life until a promise is broken: the one that reads ``broken``."""
+    must_break(broken, lambda: cut_everywhere(seed=2))
 
 
 def unannounced(monkeypatch, state: TopicState) -> None:
@@ -91,13 +87,20 @@ def test_planted_a_catalogue_that_is_not_synced_is_found(monkeypatch):
     monkeypatch.setattr(
         Catalogue, "save", lambda self, root: root.replace("logstore.topics", self.to_bytes(), durable=False)
     )
-    find()
+    find("the catalogue of the store is damaged")
 
 
-@pytest.mark.parametrize("state", [TopicState.CREATING, TopicState.GROWING, TopicState.DELETING])
-def test_planted_directories_that_change_unannounced_are_found(monkeypatch, state):
+@pytest.mark.parametrize(
+    ("state", "broken"),
+    [
+        (TopicState.CREATING, "directories that are no partition's"),
+        (TopicState.GROWING, "directories that are no partition's"),
+        (TopicState.DELETING, "there is no segment"),
+    ],
+)
+def test_planted_directories_that_change_unannounced_are_found(monkeypatch, state, broken):
     unannounced(monkeypatch, state)
-    find()
+    find(broken)
 
 
 def test_planted_an_entry_that_goes_before_its_directories_is_found(monkeypatch):
@@ -108,25 +111,27 @@ def test_planted_an_entry_that_goes_before_its_directories_is_found(monkeypatch)
         honest(self, name, entry)
 
     monkeypatch.setattr(Topics, "_remove_locked", remove)
-    find()
+    find("small: found .*, expected one of .*None")
 
 
 def test_planted_names_in_the_root_that_are_never_synced_are_found(monkeypatch):
     honest = Directory.sync
     monkeypatch.setattr(Directory, "sync", lambda self: honest(self) if "-" in self.path else None)
-    find()
+    find("topics after another power cut: found {}")
 
 
 def test_planted_checkpoints_of_what_is_not_synced_are_found(monkeypatch):
     honest = Log.facts
     monkeypatch.setattr(Log, "facts", lambda log: honest(log)._replace(recovery_point=log.log_end_offset + 1))
-    assert "checkpoint" in find()
+    find("checkpoint .* above the end")
 
 
 def test_planted_checkpoints_that_a_truncation_leaves_are_found(monkeypatch):
     assert truncated_checkpoints() == []
     monkeypatch.setattr(Root, "withdraw", lambda self: None)
-    assert truncated_checkpoints() != []
+    found = truncated_checkpoints()
+    assert found
+    assert all(re.search("checkpoint .* above the end", each) for each in found), found
 
 
 def truncated_checkpoints() -> list[str]:

@@ -182,17 +182,18 @@ def check(
     """Hold a log that was written by a `Keyed` against all that was sent."""
     sent = {record.offset: record for part in parts for record in part.records}
     everything = kept(log.scan())
-    assert [r.offset for r in everything] == sorted({r.offset for r in everything})
+    assert [r.offset for r in everything] == sorted({r.offset for r in everything}), "offsets do not rise"
     for record in everything:
         assert record == sent[record.offset], f"{record}, but sent was {sent[record.offset]}"
     found = kept(log.scan(isolation="read_committed"))
     wanted = [record for record in committed(parts) if record.offset >= start]
     visible = {record.offset for record in wanted}
     assert all(record.offset in visible for record in found), "an aborted record is seen"
-    assert table(found) == table(wanted)
+    assert table(found) == table(wanted), "the table of keys differs"
     dirty = log._state.first_dirty_offset if first_dirty is None else first_dirty
     # What is not compacted is all there.
-    assert [r for r in found if r.offset >= dirty] == [r for r in wanted if r.offset >= dirty]
+    uncompacted = [r for r in wanted if r.offset >= dirty]
+    assert [r for r in found if r.offset >= dirty] == uncompacted, "a record above the first dirty offset is gone"
     newest = {record.key: record for record in wanted if record.offset < dirty}
     compacted = [record for record in found if record.offset < dirty]
     missing = set(newest.values()) - set(compacted)
