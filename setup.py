@@ -64,6 +64,8 @@ DIRECTIVES = {
     "cdivision": True,
     "autotestdict": False,
     "auto_pickle": False,
+    # Annotations are for readers of help(); the types of C stand before the names.
+    "annotation_typing": False,
     "embedsignature": False,
 }
 

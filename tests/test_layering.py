@@ -52,6 +52,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.batch": (
         "_compaction_filter",
         "_encode _offset_map",
+        "record_types",
         "_batch",
         "_bytes _codec _crc32c _key_hash",
     ),
@@ -273,7 +274,7 @@ REACH: dict[str, set[str]] = {
     "protocol": _VOCABULARY | {"batch"},
     "remote": _VOCABULARY | {"batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
-    "aio": _VOCABULARY | {"client", "store"},
+    "aio": _VOCABULARY | {"batch", "client", "store"},
     "testing": _CLIENT | {"store"},
 }
 
@@ -288,6 +289,7 @@ THIRD_PARTY: dict[str, set[str]] = dict.fromkeys(
     ("batch", "io", "columns", "log", "accumulator", "client", "store", "protocol"), _NUMBERS_AND_CODECS
 )
 THIRD_PARTY |= dict.fromkeys(("_index", "_segment", "_segment_index", "_segment_scan"), _NUMBERS_AND_CODECS)
+THIRD_PARTY["aio"] = {"typing_extensions"}
 
 #: These may import any package.
 FREE = {"cli", "remote", "spark", "testing"}

@@ -74,7 +74,7 @@ cdef class Segment(Scanned):
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def append(self, batches, int64_t next_offset, int32_t leader_epoch):
+    def append(self, batches: Buffer, int64_t next_offset: int, int32_t leader_epoch: int) -> int:
         """Append whole batches to the segment and index them.
 
         Base offsets from ``next_offset`` on and ``leader_epoch`` are set in the buffer, which must
@@ -153,14 +153,14 @@ cdef class Segment(Scanned):
             raise StorageFailedError("a write failed; close the log and open it again",
                                      path=self.path, position=self.size) from error
 
-    def seal(self):
+    def seal(self) -> None:
         """Seal the segment: the time index gets its final entry, and no more appends follow."""
         self.ensure_indexes()
         if self.size:
             self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
         self.sealed = True
 
-    def cut(self, int64_t position, int64_t next_offset):
+    def cut(self, int64_t position: int, int64_t next_offset: int) -> None:
         """Truncate the file of an active segment to ``position``, where ``next_offset`` would begin.
 
         Raises:
@@ -186,7 +186,9 @@ cdef class Segment(Scanned):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def locate(self, int64_t offset, int64_t max_bytes, int64_t end_offset, int64_t hint=-1):
+    def locate(
+            self, int64_t offset: int, int64_t max_bytes: int, int64_t end_offset: int,
+            int64_t hint: int = -1) -> FileRegion | None:
         """Return the `FileRegion` of whole batches from the one that holds ``offset`` on, or None if there is none.
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
@@ -252,7 +254,9 @@ cdef class Segment(Scanned):
         raise_status(got, "read", self.path, position)
         return got
 
-    def read(self, int64_t offset, int64_t max_bytes, int64_t end_offset, int64_t hint=-1):
+    def read(
+            self, int64_t offset: int, int64_t max_bytes: int, int64_t end_offset: int,
+            int64_t hint: int = -1) -> tuple[bytes, int, int] | None:
         """Read (bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None.
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
@@ -368,7 +372,7 @@ cdef class Segment(Scanned):
             data = data[:want]
         return data, position, next_offset
 
-    def record_at(self, int64_t offset, name, int64_t limit):
+    def record_at(self, int64_t offset: int, name: tuple[str, int], int64_t limit: int) -> Record | None:
         """Return the record at ``offset``, without the rest of its batch, or None.
 
         None if the batch that the index names does not hold it, if it is a control record, or if a
@@ -449,12 +453,12 @@ cdef class Segment(Scanned):
         record.timestamp_ms = header.max_timestamp if record._timestamp_type else view.timestamp
         return record
 
-    def set_end(self, int64_t next_offset):
+    def set_end(self, int64_t next_offset: int) -> None:
         """Set the end offset of a sealed segment, which its own last batch need not reach."""
         self.next_offset = next_offset
         self.joined = False
 
-    def release(self):
+    def release(self) -> None:
         """Release the space preallocated past the end.
 
         Raises:
@@ -462,7 +466,7 @@ cdef class Segment(Scanned):
         """
         self._growth.release(self.file, self.size)
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self.file.close()
 

@@ -6,6 +6,7 @@ from typing import Any, Self, final
 from typing_extensions import Buffer, disjoint_base
 
 from logstore.batch._encode import Encoder, FastBatcher
+from logstore.batch.record_types import Headers
 from logstore.clock import Clock
 from logstore.records import RecordMetadata
 
@@ -144,7 +145,7 @@ class FastSend:
         *,
         partition: int | None = None,
         timestamp: int | datetime.datetime | None = None,
-        headers: Any = None,
+        headers: Headers | None = None,
     ) -> SendFuture:
         """Send one record: add it to a batch, and return the future of its delivery."""
 
@@ -156,7 +157,7 @@ class FastSend:
         *,
         partition: int | None = None,
         timestamp: int | datetime.datetime | None = None,
-        headers: Any = None,
+        headers: Headers | None = None,
     ) -> SendFuture | None:
         """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
 

@@ -311,23 +311,23 @@ cdef class SendFuture(_Plain, Future):
             Py_CLEAR(self._batch_result)
         Py_CLEAR(self._watch)
 
-    def done(self):
+    def done(self) -> bool:
         """Tell whether the record is acknowledged or has failed."""
         return batch_result_of(self)._state >= ACKNOWLEDGED
 
-    def running(self):
+    def running(self) -> bool:
         """Tell whether the record is neither acknowledged nor has failed."""
         return batch_result_of(self)._state < ACKNOWLEDGED
 
-    def cancel(self):
+    def cancel(self) -> bool:
         """Do nothing and return False: a record that was sent cannot be taken back."""
         return False
 
-    def cancelled(self):
+    def cancelled(self) -> bool:
         """Return False: see `cancel`."""
         return False
 
-    def result(self, timeout=None):
+    def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the acknowledgement; return `RecordMetadata` of topic, partition, offset and timestamp.
 
         ``timeout`` is in seconds; None waits for ever. A record in an open batch is waited for
@@ -345,11 +345,11 @@ cdef class SendFuture(_Plain, Future):
             raise batch_result.error
         return metadata_of(self)
 
-    def get(self, timeout=None):
+    def get(self, timeout: float | None = None) -> RecordMetadata:
         """Return `result`: kafka-python's name for it."""
         return self.result(timeout)
 
-    def exception(self, timeout=None):
+    def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `result` does; return the error, or None if the record is acknowledged."""
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._state < ACKNOWLEDGED:
@@ -358,7 +358,7 @@ cdef class SendFuture(_Plain, Future):
             batch_result.seen = True
         return batch_result.error
 
-    def add_done_callback(self, fn):
+    def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
         """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._callbacks is None:
@@ -370,15 +370,15 @@ cdef class SendFuture(_Plain, Future):
 
     # -- methods for an executor, which this future does not have
 
-    def set_running_or_notify_cancel(self):
+    def set_running_or_notify_cancel(self) -> bool:
         """Raise: the producer answers it."""
         raise InvalidStateError(f"{self!r} is answered by its producer")
 
-    def set_result(self, result):
+    def set_result(self, result: RecordMetadata) -> None:
         """Raise: the producer answers it."""
         raise InvalidStateError(f"{self!r} is answered by its producer")
 
-    def set_exception(self, exception):
+    def set_exception(self, exception: BaseException | None) -> None:
         """Raise: the producer answers it."""
         raise InvalidStateError(f"{self!r} is answered by its producer")
 
@@ -610,7 +610,9 @@ cdef class FastSend:
         """Return the batchers of a topic, or None."""
         return self._topics.get(topic)
 
-    def send(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
+    def send(
+            self, topic: str, value: Buffer | None, key: Buffer | None = None, *, partition: int | None = None,
+            timestamp: int | datetime.datetime | None = None, headers: Headers | None = None) -> SendFuture:
         """Send one record: add it to a batch, and return the future of its delivery.
 
         ``value`` and ``key`` are buffers or None, ``headers`` pairs of (str, bytes or None). Without
@@ -636,7 +638,9 @@ cdef class FastSend:
             return future
         return self._send_slowly(topic, value, key, partition, timestamp, headers)
 
-    def offer(self, topic, value, key=None, *, partition=None, timestamp=None, headers=None):
+    def offer(
+            self, topic: str, value: Buffer | None, key: Buffer | None = None, *, partition: int | None = None,
+            timestamp: int | datetime.datetime | None = None, headers: Headers | None = None) -> SendFuture | None:
         """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
         return self.gather(topic, value, key, partition, timestamp, headers)
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from logstore.aio.threads import AsyncFacade, Closing, Threads, async_method, document_as
 from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import seconds_of
 from logstore.errors import ConsumerClosedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from logstore.batch.record_types import Headers
 
 R = TypeVar("R")
 
@@ -43,12 +48,12 @@ class Producer(AsyncFacade[_producer.Producer], Closing):
     async def send(
         self,
         topic: str,
-        value: Any,
-        key: Any = None,
+        value: Buffer | None,
+        key: Buffer | None = None,
         *,
         partition: int | None = None,
         timestamp: Any = None,
-        headers: Any = None,
+        headers: Headers | None = None,
     ) -> Any:
         future = self.sync.offer(topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         if future is not None:

@@ -182,7 +182,7 @@ cdef class Record:
         """Whether the timestamp was set by the producer or the log."""
         return _APPEND_TIME if self._timestamp_type else _CREATE_TIME
 
-    def copy(self):
+    def copy(self) -> Record:
         """Return the same record, holding only its own key, value and headers."""
         return Record(self.topic, self.partition, self.offset, self.timestamp_ms, self._timestamp_type,
                       self.key, self.value, self.headers)
@@ -439,7 +439,7 @@ cdef class BatchView:
             return None
         return marker_of(<const uint8_t *>self._buffer.buf, &self._header)
 
-    def check(self):
+    def check(self) -> Self:
         """Compare the CRC-32C with the bytes.
 
         Raises:
@@ -453,14 +453,14 @@ cdef class BatchView:
         raise_batch_status(status, p, p + self._header.size, None, None)
         return self
 
-    def payload(self, int64_t limit=64 << 20):
+    def payload(self, int64_t limit: int = 64 << 20) -> bytes:
         """Return the records as bytes, decompressed to at most ``limit`` bytes."""
         if self._header.attributes & CODEC_MASK:
             return payload_of(<const uint8_t *>self._buffer.buf, &self._header, limit)
         return PyBytes_FromStringAndSize(<const char *>self._buffer.buf + HEADER_BYTES,
                                          self._header.size - HEADER_BYTES)
 
-    def validate(self, *, bint contiguous=True, int64_t limit=64 << 20):
+    def validate(self, *, bint contiguous: bool = True, int64_t limit: int = 64 << 20) -> tuple[int, int, int]:
         """Walk every record; return (least timestamp, greatest timestamp, records without key).
 
         ``contiguous`` requires offset deltas 0, 1, 2 … as producers write them; without it they
@@ -641,7 +641,7 @@ cdef class Batches:
     def __bool__(self):
         return PyBytes_GET_SIZE(self.data) > 0
 
-    def batches(self):
+    def batches(self) -> list[BatchView]:
         """Return every batch, control and aborted ones included, as `BatchView`s."""
         cdef Py_ssize_t position = 0
         cdef list views = []
@@ -655,7 +655,7 @@ cdef class Batches:
     def __iter__(self):
         return RecordIterator(self)
 
-    def damage(self):
+    def damage(self) -> tuple[RecordError, int, int] | None:
         """Find the first batch that cannot be read: return (error, position, size) in ``data``, or None.
 
         Every batch is decompressed and every record is read.
@@ -676,7 +676,7 @@ cdef class Batches:
                 return error, reader._next - start - reader.header.size, reader.header.size
         return None
 
-    def between(self, Py_ssize_t start, Py_ssize_t stop, int64_t next_offset):
+    def between(self, Py_ssize_t start: int, Py_ssize_t stop: int, int64_t next_offset: int) -> Batches:
         """Return the batches from one position in ``data`` to another, with the same bounds."""
         cdef Batches part = Batches.__new__(Batches)
         part._take(self.data[start:stop], self.bounds.start_offset, self.bounds.end_offset, self.bounds.since_ms,
@@ -687,7 +687,7 @@ cdef class Batches:
         part.last_stable_offset = self.last_stable_offset
         return part
 
-    def first(self, int64_t count):
+    def first(self, int64_t count: int) -> Batches:
         """Return the run up to its ``count``-th visible record, or all of it: its bytes are not copied.
 
         Raises:
@@ -706,11 +706,11 @@ cdef class Batches:
         part.bounds.end_offset = min(end, self.bounds.end_offset)
         return part
 
-    def records(self):
+    def records(self) -> list[Record]:
         """Return every visible record, in a list."""
         return list(RecordIterator(self))
 
-    def values(self):
+    def values(self) -> list[bytes | None]:
         """Return the values of the visible records, in a list: the fastest way to Python objects."""
         cdef list out = []
         cdef RunReader reader = RunReader(self)
@@ -719,7 +719,7 @@ cdef class Batches:
             out.append(None if record.value_size < 0 else _slice(record.value, record.value_size))
         return out
 
-    def tuples(self):
+    def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
         """Return (offset, timestamp_ms, key, value) of the visible records, in a list."""
         cdef list out = []
         cdef RunReader reader = RunReader(self)
@@ -730,7 +730,7 @@ cdef class Batches:
                         None if record.value_size < 0 else _slice(record.value, record.value_size)))
         return out
 
-    def count(self):
+    def count(self) -> int:
         """Count the visible records. Whole batches inside the bounds are not decoded."""
         cdef RunReader reader = RunReader(self)
         cdef RecordView record
@@ -748,7 +748,7 @@ cdef class Batches:
                 total += 1
         return total
 
-    def first_at_or_after(self, int64_t timestamp_ms):
+    def first_at_or_after(self, int64_t timestamp_ms: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first visible record with at least that timestamp, or None."""
         cdef RunReader reader = RunReader(self)
         cdef RecordView record

@@ -1,23 +1,11 @@
-import datetime
 from collections.abc import Iterable
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from logstore.batch._batch import Record
+from logstore.batch.record_types import Headers, RecordLike, Timestamp
 
-_Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
-_Timestamp: TypeAlias = int | datetime.datetime
-_RecordLike: TypeAlias = (
-    Buffer
-    | Record
-    | tuple[Buffer | None, Buffer | None]
-    | tuple[Buffer | None, Buffer | None, _Timestamp | None]
-    | tuple[Buffer | None, Buffer | None, _Timestamp | None, _Headers | None]
-    | None
-)
-
-def timestamp_of(value: _Timestamp) -> int:
+def timestamp_of(value: Timestamp) -> int:
     """Convert an int or an aware datetime to milliseconds since 1970."""
 
 @final
@@ -71,12 +59,12 @@ class Encoder:
         self,
         value: Buffer | None,
         key: Buffer | None = None,
-        timestamp_ms: _Timestamp | None = None,
-        headers: _Headers | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: Headers | None = None,
     ) -> None:
         """Add one record."""
 
-    def add_all(self, records: Iterable[_RecordLike]) -> None:
+    def add_all(self, records: Iterable[RecordLike]) -> None:
         """Add every record of an iterable: values, (key, value, timestamp, headers) or `Record`s."""
 
     def finish(self) -> Self:
@@ -100,15 +88,15 @@ class FastBatcher:
         self,
         value: Buffer | None,
         key: Buffer | None = None,
-        timestamp_ms: _Timestamp | None = None,
-        headers: _Headers | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: Headers | None = None,
     ) -> None:
         """Add one record; see `Appender`."""
 
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None: ...
 
 def encode(
-    records: Iterable[_RecordLike],
+    records: Iterable[RecordLike],
     *,
     timestamp_ms: int = 0,
     codec: int = 0,

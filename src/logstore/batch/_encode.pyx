@@ -161,7 +161,7 @@ cdef bytes _encoded_headers(object headers):
     return b"".join(parts)
 
 
-def timestamp_of(value):
+def timestamp_of(value: Timestamp) -> int:
     """Convert an int or an aware datetime to milliseconds since 1970.
 
     Raises:
@@ -202,10 +202,12 @@ cdef class Encoder:
     def __dealloc__(self):
         free(self.data)
 
-    def begin(self, *, int64_t timestamp_ms, int codec=0, int level=0, Py_ssize_t max_batch_bytes=1_048_588,
-              tuple limits=(), bint append_time=False, int64_t producer_id=-1, int16_t producer_epoch=-1,
-              int32_t base_sequence=-1, bint transactional=False, bint control=False,
-              bint keep_offsets=False):
+    def begin(
+            self, *, int64_t timestamp_ms: int, int codec: int = 0, int level: int = 0,
+            Py_ssize_t max_batch_bytes: int = 1_048_588, tuple limits: tuple[tuple[str, int], ...] = (),
+            bint append_time: bool = False, int64_t producer_id: int = -1, int16_t producer_epoch: int = -1,
+            int32_t base_sequence: int = -1, bint transactional: bool = False, bint control: bool = False,
+            bint keep_offsets: bool = False) -> Self:
         """Discard the contents of the buffer and start from scratch.
 
         Records without a time get ``timestamp_ms``. A batch is closed before it would pass
@@ -240,7 +242,7 @@ cdef class Encoder:
         self._offset = self._last_offset = -1
         return self
 
-    def renew(self, int64_t timestamp_ms):
+    def renew(self, int64_t timestamp_ms: int) -> Self:
         """Begin as `begin` does, with the settings of the last one; for records without a producer id.
 
         Kept offsets continue to rise from those before.
@@ -257,7 +259,7 @@ cdef class Encoder:
         self.null_keys = 0
         return self
 
-    def number(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+    def number(self, int64_t producer_id: int, int16_t producer_epoch: int, int32_t base_sequence: int) -> Self:
         """Give the batches that are not closed yet a producer id and the sequence of their first record.
 
         Records can thus be added before their sequence is known.
@@ -474,7 +476,9 @@ cdef class Encoder:
             if value_held:
                 PyBuffer_Release(&value_buffer)
 
-    def add(self, value, key=None, timestamp_ms=None, headers=None):
+    def add(
+            self, value: Buffer | None, key: Buffer | None = None, timestamp_ms: Timestamp | None = None,
+            headers: Headers | None = None) -> None:
         """Add one record."""
         if key is None and timestamp_ms is None and headers is None and PyBytes_CheckExact(value):
             self.add_one(self._default_timestamp, NULL, -1, <const uint8_t *>PyBytes_AS_STRING(value),
@@ -482,7 +486,7 @@ cdef class Encoder:
         else:
             self._add_fields(key, value, timestamp_ms, headers)
 
-    def add_all(self, records):
+    def add_all(self, records: Iterable[RecordLike]) -> None:
         """Add every record of an iterable: values, (key, value, timestamp, headers) or `Record`s.
 
         Raises:
@@ -516,7 +520,7 @@ cdef class Encoder:
 
     # -- finishing -------------------------------------------------------------------------------
 
-    def finish(self):
+    def finish(self) -> Self:
         """Close the open batch; the buffer now holds `batch_count` whole batches with base offset 0.
 
         Raises:
@@ -627,11 +631,11 @@ cdef class FastBatcher:
     fast path is paused every record is passed there.
     """
 
-    def pause(self):
+    def pause(self) -> None:
         """Send every record through the slow path from now on."""
         self._open = None
 
-    def resume(self, Encoder encoder not None, Py_ssize_t full_bytes):
+    def resume(self, Encoder encoder not None: Encoder, Py_ssize_t full_bytes: int) -> None:
         """Open the fast path into an encoder until it holds full_bytes."""
         self._full_bytes = full_bytes
         self._open = encoder
@@ -652,7 +656,9 @@ cdef class FastBatcher:
                                <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value),
                                NULL, 0) == ADDED
 
-    def append(self, value, key=None, timestamp_ms=None, headers=None):
+    def append(
+            self, value: Buffer | None, key: Buffer | None = None, timestamp_ms: Timestamp | None = None,
+            headers: Headers | None = None) -> None:
         """Add one record; see `Appender`."""
         if headers is None and timestamp_ms is None and self.gather(value, key):
             return
@@ -662,8 +668,11 @@ cdef class FastBatcher:
         raise NotImplementedError("a subclass says how to append slowly")
 
 
-def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFFFFF, append_time=False,
-           producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False, control=False):
+def encode(
+        records: Iterable[RecordLike], *, timestamp_ms: int = 0, codec: int = 0, level: int = 0,
+        max_batch_bytes: int = 0x7FFFFFFF, append_time: bool = False, producer_id: int = -1,
+        producer_epoch: int = -1, base_sequence: int = -1, transactional: bool = False,
+        control: bool = False) -> bytes:
     """Encode records as record batches with base offset 0; one batch unless it would be too large.
 
     >>> len(encode([b"a", (b"key", b"b")], timestamp_ms=1))
@@ -677,8 +686,9 @@ def encode(records, *, timestamp_ms=0, codec=0, level=0, max_batch_bytes=0x7FFFF
     return bytes(encoder.finish())
 
 
-def encode_marker(int marker, int32_t coordinator_epoch, int64_t producer_id, int16_t producer_epoch,
-                  int64_t timestamp_ms):
+def encode_marker(
+        int marker: int, int32_t coordinator_epoch: int, int64_t producer_id: int, int16_t producer_epoch: int,
+        int64_t timestamp_ms: int) -> bytes:
     """Encode a control batch that ends a transaction (0 abort, 1 commit).
 
     Key: version i16 = 0, type i16; value: version i16 = 0, coordinator epoch i32.

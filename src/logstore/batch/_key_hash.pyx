@@ -30,7 +30,7 @@ cdef int32_t _hash(object key) except? -1:
     return h
 
 
-def murmur2(key):
+def murmur2(key: Buffer) -> int:
     """Return Kafka's hash of a key, from -2**31 to 2**31 - 1.
 
     >>> murmur2(b"21")
@@ -42,7 +42,7 @@ def murmur2(key):
     return _hash(key)
 
 
-def partition_of(key, int32_t partition_count):
+def partition_of(key: Buffer, int32_t partition_count: int) -> int:
     """Return the partition that Kafka's clients choose for a key.
 
     >>> partition_of(b"AA", 4)

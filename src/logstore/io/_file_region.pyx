@@ -42,7 +42,7 @@ cdef class FileRegion:
         if self._fd >= 0:
             self.file.release()
 
-    def close(self):
+    def close(self) -> None:
         """Release the file."""
         if self._fd >= 0:
             self._fd = -1
@@ -55,7 +55,7 @@ cdef class FileRegion:
             raise ValueError(f"a slice of {self.size} bytes cannot be sent from byte {start}")
         return 0
 
-    def read(self):
+    def read(self) -> bytes:
         """Return the bytes. They are not checked: their reader checks the CRC of each batch."""
         self._usable(0)
         data = self.file.read(self.position, self.size)
@@ -64,7 +64,7 @@ cdef class FileRegion:
                                      path=self.file.path, position=self.position)
         return data
 
-    def send_to(self, socket, int64_t start=0):
+    def send_to(self, socket: int | _HasFileno, int64_t start: int = 0) -> int:
         """Send the bytes from ``start`` on with sendfile; returns the number sent.
 
         A blocking socket takes all of them, a non-blocking one as many as its buffer holds (0: none now).
@@ -92,7 +92,7 @@ cdef class FileRegion:
         self.file.release()
         return self._sent(start, done, count)
 
-    def copy_to(self, socket, int64_t start=0):
+    def copy_to(self, socket: int | _HasFileno, int64_t start: int = 0) -> int:
         """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logstore.batch._encode import Encoder, encode_marker, timestamp_of
 from logstore.clock import Clock
@@ -33,6 +33,9 @@ from logstore.log.space_quota import with_room
 from logstore.log.state import State
 from logstore.log.timer import TICKER
 from logstore.records import Ack, AppendResult, Codec, Marker, Origin, TimestampType
+
+if TYPE_CHECKING:
+    from logstore.batch.record_types import Records
 
 _logger = logging.getLogger(__name__)
 
@@ -83,7 +86,7 @@ class Writable(Readable):
 
     def append(
         self,
-        records: Any,
+        records: Records,
         *,
         timestamp: Time | None = None,
         codec: Codec | None = None,

@@ -22,7 +22,10 @@ from logstore.store.catalog.partitions import LentLog
 from logstore.topic_names import check_writable_by_users
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from logstore.batch._batch import Batches
+    from logstore.batch.record_types import ArrowArray, ArrowStream, Headers, Records
     from logstore.client.backend import Source
     from logstore.client.scan.topic_scan import Bound, TopicScan
     from logstore.columns.value_schema import ValueSchema
@@ -94,12 +97,12 @@ class Topic:
 
     def append(
         self,
-        value: Any,
-        key: Any = None,
+        value: Buffer | None,
+        key: Buffer | None = None,
         *,
         partition: int | None = None,
         timestamp: Time | None = None,
-        headers: Any = None,
+        headers: Headers | None = None,
         ack: Ack | str | None = None,
         expect: int | None = None,
     ) -> RecordMetadata:
@@ -129,7 +132,7 @@ class Topic:
 
     def append_many(
         self,
-        records: Any,
+        records: Records,
         *,
         partition: int | None = None,
         timestamp: Time | None = None,
@@ -177,7 +180,7 @@ class Topic:
 
     def append_arrow(
         self,
-        data: Any,
+        data: ArrowArray | ArrowStream,
         *,
         partition: int | None = None,
         timestamp: Time | None = None,

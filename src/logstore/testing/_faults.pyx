@@ -529,8 +529,10 @@ cdef class FaultyFiles(Files):
         pthread_mutex_destroy(&self._faults.quota)
         free(self._faults)
 
-    def fail(self, str op not None, int64_t nth=1, int errno=_errno.EIO, *, int64_t times=1, path_contains=None,
-             int64_t short=-1, int64_t torn=-1):
+    def fail(
+            self, str op not None: str, int64_t nth: int = 1, int errno: int = _errno.EIO, *,
+            int64_t times: int = 1, path_contains: str | None = None, int64_t short: int = -1,
+            int64_t torn: int = -1) -> None:
         """Fail the ``nth`` call of an operation from now on, and the ``times - 1`` calls after it (-1: all).
 
         ``op`` is a name of the table, or "change" for every call that changes files or names or
@@ -562,13 +564,13 @@ cdef class FaultyFiles(Files):
         faults.plan_count += 1
         pthread_mutex_unlock(&faults.guard)
 
-    def heal(self):
+    def heal(self) -> None:
         """Forget all plans."""
         pthread_mutex_lock(&self._faults.guard)
         self._faults.plan_count = 0
         pthread_mutex_unlock(&self._faults.guard)
 
-    def delay(self, str op not None, double delay_ms):
+    def delay(self, str op not None: str, double delay_ms: float) -> None:
         """Delay every call of an operation from now on, as on a slow disk; 0 ends it.
 
         The calling thread sleeps without the GIL. The operations are those of `counts`.
@@ -579,7 +581,7 @@ cdef class FaultyFiles(Files):
             raise ValueError(f"a delay is 0 ms or more, found {delay_ms}")
         self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
 
-    def watch_thread(self):
+    def watch_thread(self) -> None:
         """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
         pthread_mutex_lock(&self._faults.guard)
         self._faults.watched = pthread_self()
@@ -587,11 +589,11 @@ cdef class FaultyFiles(Files):
         self._faults.watched_calls = 0
         pthread_mutex_unlock(&self._faults.guard)
 
-    def watched_calls(self):
+    def watched_calls(self) -> int:
         """Return how many calls that thread has made."""
         return self._faults.watched_calls
 
-    def hold_syncs(self, path_contains=""):
+    def hold_syncs(self, path_contains: str = "") -> None:
         """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
         cdef bytes path = os.fsencode(path_contains)
         if self._faults.is_held or len(path) >= PATH_ROOM:
@@ -603,17 +605,17 @@ cdef class FaultyFiles(Files):
         self._faults.is_held = True
         pthread_mutex_unlock(&self._faults.guard)
 
-    def held_syncs(self):
+    def held_syncs(self) -> int:
         """Return how many syncs have reached `hold_syncs`."""
         return self._faults.waiting
 
-    def release_syncs(self):
+    def release_syncs(self) -> None:
         """Release the waiting syncs, and hold no more."""
         if self._faults.is_held:
             self._faults.is_held = False
             pthread_mutex_unlock(&self._faults.quota)
 
-    def fired(self):
+    def fired(self) -> list[tuple[str, str, int]]:
         """Return (operation, path, how often) of each plan that has failed a call."""
         found = []
         for i in range(self._faults.plan_count):
@@ -623,7 +625,7 @@ cdef class FaultyFiles(Files):
                               os.fsdecode(<bytes>self._faults.plans[i].fired_on), self._faults.plans[i].fired))
         return found
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """Return how many calls of each operation have reached the table, including failed ones."""
         return {name: self._faults.counts[op] for op, name in enumerate(_NAMES)}
 
@@ -632,14 +634,14 @@ cdef class FaultyFiles(Files):
         """The number of calls that changed files or names, made a change durable, or failed to."""
         return self._faults.changes
 
-    def record(self):
+    def record(self) -> None:
         """Record every call from now on, and forget the earlier record."""
         pthread_mutex_lock(&self._faults.guard)
         self._forget_events()
         self._faults.recording = True
         pthread_mutex_unlock(&self._faults.guard)
 
-    def recorded(self):
+    def recorded(self) -> list[tuple[str, str, int, int, int]]:
         """Return (operation, path, position, size, status) of each call in order, without stat, list and map.
 
         A rename has its new path. The position of an `open` holds its flags.
