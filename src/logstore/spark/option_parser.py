@@ -18,7 +18,7 @@ from logstore.paths import local_path
 
 __all__ = [
     "KAFKA_PREFIX",
-    "Taken",
+    "ParsedOptions",
     "boolean_of",
     "kafka_settings",
     "list_of",
@@ -112,7 +112,7 @@ def size_of(value: str) -> int:
 # --- all of them -------------------------------------------------------------------------------
 
 
-class Taken(NamedTuple):
+class ParsedOptions(NamedTuple):
     """Parsed options: values by our spelling of their names, and Kafka's settings without their prefix."""
 
     values: dict[str, Any]
@@ -121,7 +121,7 @@ class Taken(NamedTuple):
 
 def take(
     options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
-) -> Taken:
+) -> ParsedOptions:
     """Parse options by a table of known ones, and add what is wrong with any of them to ``problems``.
 
     ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow the prefix ``kafka.``.
@@ -150,7 +150,7 @@ def take(
             except ValueError as error:
                 problems[spelled[name]] = str(error)
     kafka = kafka_settings(kafka, scope, problems)
-    return Taken(values, kafka)
+    return ParsedOptions(values, kafka)
 
 
 def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:

@@ -38,8 +38,8 @@ _TESTS: dict[str, _Test] = {
 }
 
 
-class Condition(NamedTuple):
-    """Condition on a topic's name or a partition's number."""
+class PartitionFilter(NamedTuple):
+    """PartitionFilter on a topic's name or a partition's number."""
 
     column: str
     test: str  #: of `_TESTS`
@@ -53,7 +53,7 @@ class Condition(NamedTuple):
 class Wanted(NamedTuple):
     """The part of its subscription that a query wants; can be pickled."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PartitionFilter, ...] = ()
     start: int = 0  #: offsets from here on
     end: int = INT64_MAX  #: exclusive
     since_ms: int | None = None
@@ -117,7 +117,7 @@ def _taken(wanted: Wanted, filter: Any) -> tuple[Wanted, bool] | None:
         kind: type = str if column == "topic" else int
         if not all(isinstance(one, kind) for one in (value if name == "In" else (value,))):
             return None
-        return wanted._replace(conditions=(*wanted.conditions, Condition(column, name, value, negated))), True
+        return wanted._replace(conditions=(*wanted.conditions, PartitionFilter(column, name, value, negated))), True
     if negated:
         return None
     if column == "offset":

@@ -1,9 +1,9 @@
 """Columns of a query: their schema for Spark, and their decoding from records.
 
 They are named, ordered and typed as in Spark's Kafka source; fields of ``valueSchema`` replace the value unless
-``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion: `Table.arrow`
-is that schema, and decoders' other types are cast. Spark's types are built as objects, since its workers have no
-session. Imports pyspark and pyarrow when they are needed.
+``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion. Those are
+`QueryColumns.arrow`, and decoders' other types are cast. Spark's types are built as objects, since its workers have
+no session. Imports pyspark and pyarrow when they are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from logstore.columns._builder import Decoder
     from logstore.spark.reading.options import ReadOptions
 
-__all__ = ["COLUMNS", "Table"]
+__all__ = ["COLUMNS", "QueryColumns"]
 
 #: Column -> Spark's name of its type; headers come last and only when they are asked for.
 COLUMNS: dict[str, str] = {
@@ -65,7 +65,7 @@ class _Field(NamedTuple):
     is_cast: bool
 
 
-class Table:
+class QueryColumns:
     """Columns of a query's result.
 
     Threads: immutable after construction.
