@@ -91,9 +91,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets resume",
-    ),
+    "logstore.groups": ("offsets resume",),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -194,9 +192,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": (
-        "queries session stopping",
-    ),
+    "logstore.spark.pipelines.running": ("queries session stopping",),
     "logstore.spark.reading": (
         "partition triggers",
         "fetches",
@@ -253,9 +249,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "renamed", "topic_names"}
